@@ -1,0 +1,33 @@
+"""Leadline watches machine-learning training from inside; importing it loads nothing that a training would feel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["StopTraining", "__version__", "log", "mode", "open_run", "watch"]
+
+if TYPE_CHECKING:
+    from leadline.errors import StopTraining
+    from leadline.reader.run import open_run
+    from leadline.session import log, mode, watch
+
+_HOMES = {
+    "StopTraining": "leadline.errors",
+    "open_run": "leadline.reader.run",
+    "log": "leadline.session",
+    "mode": "leadline.session",
+    "watch": "leadline.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return __all__

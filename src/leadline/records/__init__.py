@@ -1,0 +1,1 @@
+"""The small vocabulary that both wings share: plain values, no behaviour beyond their own meaning."""

@@ -1,0 +1,23 @@
+"""Events of a worker's timeline: phases with a duration, and things that happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a worker."""
+
+    name: str
+    """``step_skipped``, ``clock_owner``, ``capture_off``, ``data_lost``, ``forward`` …"""
+    step: int
+    """The global step under way."""
+    start_ns: int
+    """Wall clock, ns since the epoch."""
+    duration_ns: int = 0
+    """0 for an instant."""
+    phase: str = ""
+    thread: int = 0
+    args: dict[str, Any] = field(default_factory=dict)

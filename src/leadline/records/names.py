@@ -1,0 +1,27 @@
+"""The literal names of modes, collections and statuses."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+Mode = Literal["train", "eval", "predict", "global"]
+MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
+
+COLLECTIONS: Final[tuple[str, ...]] = (
+    "all", "default", "losses", "metrics", "weights", "biases", "gradients", "inputs", "outputs", "labels",
+    "predictions", "layers", "optimizer_variables", "hyperparameters", "scalars",
+)  # fmt: skip
+SCALAR_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars", "hyperparameters"})
+"""Collections whose members are single numbers, stored as the statistic ``value``."""
+
+PRESETS: Final = ("light", "standard", "full", "sagemaker")
+
+JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]
+JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
+RuleStatus = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped"]
+RULE_STATUSES: Final = ("InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped")
+
+
+def gradient_name(parameter: str) -> str:
+    """The tensor name of a parameter's gradient: ``gradient/fc.weight``."""
+    return f"gradient/{parameter}"

@@ -1,0 +1,37 @@
+"""Control requests: what somebody asks of a running job, and what each worker answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One immutable request; the file's name is its id."""
+
+    id: str
+    kind: str
+    """``stop``, ``interval`` …"""
+    step: int | None = None
+    """The global step from which on it holds; None: at once."""
+    reason: str = ""
+    """In one line, for people: ``exploding_tensor`` …"""
+    by: str = ""
+    """Who asked: ``rule:<name>``, ``user``, ``agent``."""
+    time_ns: int = 0
+    grace_seconds: float = 30.0
+    """How long the job may take before signals follow."""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """What a worker (or the agent) did with a request."""
+
+    id: str
+    worker: str
+    step: int
+    time_ns: int
+    outcome: str = "taken"
+    """``taken``, or ``refused: <why>``."""

@@ -1,0 +1,1 @@
+"""Names and definitions of the statistics, and their numpy form."""

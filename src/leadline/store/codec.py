@@ -1,0 +1,201 @@
+"""The bytes of Arrow segments: schemas, the encoding of batches, and their checksums."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from leadline.records.metric import Channel
+from leadline.records.series import SeriesLayout, TensorInfo
+
+FORMAT: Final = 1
+METADATA_PREFIX: Final = "leadline."
+
+ColumnType = Literal["int64", "float64", "utf8", "float64[]"]
+"""``float64[]`` is a fixed-size list, as wide as the schema says."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The columns of a segment; before them stand ``sequence`` and ``crc32``, the same in every row of a batch.
+
+    ``sequence`` counts the batches of a stream (all segments of a worker or node) from 0 without a gap;
+    ``crc32`` is that of the other columns' data buffers, in order (of utf8: int32 offsets, then the bytes),
+    begun with the sequence as eight bytes, so that a batch in the wrong place is noticed too.
+    """
+
+    kind: str
+    columns: tuple[tuple[str, ColumnType], ...]
+    width: int = 0
+    """Of the ``float64[]`` column."""
+
+
+SERIES_COLUMNS: Final[tuple[tuple[str, ColumnType], ...]] = (
+    ("complete_step", "int64"),
+    ("step", "int64"),
+    ("mode", "utf8"),
+    ("mode_step", "int64"),
+    ("time_ns", "int64"),
+    ("values", "float64[]"),
+)
+"""``complete_step``: once this batch and those before it in sequence are read, nothing up to that global step is missing."""
+
+SYSTEM: Final = TableSchema("system", (("time_ns", "int64"), ("channel", "int64"), ("value", "float64")))
+"""``channel`` indexes the schema metadata's ``leadline.channels``."""
+
+TIMELINE: Final = TableSchema(
+    "timeline",
+    (
+        ("name", "utf8"),
+        ("phase", "utf8"),
+        ("step", "int64"),
+        ("start_ns", "int64"),
+        ("duration_ns", "int64"),
+        ("thread", "int64"),
+        ("args", "utf8"),
+    ),
+)
+"""``args`` is a JSON object."""
+
+
+def series_schema(width: int) -> TableSchema:
+    """The schema of a series whose rows hold ``width`` values."""
+    return TableSchema("series", SERIES_COLUMNS, width)
+
+
+def series_metadata(layout: SeriesLayout) -> dict[str, str]:
+    """The metadata that name a series' values."""
+    tensors = [[each.name, each.collections, each.shape, each.dtype] for each in layout.tensors]
+    return {"tensors": json.dumps(tensors), "columns": json.dumps(layout.columns)}
+
+
+def parse_series_metadata(metadata: Mapping[str, str]) -> SeriesLayout:
+    """The inverse of ``series_metadata``."""
+    return SeriesLayout(
+        tensors=tuple(
+            TensorInfo(name, tuple(collections), tuple(shape), dtype)
+            for name, collections, shape, dtype in json.loads(metadata["tensors"])
+        ),
+        columns=tuple((index, statistic) for index, statistic in json.loads(metadata["columns"])),
+    )
+
+
+def system_metadata(channels: Sequence[Channel]) -> dict[str, str]:
+    """The metadata that name the channels of a system segment."""
+    return {"channels": json.dumps([[each.kind, each.device, each.metric] for each in channels])}
+
+
+def parse_system_metadata(metadata: Mapping[str, str]) -> tuple[Channel, ...]:
+    """The inverse of ``system_metadata``."""
+    return tuple(Channel(*each) for each in json.loads(metadata["channels"]))
+
+
+def int64_buffer(values: Sequence[int]) -> bytes:
+    """Little-endian int64."""
+    return struct.pack(f"<{len(values)}q", *values)
+
+
+def float64_buffer(values: Sequence[float]) -> bytes:
+    """Little-endian float64."""
+    return struct.pack(f"<{len(values)}d", *values)
+
+
+def utf8_buffers(values: Sequence[str]) -> tuple[bytes, bytes]:
+    """Offsets (int32, one more than values) and bytes."""
+    encoded = [each.encode() for each in values]
+    offsets = [0]
+    for each in encoded:
+        offsets.append(offsets[-1] + len(each))
+    return struct.pack(f"<{len(offsets)}i", *offsets), b"".join(encoded)
+
+
+def checksum(sequence: int, buffers: Sequence[Buffer]) -> int:
+    """The crc32 of a batch: its sequence number, then its data buffers in order."""
+    crc = zlib.crc32(struct.pack("<q", sequence))
+    for each in buffers:
+        crc = zlib.crc32(each, crc)
+    return crc
+
+
+class BatchEncoder:
+    """Turns columns into the bytes of an Arrow IPC stream, schema first; used by one thread."""
+
+    def __init__(self, schema: TableSchema, metadata: Mapping[str, str]) -> None:
+        import nanoarrow as na
+        from nanoarrow import ipc
+
+        self._na = na
+        self.schema = schema
+        types: dict[str, Any] = {"int64": na.int64(), "float64": na.float64(), "utf8": na.string()}
+        types["float64[]"] = na.fixed_size_list(na.float64(), schema.width)
+        self._types = types
+        fields = {"sequence": types["int64"], "crc32": types["int64"]}
+        fields |= {name: types[kind] for name, kind in schema.columns}
+        spoken = {"format": str(FORMAT), "kind": schema.kind, **metadata}
+        self._schema = na.c_schema(na.struct(fields)).modify(
+            metadata={METADATA_PREFIX + key: value for key, value in spoken.items()}
+        )
+        self._sink = _Sink()
+        self._stream = ipc.StreamWriter.from_writable(self._sink)
+
+    def encode(self, sequence: int, rows: int, columns: Mapping[str, Buffer | Sequence[str]]) -> bytes:
+        """The bytes of one batch, behind those of the schema if it is the first.
+
+        Args:
+            columns: For each column its little-endian buffer, or for utf8 the strings.
+        """
+        children, checked = [], []
+        for name, kind in self.schema.columns:
+            child, buffers = self._column(kind, rows, columns[name])
+            children.append(child)
+            checked.extend(buffers)
+        stamp = [
+            self._array("int64", rows, [None, int64_buffer([value] * rows)])
+            for value in (sequence, checksum(sequence, checked))
+        ]
+        self._stream.write_array(
+            self._na.c_array_from_buffers(self._schema, rows, [None], children=stamp + children)
+        )
+        return self._sink.take()
+
+    def _column(self, kind: ColumnType, rows: int, values: Any) -> tuple[Any, list[Buffer]]:
+        if kind == "utf8":
+            offsets, data = utf8_buffers(values)
+            return self._array("utf8", rows, [None, offsets, data]), [offsets, data]
+        if kind == "float64[]":
+            items = self._array("float64", rows * self.schema.width, [None, values])
+            return self._array(kind, rows, [None], children=[items]), [values]
+        return self._array(kind, rows, [None, values]), [values]
+
+    def _array(self, kind: str, length: int, buffers: list[Any], children: Sequence[Any] = ()) -> Any:
+        return self._na.c_array_from_buffers(self._types[kind], length, buffers, children=children)
+
+
+class _Sink:
+    """A writable that keeps what it is given until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def write(self, data: Buffer) -> int:
+        self._data += data
+        return len(data)
+
+    def take(self) -> bytes:
+        data, self._data = bytes(self._data), bytearray()
+        return data
+
+    def writable(self) -> bool:
+        return True
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...

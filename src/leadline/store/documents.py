@@ -1,0 +1,121 @@
+"""Small JSON documents: replaced atomically, appended line by line, or rewritten in place."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+_PAGE = 4096
+
+
+def encode(value: Any) -> bytes:
+    """JSON in UTF-8 on one line; NaN and infinity become strings, since JSON has no words for them."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value
+
+
+def make_folder(path: str) -> None:
+    """Make a private folder and those above it."""
+    os.makedirs(path, mode=PRIVATE_FOLDER, exist_ok=True)
+
+
+def write_document(path: str, value: Any) -> None:
+    """Replace a document atomically: a reader sees the old one or the new one.
+
+    Raises:
+        OSError: It could not be written; the old one stands.
+    """
+    temporary = f"{path}.{os.getpid()}.part"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        try:
+            _write_all(descriptor, encode(value) + b"\n")
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_document(path: str) -> Any | None:
+    """A document, or None where there is none yet or it is being rewritten in place.
+
+    Raises:
+        OSError: It is there and cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return None
+
+
+def append_line(path: str, value: Any) -> None:
+    """Append one JSON line in one write, so that lines of several processes do not mix."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        _write_all(descriptor, encode(value) + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def read_lines(path: str) -> list[Any]:
+    """Every whole line of a JSON-lines file; a torn last line is not there yet."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return []
+    lines = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
+
+
+class InPlaceDocument:
+    """A document that is rewritten in the blocks it already has, so that a full disk cannot keep it from speaking."""
+
+    def __init__(self, path: str, value: Any, reserve_bytes: int = 4 * _PAGE) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+        self._size = reserve_bytes
+        self.write(value)
+
+    def write(self, value: Any) -> None:
+        """Rewrite the document; it grows by whole pages where it must."""
+        data = encode(value) + b"\n"
+        self._size = max(self._size, -(-len(data) // _PAGE) * _PAGE)
+        padded = data[:-1] + b" " * (self._size - len(data)) + b"\n"
+        view = memoryview(padded)
+        offset = 0
+        while offset < len(padded):
+            offset += os.pwrite(self._descriptor, view[offset:], offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,66 @@
+"""Append-only Arrow segments: grown by whole batches, cut back after a failed write, never reopened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from leadline.store import layout
+from leadline.store.codec import BatchEncoder, Buffer, TableSchema
+from leadline.store.documents import PRIVATE_FILE, make_folder
+
+
+class Segment:
+    """One Arrow IPC stream file."""
+
+    def __init__(self, path: str, encoder: BatchEncoder) -> None:
+        self.path = path
+        self.bytes = 0
+        self._encoder = encoder
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, PRIVATE_FILE)
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    def append(self, sequence: int, rows: int, columns: Mapping[str, Buffer | Sequence[str]]) -> int:
+        """Append one batch and hand it to the kernel.
+
+        Returns:
+            The bytes written.
+        Raises:
+            OSError: Nothing of the batch is in the file; the segment is closed for good.
+        """
+        data = self._encoder.encode(sequence, rows, columns)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._descriptor, memoryview(data)[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, self.bytes)
+            self.close()
+            raise
+        self.bytes += written
+        return written
+
+    def close(self) -> None:
+        """Close the file; it is never opened for writing again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class SegmentFolder:
+    """The segments of one stream, numbered in the order in which they were opened."""
+
+    def __init__(self, run: str, part: str, stream: str) -> None:
+        self._run, self._part, self._stream = run, part, stream
+        self._ordinal = 0
+
+    def open(self, schema: TableSchema, metadata: Mapping[str, str]) -> Segment:
+        """Open the next segment."""
+        self._ordinal += 1
+        path = os.path.join(self._run, layout.segment(self._part, self._stream, self._ordinal))
+        make_folder(os.path.dirname(path))
+        return Segment(path, BatchEncoder(schema, {"stream": self._stream, **metadata}))

@@ -1,0 +1,58 @@
+"""Control requests and their acknowledgements, as files that are written once and never changed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import asdict
+
+from leadline.records.request import Acknowledgement, Request
+from leadline.store import layout
+from leadline.store.documents import make_folder, read_document, write_document
+
+
+def new_request_id() -> str:
+    """An id that sorts by time and is taken by nobody."""
+    return f"{time.time_ns():020d}-{secrets.token_hex(3)}"
+
+
+def write_request(run: str, request: Request) -> None:
+    """Put a request where every process of the run sees it.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    make_folder(os.path.join(run, layout.CONTROL))
+    write_document(os.path.join(run, layout.request(request.id)), asdict(request))
+
+
+def read_requests(run: str) -> list[Request]:
+    """Every request of the run, the oldest first."""
+    found = (read_document(path) for path in _documents(os.path.join(run, layout.CONTROL)))
+    return [Request(**each) for each in found if each is not None]
+
+
+def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
+    """Say what became of a request.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    make_folder(os.path.join(run, layout.ACKS))
+    path = os.path.join(run, layout.acknowledgement(acknowledgement.id, acknowledgement.worker))
+    write_document(path, asdict(acknowledgement))
+
+
+def read_acknowledgements(run: str) -> list[Acknowledgement]:
+    """Every acknowledgement of the run."""
+    found = (read_document(path) for path in _documents(os.path.join(run, layout.ACKS)))
+    return [Acknowledgement(**each) for each in found if each is not None]
+
+
+def _documents(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(".json")]

@@ -1,0 +1,391 @@
+"""The agent's main loop: one thread that waits for signals and looks at the run between them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from leadline.agent.job import Job, reap
+from leadline.agent.judge import Judge
+from leadline.agent.logbook import Logbook
+from leadline.agent.progress import (
+    Document,
+    Follower,
+    Workers,
+    describe_announcement,
+    describe_lost,
+    describe_off,
+    describe_worker,
+    read_patiently,
+)
+from leadline.agent.signals import TO_END, SignalGate, came_from_terminal
+from leadline.agent.stopping import Stopping
+from leadline.agent.terminal import Terminal
+from leadline.agent.verdict import Ending, verdict_lines
+from leadline.agent.wording import counted, place
+from leadline.monitor.processes import identify
+from leadline.monitor.monitor import Monitor
+from leadline.monitor.machine import machine_samplers
+from leadline.store import layout
+from leadline.store.control import read_acknowledgements, read_requests
+from leadline.store.documents import read_document
+
+POLL_SECONDS: Final = 0.05
+_SLOW_POLLS: Final = 20
+"""Workers and node are looked at every so many polls."""
+_HINT_AFTER_SECONDS: Final = 20.0
+_JUDGE_PATIENCE_SECONDS: Final = 10.0
+_MOST_ANNOUNCED: Final = 20
+STOPPED: Final = 10
+"""The exit status of a job that a request stopped."""
+
+
+class Agent:
+    """Owns one job on one node, from before its start to the verdict."""
+
+    def __init__(
+        self,
+        logbook: Logbook,
+        job: Job,
+        gate: SignalGate,
+        *,
+        judge: list[str] | None,
+        unwatched: str | None = None,
+        terminal: Terminal | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log, self._job, self._gate, self._clock = logbook, job, gate, clock
+        self._terminal = terminal or Terminal()
+        self._unwatched = unwatched
+        self._started = clock()
+        manifest = read_document(logbook.path(layout.MANIFEST))
+        self._manifest: Document = manifest if isinstance(manifest, dict) else {}
+        self._workers = Workers(logbook.run)
+        self._summary: Document | None = None
+        self._summary_file = Follower(logbook.path(layout.RULE_SUMMARY))
+        self._control_file = Follower(logbook.path(layout.CONTROL))
+        has_rules = bool(self._manifest.get("rules"))
+        self._has_rules = has_rules
+        self._judge = Judge(
+            judge,
+            os.environ,
+            gate,
+            tell=lambda text: self._terminal.say(text, "warning"),
+            has_completed=lambda: self._look_at_summary() and bool((self._summary or {}).get("complete")),
+        )
+        tree = job.new_tree()
+        tree.foreign_sessions = self._judge.sessions
+        self._stopping = Stopping(tree, lambda text: self._terminal.say(text, "warning"))
+        monitored = job.new_tree()
+        monitored.foreign_sessions = self._judge.sessions
+        self._monitor = Monitor(
+            logbook.run,
+            logbook.node,
+            machine_samplers(logbook.run, monitored),
+            interval_seconds=int(self._manifest.get("interval_ms") or 500) / 1000,
+        )
+        self._gone: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
+        self._announced = 0
+        self._has_hinted = self._was_told_to_end = self._was_interrupted = False
+        self._polls = 0
+        self._end_signal: int | None = None
+
+    def run(self) -> int:
+        """Start the job, see it through, and tell how it ended.
+
+        Returns:
+            The status to exit with.
+        Raises:
+            OSError: The command cannot be started.
+        """
+        self._log.set_status(agent_pid=os.getpid(), node=self._log.node)
+        self._say_hello()
+        if self._has_rules:
+            self._judge.start()
+        if self._drain():
+            self._job.has_ended = True
+            self._job.exit_status = -(self._end_signal or signal.SIGINT)
+        else:
+            self._job.start()
+            self._log.set_status(status="InProgress", job_pid=self._job.pid)
+            self._monitor.start()
+            self._write_node()
+            self._watch()
+        return self._finish()
+
+    def abandon(self) -> None:
+        """Give up before the job was started."""
+        self._judge.end()
+        self._log.set_status(status="Failed", exit_status=2, ended_ns=time.time_ns())
+        self._log.close()
+
+    # while the job runs
+
+    def _drain(self) -> bool:
+        """Whether somebody asked for the end before the job was there to be told."""
+        while (info := self._gate.wait(0)) is not None:
+            if info.si_signo in TO_END:
+                self._was_told_to_end, self._end_signal = True, info.si_signo
+        return self._was_told_to_end
+
+    def _watch(self) -> None:
+        while True:
+            info = self._gate.wait(POLL_SECONDS)
+            if info is not None and info.si_signo != signal.SIGCHLD:
+                self._on_signal(info)
+            self._reap()
+            self._job.poll()
+            now = self._clock()
+            self._poll(now)
+            is_done = self._stopping.advance(now, has_ended=self._job.has_ended)
+            if self._job.has_ended and is_done:
+                return
+            if not self._job.is_ours and self._is_attachment_over():
+                return
+
+    def _on_signal(self, info: signal.struct_siginfo) -> None:
+        is_from_terminal = came_from_terminal(info)
+        if info.si_signo in TO_END:
+            self._was_interrupted = True
+            if not is_from_terminal:
+                self._was_told_to_end, self._end_signal = True, info.si_signo
+        if not is_from_terminal:
+            self._job.pass_on(info.si_signo)
+
+    def _is_attachment_over(self) -> bool:
+        """Whether there is nothing more to watch in a process that goes on without us."""
+        if self._was_told_to_end and self._end_signal == signal.SIGTERM:
+            return True
+        own = [each for each in self._workers.documents.values() if each.get("pid") == self._job.pid]
+        return bool(own) and all(each.get("state") == "ended" for each in own)
+
+    def _reap(self) -> None:
+        for pid, code in reap():
+            self._job.on_exit(pid, code)
+            if pid == self._judge.pid:
+                self._judge.on_exit(code, self._clock())
+
+    def _poll(self, now: float) -> None:
+        if self._look_at_summary():
+            self._announce()
+        if self._stopping.request is None and self._control_file.has_changed():
+            self._look_for_stop(now)
+        self._judge.poll(now)
+        self._polls += 1
+        if not self._has_hinted or self._polls % _SLOW_POLLS == 0:
+            self._look_at_workers()
+        if self._polls % _SLOW_POLLS == 0:
+            self._write_node()
+            self._log.retry()
+            for notice in self._monitor.take_notices():
+                self._terminal.say(notice, "warning")
+        if not self._has_hinted and now - self._started > _HINT_AFTER_SECONDS:
+            self._hint()
+
+    def _look_at_summary(self) -> bool:
+        if not self._summary_file.has_changed():
+            return self._summary is not None
+        self._summary = read_patiently(self._summary_file.path) or self._summary
+        return self._summary is not None
+
+    def _announce(self) -> None:
+        for each in (self._summary or {}).get("announcements") or []:
+            if each["id"] <= self._announced:
+                continue
+            self._announced = each["id"]
+            if self._announced <= _MOST_ANNOUNCED or each.get("action"):
+                self._terminal.say(describe_announcement(each), "found")
+            elif self._announced == _MOST_ANNOUNCED + 1:
+                self._terminal.say("further findings are not told one by one: leadline show", "found")
+
+    def _look_for_stop(self, now: float) -> None:
+        stops = [each for each in read_requests(self._log.run) if each.kind == "stop"]
+        if not stops:
+            return
+        request = stops[0]
+        self._stopping.begin(request, now, can_be_heard=self._can_be_heard())
+        self._log.set_status(status="Stopping", stopped_by=request.by or "user")
+        if not request.by.startswith("rule:"):
+            self._terminal.say("stopping: it was asked to by leadline stop", "warning")
+
+    def _can_be_heard(self) -> bool:
+        """Whether some process of the job may yet stop by itself."""
+        return self._unwatched is None and self._job_may_train()
+
+    def _job_may_train(self) -> bool:
+        documents = self._workers.documents.values()
+        return not documents or any(each.get("state") == "running" for each in documents)
+
+    def _look_at_workers(self) -> None:
+        for worker in self._workers.poll():
+            document = self._workers.documents[worker]
+            if not self._has_hinted:
+                self._terminal.say(describe_worker(document))
+                self._hint()
+            for key, describe in (("lost", describe_lost), ("off", describe_off)):
+                if document.get(key) and (worker, key) not in self._told:
+                    self._told.add((worker, key))
+                    self._terminal.say(describe(worker, document[key]), "warning")
+        self._find_gone()
+
+    def _find_gone(self) -> None:
+        for worker, document in self._workers.documents.items():
+            is_here = document.get("node") == self._log.node and document.get("state") == "running"
+            if is_here and worker not in self._gone and identify(int(document.get("pid", 0))) is None:
+                self._gone.add(worker)
+
+    # what is said
+
+    def _say_hello(self) -> None:
+        where = place(self._log.run, os.getcwd())
+        name = self._manifest.get("name") or os.path.basename(self._log.run)
+        rules = counted(len(self._manifest.get("rules") or ()), "rule")
+        state = f"preset {self._manifest.get('preset', 'standard')}, {rules}"
+        if self._unwatched is not None:
+            state = f"only the machine is watched: {self._unwatched}"
+        self._terminal.say(f"run {name} → {where}   {state}")
+        if self._unwatched is not None:
+            self._hint()
+
+    def _hint(self) -> None:
+        self._has_hinted = True
+        self._terminal.say("look: leadline show        stop: leadline stop")
+
+    def _write_node(self) -> None:
+        self._log.set_node(self._node_document())
+
+    def _node_document(self) -> Document:
+        return {
+            "node": self._log.node,
+            "agent_pid": os.getpid(),
+            "started_ns": self._log.started_ns,
+            "cpu_count": len(os.sched_getaffinity(0)),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "gpus": self._monitor.gpus(),
+            "absent": self._monitor.absent(),
+            "lost": self._monitor.lost(),
+            "gone": sorted(self._gone),
+        }
+
+    # the end
+
+    def _finish(self) -> int:
+        ended = self._clock()
+        self._monitor.stop()
+        self._look_at_workers()
+        if not self._has_hinted:
+            self._hint()
+        status, final = self._judge_ending()
+        if self._log.has_unwritten or self._monitor.lost() or self._lost_by_workers():
+            self._log.give_up_reserve()
+        self._write_node()
+        exit_status = self._job.exit_status
+        self._log.set_status(
+            status=status,
+            exit_status=final if exit_status is not None or status == "Stopped" else None,
+            stopped_by=self._log.status["stopped_by"] if status == "Stopped" else None,
+            ended_ns=time.time_ns(),
+        )
+        self._await_judge()
+        self._fold()
+        self._log.close()
+        self._say_verdict(status, final, ended - self._started)
+        return final
+
+    def _judge_ending(self) -> tuple[str, int]:
+        """The terminal status of the run, and the status to exit with."""
+        code = self._job.exit_status
+        final = 0 if code is None else (128 - code if code < 0 else code)
+        if self._was_stopped(code):
+            return "Stopped", STOPPED
+        if code == 0 and not self._was_told_to_end:
+            return "Completed", final
+        if code in (130, -signal.SIGINT) or self._was_told_to_end or (self._was_interrupted and code is not None):
+            return "Interrupted", final
+        if code is None:
+            return ("Completed" if self._has_said_ended() else "Failed"), final
+        return "Failed", final
+
+    def _was_stopped(self, code: int | None) -> bool:
+        if self._stopping.request is None:
+            return False
+        taken = any(each.outcome == "taken" for each in read_acknowledgements(self._log.run))
+        return taken or code == STOPPED or self._stopping.has_used_force
+
+    def _has_said_ended(self) -> bool:
+        own = [each for each in self._workers.documents.values() if each.get("pid") == self._job.pid]
+        return not own or all(each.get("state") == "ended" for each in own)
+
+    def _await_judge(self) -> None:
+        """Let the judge come to its end, for as long as it gets on."""
+        if not self._has_rules:
+            return
+        last_progress = self._clock()
+        while not self._judge.is_over and not (self._summary or {}).get("complete"):
+            info = self._gate.wait(POLL_SECONDS)
+            if info is not None and info.si_signo in TO_END:
+                break
+            self._reap()
+            now = self._clock()
+            before = self._summary
+            if self._look_at_summary():
+                self._announce()
+            if self._summary is not before:
+                last_progress = now
+            if now - last_progress > _JUDGE_PATIENCE_SECONDS:
+                self._terminal.say("the judge does not get on and is ended", "warning")
+                break
+            self._judge.poll(now, is_urgent=True)
+        self._look_at_summary()
+        self._announce()
+        self._judge.end()
+
+    def _lost_by_workers(self) -> list[Document]:
+        return [
+            {"worker": worker, **document["lost"]}
+            for worker, document in self._workers.documents.items()
+            if document.get("lost")
+        ]
+
+    def _lost(self) -> list[Document]:
+        own = self._monitor.lost()
+        return self._lost_by_workers() + ([{"node": self._log.node, **own}] if own else [])
+
+    def _fold(self) -> None:
+        workers = [self._workers.documents[worker] for worker in sorted(self._workers.documents)]
+        additions: dict[str, Any] = {"workers": workers, "nodes": [self._node_document()]}
+        self._log.fold_manifest(**additions, lost=self._lost())
+
+    def _say_verdict(self, status: str, final: int, seconds: float) -> None:
+        lost = [describe_lost(each["worker"], each) for each in self._lost_by_workers()]
+        lost += [self._monitor.describe_lost()] if self._monitor.lost() else []
+        ending = Ending(
+            status=status,
+            exit_status=self._job.exit_status,
+            final_status=final,
+            stopped_by=self._log.status["stopped_by"],
+            seconds=seconds,
+            workers=tuple(self._workers.documents.values()),
+            run_bytes=folder_bytes(self._log.run),
+            summary=self._summary,
+            has_rules=self._has_rules,
+            lost=tuple(lost),
+            unwatched=self._unwatched,
+        )
+        self._terminal.write(verdict_lines(ending, width=self._terminal.width))
+
+
+def folder_bytes(folder: str) -> int:
+    """What a folder takes on disk."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(path, name)).st_blocks * 512
+            except OSError:
+                continue
+    return total

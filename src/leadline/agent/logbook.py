@@ -1,0 +1,124 @@
+"""What the agent writes of the run: its status, the node, and in the end the manifest; also when the disk is full."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from leadline.store import layout
+from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder, read_document, write_document
+
+_RESERVE_BYTES: Final = 64 << 10
+
+
+class Logbook:
+    """The documents of a run that only the agent writes.
+
+    A document that cannot be written is kept and tried again; ``finish`` gives up the reserve for it. While the job
+    runs the reserve is held back, since whatever were freed then, the job would take.
+    """
+
+    def __init__(self, run: str, node: str, clock: Callable[[], int] = time.time_ns) -> None:
+        self.run, self.node = run, node
+        self.started_ns = clock()
+        self._clock = clock
+        self._pending: dict[str, dict[str, Any]] = {}
+        self._reserve = os.path.join(run, layout.RESERVE)
+        self._node: InPlaceDocument | None = None
+        self._node_written: dict[str, Any] = {}
+        self.status = self._read_status()
+        self._make_reserve()
+
+    def path(self, name: str) -> str:
+        """The path of something in the run."""
+        return os.path.join(self.run, name)
+
+    def _read_status(self) -> dict[str, Any]:
+        fresh: dict[str, Any] = {
+            "status": "Starting",
+            "transitions": [{"status": "Starting", "time_ns": self.started_ns}],
+            "stopped_by": None,
+            "exit_status": None,
+            "agent_pid": None,
+            "job_pid": None,
+            "node": self.node,
+            "ended_ns": None,
+        }
+        found = read_document(self.path(layout.STATUS))
+        return fresh | found if isinstance(found, dict) else fresh
+
+    def _make_reserve(self) -> None:
+        try:
+            with open(self._reserve, "wb", opener=_private) as file:
+                file.write(bytes(_RESERVE_BYTES))
+        except OSError:  # the disk is full already: there is nothing to hold back
+            self._free_reserve()
+
+    def _free_reserve(self) -> None:
+        try:
+            os.unlink(self._reserve)
+        except OSError:
+            return
+
+    def set_status(self, **changes: Any) -> None:
+        """Change the status document; a new ``status`` is a transition."""
+        status = changes.get("status", self.status["status"])
+        if status != self.status["status"]:
+            changes["transitions"] = [*self.status["transitions"], {"status": status, "time_ns": self._clock()}]
+        self.status = self.status | changes
+        self._write(layout.STATUS, self.status)
+
+    def set_node(self, document: dict[str, Any]) -> None:
+        """Say what is known of the node, where it changed."""
+        if document == self._node_written:
+            return
+        try:
+            if self._node is None:
+                make_folder(self.path(layout.NODES))
+                self._node = InPlaceDocument(self.path(layout.node_document(self.node)), document)
+            else:
+                self._node.write(document)
+        except OSError:  # said again with the next change, and in the manifest
+            return
+        self._node_written = document
+
+    def _write(self, name: str, document: dict[str, Any]) -> None:
+        try:
+            write_document(self.path(name), document)
+        except OSError:
+            self._pending[name] = document
+        else:
+            self._pending.pop(name, None)
+
+    def retry(self) -> None:
+        """Try again what could not be written."""
+        for name, document in list(self._pending.items()):
+            self._write(name, document)
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._pending)
+
+    def give_up_reserve(self) -> None:
+        """Make room at the end of the job, and write what waits for it."""
+        self._free_reserve()
+        self.retry()
+
+    def fold_manifest(self, **additions: Any) -> None:
+        """Put into the manifest what came to be known."""
+        manifest = read_document(self.path(layout.MANIFEST))
+        if isinstance(manifest, dict):
+            self._write(layout.MANIFEST, manifest | additions)
+
+    def close(self) -> None:
+        """Leave nothing behind that is not part of the run."""
+        self._free_reserve()
+        self.retry()
+        if self._node is not None:
+            self._node.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, PRIVATE_FILE)

@@ -1,0 +1,62 @@
+"""The agent's lines in the terminal: few, on standard error, never in the way of the script's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import Final
+
+PREFIX: Final = "leadline"
+_BRIGHT, _DIM, _RED, _YELLOW, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[0m"
+_COLOURS: Final = {"found": _RED, "warning": _YELLOW, "good": _GREEN, "quiet": _DIM, "plain": ""}
+_CLEAR_LINE: Final = "\r\x1b[K"
+_WIDEST: Final = 120
+
+
+class Terminal:
+    """Writes whole lines to a file descriptor; one that is closed or gone is no reason to fail."""
+
+    def __init__(self, descriptor: int = 2, environment: Mapping[str, str] = os.environ) -> None:
+        self._descriptor = descriptor
+        self._is_terminal = is_terminal(descriptor)
+        self.has_colour = (
+            self._is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        )
+
+    @property
+    def width(self) -> int:
+        """Columns to wrap to."""
+        if not self._is_terminal:
+            return _WIDEST
+        return max(40, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
+
+    def say(self, text: str, tone: str = "plain") -> None:
+        """One line of ours, behind our name."""
+        self.write([f"{self.dye(PREFIX, 'quiet')}  {self.dye(text, tone)}"])
+
+    def dye(self, text: str, tone: str) -> str:
+        """The text in the colour of its tone, where there are colours."""
+        colour = _COLOURS[tone]
+        return f"{colour}{text}{_PLAIN}" if self.has_colour and colour else text
+
+    def write(self, lines: list[str]) -> None:
+        """Several lines in one write, so that they do not mix with the script's."""
+        if not lines:
+            return
+        # a progress bar may stand in the line: it goes, and draws itself again
+        start = _CLEAR_LINE if self._is_terminal else ""
+        data = (start + "\n".join(lines) + "\n").encode(errors="replace")
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:  # nobody reads it any more; the run goes on
+            return
+
+
+def is_terminal(descriptor: int) -> bool:
+    """Whether somebody looks at it."""
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False

@@ -74,7 +74,7 @@ class Agent:
             os.environ,
             gate,
             tell=lambda text: self._terminal.say(text, "warning"),
-            has_completed=lambda: self._look_at_summary() and bool((self._summary or {}).get("complete")),
+            has_completed=self._has_judged_all,
         )
         tree = job.new_tree()
         tree.foreign_sessions = self._judge.sessions
@@ -84,7 +84,7 @@ class Agent:
         self._monitor = Monitor(
             logbook.run,
             logbook.node,
-            machine_samplers(logbook.run, monitored),
+            lambda: machine_samplers(logbook.run, monitored),
             interval_seconds=int(self._manifest.get("interval_ms") or 500) / 1000,
         )
         self._gone: set[str] = set()
@@ -120,8 +120,7 @@ class Agent:
     def abandon(self) -> None:
         """Give up before the job was started."""
         self._judge.end()
-        self._log.set_status(status="Failed", exit_status=2, ended_ns=time.time_ns())
-        self._log.close()
+        self._log.abandon()
 
     # while the job runs
 
@@ -170,8 +169,7 @@ class Agent:
                 self._judge.on_exit(code, self._clock())
 
     def _poll(self, now: float) -> None:
-        if self._look_at_summary():
-            self._announce()
+        self._look_at_summary()
         if self._stopping.request is None and self._control_file.has_changed():
             self._look_for_stop(now)
         self._judge.poll(now)
@@ -187,10 +185,16 @@ class Agent:
             self._hint()
 
     def _look_at_summary(self) -> bool:
+        """Read the judge's summary where it changed, announce what is new, and tell whether it changed."""
         if not self._summary_file.has_changed():
-            return self._summary is not None
+            return False
         self._summary = read_patiently(self._summary_file.path) or self._summary
-        return self._summary is not None
+        self._announce()
+        return True
+
+    def _has_judged_all(self) -> bool:
+        self._look_at_summary()
+        return bool((self._summary or {}).get("complete"))
 
     def _announce(self) -> None:
         for each in (self._summary or {}).get("announcements") or []:
@@ -325,23 +329,19 @@ class Agent:
         if not self._has_rules:
             return
         last_progress = self._clock()
-        while not self._judge.is_over and not (self._summary or {}).get("complete"):
+        while not self._has_judged_all() and not self._judge.is_over:
             info = self._gate.wait(POLL_SECONDS)
             if info is not None and info.si_signo in TO_END:
                 break
             self._reap()
             now = self._clock()
-            before = self._summary
             if self._look_at_summary():
-                self._announce()
-            if self._summary is not before:
                 last_progress = now
             if now - last_progress > _JUDGE_PATIENCE_SECONDS:
                 self._terminal.say("the judge does not get on and is ended", "warning")
                 break
             self._judge.poll(now, is_urgent=True)
         self._look_at_summary()
-        self._announce()
         self._judge.end()
 
     def _lost_by_workers(self) -> list[Document]:

@@ -10,7 +10,7 @@ from typing import Final
 from leadline.agent.agent import Agent
 from leadline.agent.job import AttachedJob, LaunchedJob
 from leadline.agent.judge import judge_command
-from leadline.agent.launch import job_environment, resolve, why_unreachable
+from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
 from leadline.agent.logbook import Logbook
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
@@ -70,20 +70,19 @@ def main(arguments: list[str], judge: list[str] | None = None) -> int:
 
 def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[str] | None) -> int:
     command = resolve(command)
+    problem = why_unstartable(command[0])
+    if problem is not None:
+        logbook.abandon()
+        return _refuse(problem)
     unreachable = why_unreachable(command, gate)
     environment = job_environment(os.environ, logbook.run, logbook.node, is_reachable=unreachable is None)
     job = LaunchedJob(command, environment, gate)
     agent = Agent(logbook, job, gate, judge=judge, unwatched=unreachable)
     try:
         return agent.run()
-    except FileNotFoundError:
-        problem = f"no such command: {command[0]}"
-    except PermissionError:
-        problem = f"not executable: {command[0]}"
     except OSError as error:
-        problem = f"{command[0]} cannot be started: {error.strerror}"
-    agent.abandon()
-    return _refuse(problem)
+        agent.abandon()
+        return _refuse(f"{command[0]} cannot be started: {error.strerror}")
 
 
 def _refuse(problem: str) -> int:

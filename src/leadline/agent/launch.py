@@ -25,6 +25,14 @@ def resolve(command: list[str]) -> list[str]:
     return [sys.executable, *command] if command[0].endswith(".py") else command
 
 
+def why_unstartable(program: str) -> str | None:
+    """Why a program cannot be started, as far as that shows before it is tried."""
+    if shutil.which(program) is not None:
+        return None
+    is_there = os.path.isfile(program) if os.sep in program else shutil.which(program, mode=os.F_OK) is not None
+    return f"not executable: {program}" if is_there else f"no such command: {program}"
+
+
 def job_environment(environment: Mapping[str, str], run: str, node: str, *, is_reachable: bool) -> dict[str, str]:
     """The environment of the job: where the run is, and where the bootstrap is found."""
     result = dict(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}

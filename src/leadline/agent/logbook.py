@@ -112,6 +112,11 @@ class Logbook:
         if isinstance(manifest, dict):
             self._write(layout.MANIFEST, manifest | additions)
 
+    def abandon(self) -> None:
+        """The job could not be started."""
+        self.set_status(status="Failed", exit_status=2, ended_ns=self._clock())
+        self.close()
+
     def close(self) -> None:
         """Leave nothing behind that is not part of the run."""
         self._free_reserve()

@@ -24,19 +24,23 @@ _JOIN_SECONDS: Final = 2.0
 
 
 class Monitor:
-    """Samples in a thread of its own, so that a driver that hangs holds up nothing else."""
+    """Samples in a thread of its own, so that a driver that hangs holds up nothing else.
+
+    The samplers are made there too: loading a driver takes its time, and the job should not wait for it.
+    """
 
     def __init__(
         self,
         run: str,
         node: str,
-        samplers: Sequence[Sampler],
+        make_samplers: Callable[[], Sequence[Sampler]],
         *,
         interval_seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._samplers, self._interval = tuple(samplers), interval_seconds
+        self._make_samplers, self._interval = make_samplers, interval_seconds
+        self._samplers: tuple[Sampler, ...] | None = None
         self._clock, self._wall_clock = clock, wall_clock
         self._store = _SystemStore(run, node)
         self._failures: dict[str, str] = {}
@@ -70,6 +74,8 @@ class Monitor:
         now, time_ns = self._clock(), self._wall_clock()
         channels: list[Channel] = []
         values: list[float | None] = []
+        if self._samplers is None:
+            self._samplers = tuple(self._make_samplers())
         for sampler in self._samplers:
             read = self._read(sampler, now)
             channels += sampler.channels
@@ -88,13 +94,13 @@ class Monitor:
     def absent(self) -> dict[str, str]:
         """What is not read, and why."""
         known: dict[str, str] = {}
-        for sampler in self._samplers:
+        for sampler in self._samplers or ():
             known |= sampler.absent
         return known | self._failures
 
     def gpus(self) -> list[dict[str, Any]]:
         """The GPUs that are watched."""
-        return [gpu for sampler in self._samplers for gpu in getattr(sampler, "gpus", ())]
+        return [gpu for sampler in self._samplers or () for gpu in getattr(sampler, "gpus", ())]
 
     def lost(self) -> dict[str, Any] | None:
         """What could not be stored; None: everything was."""

@@ -61,7 +61,7 @@ class StoreFullError(LeadlineError, OSError):
     """The store takes no more: make room; the training goes on without."""
 
 
-class StopTraining(SystemExit):  # noqa: N818 - the public name, and no error
+class StopTraining(SystemExit):
     """Raised in the training process at a step boundary when somebody asked it to stop.
 
     A ``SystemExit``, so that ``except Exception`` does not swallow it, while ``finally`` and ``atexit`` run.

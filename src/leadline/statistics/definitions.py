@@ -57,6 +57,4 @@ SAMPLE_ELEMENTS: Final = 4096
 
 def primaries(statistics: frozenset[str]) -> frozenset[str]:
     """What a device must compute so that ``statistics`` can be derived."""
-    return frozenset(
-        primary for name in statistics for primary in (STATISTICS[name].from_primaries or (name,))
-    )
+    return frozenset(primary for name in statistics for primary in (STATISTICS[name].from_primaries or (name,)))

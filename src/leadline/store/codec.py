@@ -123,6 +123,12 @@ def checksum(sequence: int, buffers: Sequence[Buffer]) -> int:
     return crc
 
 
+def metadata_checksum(metadata: Mapping[str, str]) -> int:
+    """The crc32 of a segment's metadata (without its own), so that a flipped bit in a name is noticed."""
+    spoken = sorted((key, value) for key, value in metadata.items() if key != "crc32")
+    return zlib.crc32(json.dumps(spoken).encode())
+
+
 class BatchEncoder:
     """Turns columns into the bytes of an Arrow IPC stream, schema first; used by one thread."""
 
@@ -138,6 +144,7 @@ class BatchEncoder:
         fields = {"sequence": types["int64"], "crc32": types["int64"]}
         fields |= {name: types[kind] for name, kind in schema.columns}
         spoken = {"format": str(FORMAT), "kind": schema.kind, **metadata}
+        spoken["crc32"] = str(metadata_checksum(spoken))
         self._schema = na.c_schema(na.struct(fields)).modify(
             metadata={METADATA_PREFIX + key: value for key, value in spoken.items()}
         )
@@ -159,9 +166,7 @@ class BatchEncoder:
             self._array("int64", rows, [None, int64_buffer([value] * rows)])
             for value in (sequence, checksum(sequence, checked))
         ]
-        self._stream.write_array(
-            self._na.c_array_from_buffers(self._schema, rows, [None], children=stamp + children)
-        )
+        self._stream.write_array(self._na.c_array_from_buffers(self._schema, rows, [None], children=stamp + children))
         return self._sink.take()
 
     def _column(self, kind: ColumnType, rows: int, values: Any) -> tuple[Any, list[Buffer]]:

@@ -1,0 +1,265 @@
+"""The recorder: hears what a training does, captures what is due, and ends the steps."""
+
+from __future__ import annotations
+
+import struct
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from leadline.capture.control import ControlWatch
+from leadline.capture.dueness import Due
+from leadline.probes.adapter import Adapter, Program, Subject
+from leadline.probes.clock import StepClock
+from leadline.records.event import Event
+from leadline.records.names import SCALAR_COLLECTIONS
+from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
+from leadline.store.tensors import TensorCapture
+from leadline.store.writer import Writer
+
+_COUNTS = frozenset({"nan_count", "nonfinite_count"})
+
+
+@dataclass(slots=True)
+class _Watched:
+    """An optimizer, what it updates, and the programs made for it."""
+
+    subject: Subject
+    due: Due
+    programs: dict[tuple[int, ...], Program | None] = field(default_factory=dict)
+    running: Program | None = None
+    stamp: StepStamp | None = None
+
+
+@dataclass(slots=True)
+class _Loss:
+    """The backward passes begun at one place of the script in the step under way."""
+
+    name: str
+    total: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    """A number of the step under way; of a loss also how many micro-batches it is the mean of."""
+
+    collection: str
+    values: tuple[float, ...]
+
+
+@dataclass(slots=True)
+class Cost:
+    """What watching takes of a training's time."""
+
+    own_ns: int = 0
+    loop_ns: int = 0
+    _first_ns: int = 0
+
+    def begin(self) -> int:
+        now = time.perf_counter_ns()
+        self._first_ns = self._first_ns or now
+        return now
+
+    def end(self, begun_ns: int) -> None:
+        now = time.perf_counter_ns()
+        self.own_ns += now - begun_ns
+        self.loop_ns = now - self._first_ns
+
+
+class Recorder:
+    """See ``leadline.probes.adapter.Probes``.
+
+    Args:
+        open_writer: Makes the worker's writer; called at the first step, so that processes that never train
+            leave no trace.
+    """
+
+    def __init__(
+        self, plan: CapturePlan, adapter: Adapter, control: ControlWatch, open_writer: Callable[[], Writer]
+    ) -> None:
+        self.cost = Cost()
+        self.notes: list[str] = []
+        self.clock = StepClock(self._tell_owner)
+        self.writer: Writer | None = None
+        self._adapter = adapter
+        self._control = control
+        self._open_writer = open_writer
+        self._device_bytes = plan.device_bytes
+        self._tensor_items = [item for item in plan.items if item.collection not in SCALAR_COLLECTIONS]
+        scalar_items = [item for item in plan.items if _selects_scalars(item)]
+        self._loss_due = Due([item for item in scalar_items if item.collection in ("losses", "all")])
+        self._scalar_due = Due([item for item in scalar_items if item.collection != "losses"])
+        self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
+        self._seen: dict[str, None] = {}
+        self._loss_step = -1
+        self._is_loss_due = False
+        self._sites: dict[object, _Loss] = {}
+        self._scalars: dict[str, _Scalar] = {}
+        self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
+
+    @property
+    def watching(self) -> list[tuple[str, str, int]]:
+        """Model, optimizer and number of parameters of all that is watched."""
+        return [
+            (each.subject.model, each.subject.optimizer, each.subject.parameters) for each in self._watched.values()
+        ]
+
+    def note(self, line: str) -> None:
+        """Keep a line about something that is not captured, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+
+    # --- probes -------------------------------------------------------------------------------------------
+
+    def wants_loss(self) -> bool:
+        if self._loss_step != self.clock.step:
+            self._loss_step = self.clock.step
+            self._is_loss_due = bool(self._loss_due.at(self.clock.step))
+        return self._is_loss_due
+
+    def loss(self, site: object, value: float) -> None:
+        begun = self.cost.begin()
+        known = self._sites.get(site)
+        if known is None:
+            name = f"loss_{len(self._sites)}" if self._sites else "loss"
+            known = self._sites[site] = _Loss(name)
+        known.total += value
+        known.count += 1
+        self.cost.end(begun)
+
+    def before_update(self, optimizer: Any) -> None:
+        begun = self.cost.begin()
+        watched = self._watched.get(optimizer)
+        if watched is None or not watched.subject.is_current():
+            watched = self._watch(optimizer)
+        due = watched.due.at(self.clock.step)
+        if due:
+            self._begin_capture(watched, due)
+        self.cost.end(begun)
+
+    def after_update(self, optimizer: Any, *, is_skipped: bool) -> None:
+        begun = self.cost.begin()
+        watched = self._watched.get(optimizer)
+        if watched is not None and watched.running is not None:
+            self._end_capture(watched, is_skipped=is_skipped)
+        if is_skipped:
+            self._event("step_skipped", {"optimizer": type(optimizer).__name__})
+        if self.clock.owns(optimizer):
+            self._end_step()
+        self.cost.end(begun)
+        self._control.obey(self.clock.step - 1)
+
+    # --- the script's own words ---------------------------------------------------------------------------
+
+    def log(self, values: Mapping[str, Any], collection: str = "scalars") -> None:
+        """Keep scalars for the step under way; the last value of a name holds."""
+        for name, value in values.items():
+            self._scalars[name] = _Scalar(collection, (self._adapter.number(value),))
+
+    def flush_scalars(self) -> None:
+        """Write what was logged since the last step ended, as that step's: there is no next one."""
+        if self._scalars:
+            self.writer = self.writer or self._open_writer()
+            self._put_scalars(self.clock.last_stamp(), self._take_scalars())
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    def _watch(self, optimizer: Any) -> _Watched:
+        if self.writer is None:
+            self.writer = self._open_writer()
+        watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items))
+        self._watched[optimizer] = watched
+        return watched
+
+    def _begin_capture(self, watched: _Watched, due: tuple[CaptureItem, ...]) -> None:
+        key = tuple(id(item) for item in due)
+        if key not in watched.programs:
+            watched.programs[key] = watched.subject.program(due, self._device_bytes)
+        program = watched.programs[key]
+        if program is None or self.writer is None:
+            return
+        watched.running, watched.stamp = program, self.clock.stamp()
+        found = program.before()
+        if found is not None:
+            row_layout, values = found
+            self.writer.put_row(row_layout, watched.stamp, values, is_urgent=_is_bad(row_layout, values))
+        form = program.raw_form()
+        if form is not None:
+            buffer = self.writer.acquire(form, watched.stamp.step)
+            if buffer is not None:
+                program.fill(buffer)
+                self.writer.put_tensors(TensorCapture(buffer, watched.stamp.step, watched.stamp.time_ns))
+
+    def _end_capture(self, watched: _Watched, *, is_skipped: bool) -> None:
+        program, stamp = watched.running, watched.stamp
+        watched.running = watched.stamp = None
+        if program is None or stamp is None or program.update_layout is None or is_skipped or self.writer is None:
+            return
+        self.writer.put_row(program.update_layout, stamp, program.after())
+
+    def _end_step(self) -> None:
+        stamp = self.clock.stamp()
+        taken = self._take_losses()
+        if self._scalars and self._scalar_due.at(stamp.step):
+            taken |= self._take_scalars()
+        if taken:
+            self._put_scalars(stamp, taken)
+        if self.writer is not None:
+            self.writer.finish_step(stamp)
+        self.clock.tick()
+
+    def _take_losses(self) -> dict[str, _Scalar]:
+        taken = {}
+        for each in self._sites.values():
+            if each.count:
+                taken[each.name] = _Scalar("losses", (each.total / each.count, float(each.count)))
+                each.total, each.count = 0.0, 0
+        return taken
+
+    def _take_scalars(self) -> dict[str, _Scalar]:
+        taken, self._scalars = self._scalars, {}
+        return taken
+
+    def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, _Scalar]) -> None:
+        if self.writer is None:
+            return
+        values = [value for each in taken.values() for value in each.values]
+        row_layout = self._scalar_layout(tuple((name, each.collection) for name, each in taken.items()))
+        is_bad = any(value - value != 0.0 for value in values)
+        self.writer.put_row(row_layout, stamp, struct.pack(f"<{len(values)}d", *values), is_urgent=is_bad)
+
+    def _scalar_layout(self, names: tuple[tuple[str, str], ...]) -> SeriesLayout:
+        known = self._layouts.get(names)
+        if known is None:
+            tensors = tuple(TensorInfo(name, (collection,), (), "float64") for name, collection in names)
+            columns: list[tuple[int, str]] = []
+            for index, (_, collection) in enumerate(names):
+                columns.append((index, "value"))
+                if collection == "losses":
+                    columns.append((index, "count"))
+            known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
+        return known
+
+    def _tell_owner(self, optimizer: str) -> None:
+        self._event("clock_owner", {"optimizer": optimizer})
+
+    def _event(self, name: str, args: dict[str, Any]) -> None:
+        if self.writer is not None:
+            self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
+
+
+def _selects_scalars(item: CaptureItem) -> bool:
+    return item.collection in SCALAR_COLLECTIONS or item.collection in ("all", None)
+
+
+def _is_bad(row_layout: SeriesLayout, values: Any) -> bool:
+    """Whether a row tells of an element that is NaN or infinite."""
+    columns = row_layout.columns
+    if not any(name in _COUNTS for _, name in columns):
+        return False
+    numbers = memoryview(values).cast("d")
+    return any(numbers[at] > 0 for at, (_, name) in enumerate(columns) if name in _COUNTS)

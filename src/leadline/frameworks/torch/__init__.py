@@ -1,0 +1,1 @@
+"""PyTorch: how its training steps, losses, gradients and weights are seen without changing any of them."""

@@ -1,0 +1,25 @@
+"""Keeping our functions out of torch.compile's sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def hide(function: F) -> F:
+    """Have Dynamo neither trace a function of ours nor guard on what it changes.
+
+    Both marks are needed: with one alone a compiled optimizer recompiles at every call. ``torch._dynamo`` is
+    not imported for it, which would take a second of every training.
+    """
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    try:
+        from torch._C._dynamo import eval_frame
+
+        skip = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+        eval_frame.set_code_exec_strategy(function.__code__, skip)  # type: ignore[attr-defined]
+    except (ImportError, AttributeError, TypeError):
+        pass  # another version of torch: the first mark is all there is
+    return function

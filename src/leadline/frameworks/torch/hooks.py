@@ -1,0 +1,206 @@
+"""The three places where PyTorch tells of a training step: optimizer steps, the gradient scaler, backward passes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, Final
+
+import torch
+from torch.optim import optimizer as torch_optimizer
+
+from leadline.frameworks.torch.dynamo import hide
+from leadline.probes.adapter import Probes
+from leadline.probes.guard import Guard
+
+_TORCH_FOLDER: Final = torch.__file__.rsplit("/", 1)[0] + "/"
+_MOST_SCALED: Final = 64
+
+
+class _StepFrame:
+    """The outermost optimizer step under way in a thread."""
+
+    __slots__ = ("caller", "depth", "is_read", "optimizer")
+
+    def __init__(self, optimizer: object, caller: FrameType) -> None:
+        self.optimizer = optimizer
+        self.caller = caller
+        self.depth = 0
+        self.is_read = False
+
+    def is_stale(self, current: FrameType) -> bool:
+        """Whether the step was left by an exception: its frame is no longer on the stack."""
+        frame: FrameType | None = current
+        while frame is not None:
+            if frame is self.caller:
+                return False
+            frame = frame.f_back
+        return True
+
+
+class _Local(threading.local):
+    frame: _StepFrame | None = None
+
+
+class Hooks:
+    """Installs the hooks, and turns what they see into probes.
+
+    A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: ``super().step()`` and wrappers
+    nest. A scaler that skips never calls its optimizer; the gradients are read all the same.
+    """
+
+    def __init__(self, probes: Probes, guard: Guard) -> None:
+        self._probes, self._guard = probes, guard
+        self._local = _Local()
+        self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], Callable[[], float]]] = {}
+        self._handles: list[Any] = []
+        self._originals: list[tuple[Any, str, Any]] = []
+
+    def install(self) -> None:
+        """Put the hooks in place."""
+        self._handles = [
+            torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
+            torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
+        ]
+        self._patch(torch.autograd, "_engine_run_backward", self._make_backward)
+        self._patch(torch.amp.GradScaler, "step", self._make_scaler_step)
+        self._patch(torch.amp.GradScaler, "scale", self._make_scale)
+
+    def uninstall(self) -> None:
+        """Put everything back that still bears our mark."""
+        for handle in self._handles:
+            handle.remove()
+        for owner, name, original in reversed(self._originals):
+            if getattr(getattr(owner, name), "_leadline", None) is self:
+                setattr(owner, name, original)
+        self._handles, self._originals = [], []
+
+    def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        replacement = hide(make(original))
+        replacement._leadline = self
+        replacement.__wrapped__ = original
+        replacement.__name__ = name
+        self._originals.append((owner, name, original))
+        setattr(owner, name, replacement)
+
+    # The functions below run inside the user's training; they are closures because Dynamo must be kept from each
+    # one by its code object, and because a bound method would be looked up anew at every call.
+
+    def _make_pre_hook(self) -> Callable[..., Any]:
+        local, probes, guard = self._local, self._probes, self._guard
+
+        def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            caller = sys._getframe(1)
+            frame = local.frame
+            if frame is None or frame.is_stale(caller):
+                frame = local.frame = _StepFrame(optimizer, caller)
+            frame.depth += 1
+            if frame.is_read or frame.optimizer is not optimizer:
+                return None
+            closure = args[1] if len(args) > 1 else kwargs.get("closure")
+            if closure is None:
+                frame.is_read = True
+                guard.run(probes.before_update, optimizer)
+                return None
+            read_once = _reading(closure, frame, probes, guard)
+            if len(args) > 1:
+                return (args[0], read_once, *args[2:]), kwargs
+            return args, {**kwargs, "closure": read_once}
+
+        return hide(before_step)
+
+    def _make_post_hook(self) -> Callable[..., Any]:
+        local, probes, guard = self._local, self._probes, self._guard
+
+        def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            frame = local.frame
+            if frame is None:
+                return
+            frame.depth -= 1
+            if frame.depth == 0:
+                local.frame = None
+                guard.run(probes.after_update, frame.optimizer, is_skipped=False)
+
+        return hide(after_step)
+
+    def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, probes, guard = self._local, self._probes, self._guard
+
+        def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            caller = sys._getframe(0)
+            if local.frame is not None and not local.frame.is_stale(caller):
+                return original(scaler, optimizer, *args, **kwargs)
+            frame = local.frame = _StepFrame(optimizer, caller)
+            frame.depth = 1
+            result = original(scaler, optimizer, *args, **kwargs)
+            local.frame = None
+            is_skipped = not frame.is_read
+            if is_skipped:
+                guard.run(probes.before_update, optimizer)
+            guard.run(probes.after_update, optimizer, is_skipped=is_skipped)
+            return result
+
+        return step
+
+    def _make_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        scaled = self._scaled
+
+        def scale(scaler: Any, outputs: Any) -> Any:
+            result = original(scaler, outputs)
+            if isinstance(result, torch.Tensor) and scaler.is_enabled():
+                if len(scaled) > _MOST_SCALED:
+                    scaled.clear()
+                scaled[id(result)] = (weakref.ref(result), scaler.get_scale)
+            return result
+
+        return scale
+
+    def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
+
+        def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
+            if kwargs.get("accumulate_grad") and torch._C._current_graph_task_id() == -1 and probes.wants_loss():
+                guard.run(tell_losses, t_outputs, sys._getframe(1))
+            return original(t_outputs, *args, **kwargs)
+
+        return _engine_run_backward
+
+    def _tell_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
+        for output in outputs:
+            if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
+                self._probes.loss(_call_site(frame), _number(output) / self._factor(output))
+
+    def _factor(self, output: torch.Tensor) -> float:
+        known = self._scaled.pop(id(output), None)
+        return known[1]() if known is not None and known[0]() is output else 1.0
+
+
+def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guard: Guard) -> Callable[[], Any]:
+    """The closure of ``step(closure)``; the gradients are read after its first evaluation."""
+
+    def read_once() -> Any:
+        result = closure()
+        if not frame.is_read:
+            frame.is_read = True
+            guard.run(probes.before_update, frame.optimizer)
+        return result
+
+    return hide(read_once)
+
+
+def _call_site(frame: FrameType | None) -> object:
+    """The first place outside PyTorch that leads here: file and line."""
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH_FOLDER):
+        frame = frame.f_back
+    return (frame.f_code, frame.f_lineno) if frame is not None else None
+
+
+def _number(output: torch.Tensor) -> float:
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        value = output.detach()
+        return float(value.abs() if value.is_complex() else value)

@@ -1,0 +1,94 @@
+"""What a framework adapter offers to capture, and what it tells those who subscribe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from leadline.probes.guard import Guard
+from leadline.records.plan import CaptureItem
+from leadline.records.series import SeriesLayout
+from leadline.store.tensors import CaptureForm, HostBuffer
+
+
+class Probes(Protocol):
+    """What an adapter calls while a training runs; every call goes through the guard.
+
+    **Order** - within a step: ``loss`` any number of times, then for each optimizer that steps
+    ``before_update`` and ``after_update``.
+    """
+
+    def wants_loss(self) -> bool:
+        """Whether the loss of the step under way is captured; asked before it is read."""
+
+    def loss(self, site: object, value: float) -> None:
+        """A backward pass began at a scalar; ``site`` tells the places in the script apart."""
+
+    def before_update(self, optimizer: object) -> None:
+        """An optimizer is about to use the gradients as they now are."""
+
+    def after_update(self, optimizer: object, *, is_skipped: bool) -> None:
+        """The outermost step of an optimizer has returned. May raise ``StopTraining``."""
+
+
+class Program(Protocol):
+    """Captures some statistics and raw tensors of one optimizer's parameters; made once, run at many steps."""
+
+    update_layout: SeriesLayout | None
+    """What ``after`` gives; None: it needs not be called."""
+
+    def before(self) -> tuple[SeriesLayout, Any] | None:
+        """Compute what is to be read before the update: the layout, and one float64 a column as a buffer."""
+
+    def after(self) -> Any:
+        """Compute what the update changed: one float64 a column of ``update_layout``, as a buffer."""
+
+    def raw_form(self) -> CaptureForm | None:
+        """The form of the raw tensors as they are now; None: nothing raw is asked."""
+
+    def fill(self, buffer: HostBuffer) -> None:
+        """Copy the raw tensors into a buffer of ``raw_form()``."""
+
+
+class Subject(Protocol):
+    """One optimizer with the parameters that it updates."""
+
+    model: str
+    """The root module's class."""
+    optimizer: str
+    parameters: int
+
+    def is_current(self) -> bool:
+        """Whether the optimizer still updates the parameters that it did."""
+
+    def program(self, items: Sequence[CaptureItem], device_bytes: int) -> Program | None:
+        """A program for those wishes; None where they select nothing of this subject."""
+
+
+class Adapter(Protocol):
+    """A framework.
+
+    **Changes nothing** - no call changes a bit of the training, its random state or its settings.
+
+    **Leaves nothing** - after ``uninstall`` no trace is left in the framework or in the user's objects.
+    """
+
+    name: str
+
+    def version(self) -> str:
+        """The framework's version."""
+
+    def install(self, probes: Probes, guard: Guard) -> None:
+        """Begin to call ``probes``, each call through the guard."""
+
+    def uninstall(self) -> None:
+        """Stop calling them."""
+
+    def subject(self, optimizer: object) -> Subject:
+        """What an optimizer updates, with names."""
+
+    def rank(self) -> int | None:
+        """This process's rank in a distributed job, where the framework knows it."""
+
+    def number(self, value: object) -> float:
+        """A scalar of the framework (or anything float() takes) as a number."""

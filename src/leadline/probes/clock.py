@@ -1,0 +1,59 @@
+"""The step clock: which step is under way, and which optimizer's step ends it."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import Final
+
+from leadline.records.series import StepStamp
+
+SILENT_STEPS: Final = 10
+"""So many steps of another optimizer without one of the owner, and the clock changes hands."""
+
+
+class StepClock:
+    """Counts steps; the first optimizer that steps owns the clock, and only its steps count.
+
+    The owner is held weakly, and replaced when it is gone or silent while another steps ``SILENT_STEPS`` times.
+    """
+
+    def __init__(self, tell_owner: Callable[[str], None]) -> None:
+        self.step = 0
+        """The global step under way, from 0."""
+        self.mode = "train"
+        """The mode of the step under way, where the script named it."""
+        self.finished: dict[str, int] = {}
+        """Steps finished in each mode."""
+        self._tell_owner = tell_owner
+        self._owner: weakref.ref[object] | None = None
+        self._silent = 0
+
+    def stamp(self) -> StepStamp:
+        """The step under way, as it is now."""
+        return StepStamp(self.step, self.mode, self.finished.get(self.mode, 0), time.time_ns())
+
+    def last_stamp(self) -> StepStamp:
+        """The last step that ended in the mode under way; the first one where none has."""
+        finished = self.finished.get(self.mode, 0)
+        return StepStamp(max(self.step - 1, 0), self.mode, max(finished - 1, 0), time.time_ns())
+
+    def owns(self, optimizer: object) -> bool:
+        """Whether this optimizer's step ends the step under way; asked once for each step of an optimizer."""
+        owner = self._owner() if self._owner is not None else None
+        if owner is optimizer:
+            self._silent = 0
+            return True
+        self._silent += 1
+        if owner is not None and self._silent < SILENT_STEPS:
+            return False
+        if self._owner is not None:
+            self._tell_owner(type(optimizer).__name__)
+        self._owner, self._silent = weakref.ref(optimizer), 0
+        return True
+
+    def tick(self) -> None:
+        """The step under way has ended."""
+        self.finished[self.mode] = self.finished.get(self.mode, 0) + 1
+        self.step += 1

@@ -1,0 +1,54 @@
+"""The boundary between Leadline and somebody's training: a failure of ours ends here, is told once, and capture goes off."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Guard:
+    """Runs our code inside a training.
+
+    **Failing open** - an ``Exception`` of ours is kept, told once through ``tell``, and every later call is a no-op.
+
+    **Letting through** - ``StopTraining``, ``KeyboardInterrupt`` and other exits are the training's and pass.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.failure: str | None = None
+        self._tell = tell
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing of ours has failed so far."""
+        return self.failure is None
+
+    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """Call a function of ours; None when it fails or something failed before."""
+        if self.failure is not None:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the guard is the boundary that catches everything
+            self._fail(error)
+            return None
+
+    def wrap(self, function: Callable[P, R]) -> Callable[P, R | None]:
+        """The function, guarded."""
+
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
+            return self.run(function, *args, **kwargs)
+
+        return guarded
+
+    def _fail(self, error: Exception) -> None:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        file = place.filename.rsplit("/leadline/", 1)[-1]
+        self.failure = f"{type(error).__name__}: {error} ({file}:{place.lineno})"
+        self._tell(self.failure)

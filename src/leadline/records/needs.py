@@ -1,0 +1,49 @@
+"""What a rule needs to see: which statistics of which tensors, or the passing of time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNeed:
+    """Some statistics of some tensors."""
+
+    collection: str | None = None
+    """The collection whose members are meant; None: only ``regex`` selects."""
+    regex: str | None = None
+    """What a tensor's name must contain (``re.search``); with a collection: both must hold."""
+    statistics: tuple[str, ...] = ()
+    """Names of statistics; for scalars the one statistic ``value``."""
+    raw: bool = False
+    """Whether the tensors themselves are needed."""
+    modes: tuple[str, ...] = ()
+    """The modes that are judged; none: every mode that is captured anyway, and train is captured."""
+    every: int | None = None
+    """The interval in steps; None: that of the collection in the run's preset."""
+    history: int | None = 0
+    """How many earlier readings of a tensor the rule looks back at; None: all."""
+
+    def selects(self, name: str, collections: tuple[str, ...]) -> bool:
+        """Whether a tensor of that name, member of those collections, is meant."""
+        if self.collection is None and self.regex is None:
+            return False
+        if self.collection not in (None, "all") and self.collection not in collections:
+            return False
+        return self.regex is None or re.search(self.regex, name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """All that a rule needs."""
+
+    tensors: tuple[TensorNeed, ...] = ()
+    """It is judged at each step at which one of these was captured."""
+    scan_seconds: float | None = None
+    """For a rule of time: it is judged on a grid of so many seconds from the run's start."""
+
+    @classmethod
+    def of(cls, collection: str, *statistics: str, history: int | None = 0) -> Needs:
+        """The usual need: some statistics of one collection."""
+        return cls((TensorNeed(collection, statistics=statistics, history=history),))

@@ -1,0 +1,233 @@
+"""The session of a training process: what the bootstrap, ``watch`` and ``Hook`` start, and everything else belongs to."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from leadline.errors import LeadlineError, RunNotFoundError
+from leadline.records.manifest import Manifest
+from leadline.records.names import MODES
+from leadline.store import layout
+from leadline.store.documents import read_document
+
+_SCALARS: Final = "scalars"
+
+
+class Session:
+    """Capture in this process, into one run.
+
+    Args:
+        run: The run folder.
+        manifest: What the run is.
+        node: The node's name.
+    """
+
+    def __init__(self, run: str, manifest: Manifest, node: str) -> None:
+        from leadline.capture.control import ControlWatch
+        from leadline.capture.recorder import Recorder
+        from leadline.frameworks.torch.adapter import TorchAdapter
+        from leadline.probes.guard import Guard
+
+        self.run, self.node = run, node
+        self.worker = ""
+        self._manifest = manifest
+        self._pid = os.getpid()
+        self._started_ns = time.time_ns()
+        self._off: dict[str, Any] | None = None
+        self.guard = Guard(self._go_off)
+        self._adapter = TorchAdapter(lambda line: self.recorder.note(line))
+        control = ControlWatch(run, lambda: self.worker)
+        self.recorder = Recorder(manifest.plan, self._adapter, control, self._open_writer)
+        self._adapter.install(self.recorder, self.guard)
+        atexit.register(self.close)
+
+    def close(self) -> bool:
+        """Take the hooks away and write what is left; whether everything captured is on disk."""
+        atexit.unregister(self.close)
+        self._adapter.uninstall()
+        if os.getpid() != self._pid:
+            return True
+        self.guard.run(self.recorder.flush_scalars)
+        writer = self.recorder.writer
+        return writer.close() if writer is not None else True
+
+    def abandon(self) -> None:
+        """In a forked child: forget everything of the parent's without touching its files or locks."""
+        atexit.unregister(self.close)
+        self._adapter.uninstall()
+
+    def _open_writer(self) -> Any:
+        from leadline.store.writer import Writer
+
+        self.worker = _worker_name(self._adapter.rank())
+        plan = self._manifest.plan
+        return Writer(
+            self.run,
+            self.worker,
+            host_bytes=plan.host_bytes,
+            disk_bytes=plan.disk_bytes,
+            document=self._describe,
+            guarded=self.guard.wrap,
+        )
+
+    def _go_off(self, failure: str) -> None:
+        self._off = {"step": self.recorder.clock.step, "error": failure}
+        self._adapter.uninstall()
+        if self.recorder.writer is not None:
+            self.recorder.writer.describe_soon()
+
+    def _describe(self) -> dict[str, Any]:
+        recorder = self.recorder
+        watching = recorder.watching
+        return {
+            "worker": self.worker,
+            "node": self.node,
+            "pid": self._pid,
+            "started_ns": self._started_ns,
+            "framework": f"{self._adapter.name} {self._adapter.version()}",
+            "models": [{"name": model, "parameters": count} for model, _, count in watching],
+            "optimizers": [optimizer for _, optimizer, _ in watching],
+            "watching": describe_plan(self._manifest),
+            "steps": dict(recorder.clock.finished),
+            "step": recorder.clock.step - 1,
+            "time_ns": time.time_ns(),
+            "own_ns": recorder.cost.own_ns,
+            "loop_ns": recorder.cost.loop_ns,
+            "off": self._off,
+            "notes": list(recorder.notes),
+        }
+
+
+def describe_plan(manifest: Manifest) -> str:
+    """In a few words what is captured how often: ``losses every step, statistics every 50``."""
+    losses = [item.schedule.every for item in manifest.plan.items if item.collection == "losses"]
+    tensors = [
+        item.schedule.every
+        for item in manifest.plan.items
+        if item.collection in ("gradients", "weights") and item.schedule.every is not None
+    ]
+    raw = [item.schedule.every for item in manifest.plan.items if item.raw and item.schedule.every is not None]
+    parts = [("losses", losses), ("statistics", tensors), ("raw tensors", raw)]
+    spoken = [f"{name} every {_steps(min(e for e in every if e))}" for name, every in parts if any(every)]
+    return ", ".join(spoken) or "what the rules ask"
+
+
+def _steps(every: int) -> str:
+    return "step" if every == 1 else str(every)
+
+
+def _worker_name(rank: int | None) -> str:
+    """Two processes never share one: rank, restarts of the launcher, pid."""
+    spoken = str(rank) if rank is not None else os.environ.get("RANK", "0")
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    again = f"-r{restarts}" if restarts.isdigit() and int(restarts) else ""
+    return f"rank{spoken if spoken.isdigit() else 0}{again}-{os.getpid()}"
+
+
+# --- the one session of this process ------------------------------------------------------------------------
+
+_current: Session | None = None
+_lock = threading.Lock()
+
+
+def is_disabled() -> bool:
+    """Whether ``LEADLINE_DISABLED`` switches everything off."""
+    return os.environ.get("LEADLINE_DISABLED", "") not in ("", "0")
+
+
+def start(run: str, node: str = "") -> Session | None:
+    """Begin to capture into an existing run; what ran before in this process is closed first.
+
+    Raises:
+        RunNotFoundError: There is no run at that place.
+    """
+    global _current
+    if is_disabled():
+        return None
+    data = read_document(os.path.join(run, layout.MANIFEST))
+    if data is None:
+        raise RunNotFoundError(f"there is no run at {run}: it has no {layout.MANIFEST}")
+    stop_current()
+    with _lock:
+        _current = Session(os.path.abspath(run), Manifest.from_dict(data), node or socket.gethostname())
+    return _current
+
+
+def stop_current() -> None:
+    """Close the session of this process, if there is one."""
+    global _current
+    with _lock:
+        session, _current = _current, None
+    if session is not None:
+        session.close()
+
+
+def attach_from_environment(framework: str) -> None:
+    """What the bootstrap calls once a framework is imported: ``LEADLINE_RUN`` names the run. Never raises."""
+    try:
+        start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", ""))
+    except Exception as error:  # noqa: BLE001 - the guard of the attachment itself
+        sys.stderr.write(f"leadline  this process is not watched: {type(error).__name__}: {error}\n")
+
+
+def _in_forked_child() -> None:
+    """A fork is somebody else until it trains: it gets a session of its own, which is silent until its first step."""
+    global _current, _lock
+    _lock = threading.Lock()
+    parent, _current = _current, None
+    if parent is None:
+        return
+    parent.abandon()
+    _current = Session(parent.run, parent._manifest, parent.node)
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
+
+
+def log(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
+    """Keep scalars for the step under way: ``leadline.log(accuracy=0.93)``; the last value of a name holds.
+
+    Nothing happens where nobody watches. A value of a framework on an accelerator is waited for.
+
+    Args:
+        values: Names that are no identifiers, as a mapping.
+        named: Names and numbers (or tensors of one element).
+    """
+    session = _current
+    if session is not None:
+        session.guard.run(session.recorder.log, {**(values or {}), **named}, _SCALARS)
+
+
+class mode:
+    """Name the mode of the steps that follow; in a ``with`` block, of those within.
+
+    Args:
+        name: ``train``, ``eval`` or ``predict``.
+    Raises:
+        LeadlineError: No mode has that name.
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in MODES[:3]:
+            raise LeadlineError(f"no mode named {name!r}; there are {', '.join(MODES[:3])}")
+        self._before = _current.recorder.clock.mode if _current is not None else "train"
+        self._set(name)
+
+    def __enter__(self) -> mode:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._set(self._before)
+
+    @staticmethod
+    def _set(name: str) -> None:
+        if _current is not None:
+            _current.recorder.flush_scalars()
+            _current.recorder.clock.mode = name

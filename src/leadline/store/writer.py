@@ -1,0 +1,346 @@
+"""The background writer of a worker: takes rows, events and captures, and hands them to the kernel every 250 ms."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from leadline.records.event import Event
+from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
+from leadline.store import codec, layout
+from leadline.store.documents import InPlaceDocument, encode, make_folder
+from leadline.store.segments import Segment, SegmentFolder
+from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
+
+FLUSH_SECONDS: Final = 0.25
+_DOCUMENT_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+_CLOSE_SECONDS: Final = 60.0
+_SEGMENT_BYTES: Final = 64 << 20
+_MOST_OPEN: Final = 16
+_MOST_ROWS: Final = 256
+
+CLOCK_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))
+"""What a heartbeat row bears: steps pass, and nothing of them is captured."""
+
+
+@dataclass(slots=True)
+class _Row:
+    layout: SeriesLayout
+    stamp: StepStamp
+    values: bytes
+
+
+@dataclass(slots=True)
+class Losses:
+    """What could not be written."""
+
+    since_step: int
+    reason: str
+    rows: int = 0
+    tensors: int = 0
+    bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The open segments of one part of a worker, and their shared sequence."""
+
+    folder: SegmentFolder
+    sequence: int = 0
+    open: dict[int, Segment] = field(default_factory=dict)
+    retry_at: float = 0.0
+
+
+class Writer:
+    """One worker's way to disk.
+
+    **Never waits** - ``put_*`` only append to a queue; when it is full or the disk refuses, what comes is counted
+    as lost and said in the worker's document.
+
+    **Order** - batches bear one gap-free sequence; ``complete_step`` is the last step that ``finish_step`` named
+    before they were taken from the queue.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        worker: str,
+        *,
+        host_bytes: int,
+        disk_bytes: int | None,
+        document: Callable[[], Mapping[str, Any]],
+        guarded: Callable[[Callable[[], None]], Callable[[], None]],
+    ) -> None:
+        """
+        Args:
+            document: Gives what the worker says of itself; called in the writer's thread.
+            guarded: Wraps what the writer's thread does, so that a failure of ours is reported and ends there.
+        """
+        self.run, self.worker = run, worker
+        self.bytes = 0
+        self.rows = 0
+        self.lost: Losses | None = None
+        self._describe = document
+        self._pool = BufferPool(host_bytes)
+        self._row_limit = max(host_bytes // 4, 1 << 20)
+        self._row_bytes = 0
+        self._disk_bytes = disk_bytes
+        self._rows: deque[_Row] = deque()
+        self._captures: deque[TensorCapture] = deque()
+        self._events: deque[Event] = deque()
+        self._stamp: StepStamp | None = None
+        self._told_step = -1
+        for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
+            make_folder(os.path.join(run, folder))
+        path = os.path.join(run, layout.worker_document(worker))
+        self._document = InPlaceDocument(path, self._full_document("running"))
+        self._document_due = 0.0
+        self._said = b""
+        self._series = _Stream(SegmentFolder(run, layout.SERIES, worker))
+        self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker))
+        self._tensors: TensorFolder | None = None
+        self._tensor_retry_at = 0.0
+        self._wake = threading.Event()
+        self._is_closing = False
+        self._thread = threading.Thread(target=guarded(self._work), name="leadline-writer", daemon=True)
+        self._thread.start()
+
+    # --- the training thread's side -----------------------------------------------------------------------
+
+    def put_row(self, row_layout: SeriesLayout, stamp: StepStamp, values: bytes, *, is_urgent: bool = False) -> None:
+        """Queue one row.
+
+        Args:
+            values: One little-endian float64 for each column of the layout.
+            is_urgent: Flush at once rather than within 250 ms.
+        """
+        if self._row_bytes > self._row_limit:
+            self._lose(stamp.step, "the writer is behind and its memory is full", rows=1, size=len(values))
+            return
+        self._row_bytes += len(values)
+        self._rows.append(_Row(row_layout, stamp, values))
+        if is_urgent:
+            self._wake.set()
+
+    def put_event(self, event: Event) -> None:
+        """Queue an event of the timeline."""
+        self._events.append(event)
+
+    def acquire(self, form: CaptureForm, step: int) -> HostBuffer | None:
+        """A buffer for a raw capture, or None (counted as lost) when memory or disk is used up."""
+        if self._disk_bytes is not None and self.bytes + form.buffer_bytes > self._disk_bytes:
+            reason = f"the run's share of the disk ({self._disk_bytes:,} bytes) is used up"
+            self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
+            return None
+        buffer = self._pool.acquire(form)
+        if buffer is None:
+            reason = "captures come faster than the disk takes them, and their memory is full"
+            self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
+        return buffer
+
+    def put_tensors(self, capture: TensorCapture) -> None:
+        """Queue a filled buffer; large ones start on their way at once."""
+        self._captures.append(capture)
+        if capture.bytes > 1 << 20:
+            self._wake.set()
+
+    def finish_step(self, stamp: StepStamp) -> None:
+        """Say that everything of this step has been put."""
+        self._stamp = stamp
+
+    def describe_soon(self) -> None:
+        """Rewrite the worker's document at once."""
+        self._document_due = 0.0
+        self._wake.set()
+
+    def close(self) -> bool:
+        """Write what is queued, say that the worker has ended, and stop; whether all of it went well."""
+        self._is_closing = True
+        self._wake.set()
+        self._thread.join(_CLOSE_SECONDS)
+        return not self._thread.is_alive() and self.lost is None
+
+    # --- the writer's thread ------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while not self._is_closing:
+            self._wake.wait(FLUSH_SECONDS)
+            self._wake.clear()
+            self._flush()
+        self._flush()
+        for stream in (self._series, self._timeline):
+            for segment in stream.open.values():
+                segment.close()
+        self._document.write(self._full_document("ended"))
+        self._document.close()
+
+    def _flush(self) -> None:
+        stamp = self._stamp
+        self._flush_rows(stamp)
+        self._flush_events()
+        self._flush_tensors()
+        self._write_document()
+
+    def _flush_rows(self, stamp: StepStamp | None) -> None:
+        groups: dict[int, list[_Row]] = {}
+        for _ in range(len(self._rows)):
+            row = self._rows.popleft()
+            self._row_bytes -= len(row.values)
+            groups.setdefault(id(row.layout), []).append(row)
+        if stamp is not None and not groups and stamp.step > self._told_step:
+            groups[id(CLOCK_LAYOUT)] = [_Row(CLOCK_LAYOUT, stamp, bytes(8))]
+        batches = [rows[at : at + _MOST_ROWS] for rows in groups.values() for at in range(0, len(rows), _MOST_ROWS)]
+        for index, rows in enumerate(batches):
+            is_last = index == len(batches) - 1
+            complete = stamp.step if is_last and stamp is not None else self._told_step
+            self._append_rows(rows, complete)
+            self._told_step = complete
+
+    def _append_rows(self, rows: list[_Row], complete: int) -> None:
+        row_layout = rows[0].layout
+        columns: dict[str, Any] = {
+            "complete_step": codec.int64_buffer([complete] * len(rows)),
+            "step": codec.int64_buffer([row.stamp.step for row in rows]),
+            "mode": [row.stamp.mode for row in rows],
+            "mode_step": codec.int64_buffer([row.stamp.mode_step for row in rows]),
+            "time_ns": codec.int64_buffer([row.stamp.time_ns for row in rows]),
+            "values": b"".join([row.values for row in rows]),
+        }
+        width = len(row_layout.columns)
+
+        def open_segment() -> Segment:
+            return self._series.folder.open(codec.series_schema(width), codec.series_metadata(row_layout))
+
+        if self._append(self._series, id(row_layout), open_segment, len(rows), columns, rows[0].stamp.step):
+            self.rows += 0 if row_layout is CLOCK_LAYOUT else len(rows)
+
+    def _flush_events(self) -> None:
+        events = [self._events.popleft() for _ in range(len(self._events))]
+        if not events:
+            return
+        columns: dict[str, Any] = {
+            "name": [each.name for each in events],
+            "phase": [each.phase for each in events],
+            "step": codec.int64_buffer([each.step for each in events]),
+            "start_ns": codec.int64_buffer([each.start_ns for each in events]),
+            "duration_ns": codec.int64_buffer([each.duration_ns for each in events]),
+            "thread": codec.int64_buffer([each.thread for each in events]),
+            "args": [encode(each.args).decode() for each in events],
+        }
+
+        def open_segment() -> Segment:
+            return self._timeline.folder.open(codec.TIMELINE, {})
+
+        self._append(self._timeline, 0, open_segment, len(events), columns, events[0].step)
+
+    def _append(
+        self,
+        stream: _Stream,
+        key: int,
+        open_segment: Callable[[], Segment],
+        rows: int,
+        columns: Mapping[str, Any],
+        step: int,
+    ) -> bool:
+        size = sum(len(each) for each in columns.values())
+        if time.monotonic() < stream.retry_at:
+            self._lose(step, None, rows=rows, size=size)
+            return False
+        if self._disk_bytes is not None and self.bytes > self._disk_bytes:
+            reason = f"the run's share of the disk ({self._disk_bytes:,} bytes) is used up"
+            self._lose(step, reason, rows=rows, size=size)
+            return False
+        try:
+            segment = stream.open.get(key) or self._open(stream, key, open_segment)
+            self.bytes += segment.append(stream.sequence, rows, columns)
+        except OSError as error:
+            self._fail(stream, key, error, step=step, rows=rows, size=size)
+            return False
+        stream.sequence += 1
+        if segment.bytes > _SEGMENT_BYTES:
+            stream.open.pop(key).close()
+        return True
+
+    def _open(self, stream: _Stream, key: int, open_segment: Callable[[], Segment]) -> Segment:
+        if len(stream.open) >= _MOST_OPEN:
+            stream.open.pop(next(iter(stream.open))).close()
+        stream.open[key] = open_segment()
+        return stream.open[key]
+
+    def _fail(self, stream: _Stream, key: int, error: OSError, *, step: int, rows: int, size: int) -> None:
+        segment = stream.open.pop(key, None)
+        if segment is not None:
+            segment.close()
+            if segment.bytes == 0:
+                os.unlink(segment.path)
+        stream.retry_at = time.monotonic() + _RETRY_SECONDS
+        self._lose(step, error.strerror or str(error), rows=rows, size=size)
+
+    def _flush_tensors(self) -> None:
+        captures = [self._captures.popleft() for _ in range(len(self._captures))]
+        for batch in _batches(captures):
+            try:
+                if time.monotonic() < self._tensor_retry_at:
+                    raise OSError(0, self.lost.reason if self.lost else "the disk refused")
+                if self._tensors is None:
+                    self._tensors = TensorFolder(self.run, self.worker)
+                self.bytes += self._tensors.write(batch)
+            except OSError as error:
+                if error.errno:
+                    self._tensor_retry_at = time.monotonic() + _RETRY_SECONDS
+                for each in batch:
+                    form = each.buffer.form
+                    self._lose(each.step, error.strerror, tensors=len(form.slots), size=form.data_bytes)
+            for each in batch:
+                self._pool.release(each.buffer)
+
+    def _lose(self, step: int, reason: str | None, *, rows: int = 0, tensors: int = 0, size: int = 0) -> None:
+        if self.lost is None:
+            self.lost = Losses(step, reason or "the disk refused")
+            self._document_due = 0.0
+        self.lost.rows += rows
+        self.lost.tensors += tensors
+        self.lost.bytes += size
+
+    def _write_document(self) -> None:
+        now = time.monotonic()
+        if now < self._document_due:
+            return
+        self._document_due = now + _DOCUMENT_SECONDS
+        spoken = self._full_document("running")
+        encoded = encode(spoken)
+        if encoded != self._said:
+            self._said = encoded
+            self._document.write(spoken)
+
+    def _full_document(self, state: str) -> dict[str, Any]:
+        lost = None
+        if self.lost is not None:
+            lost = {name: getattr(self.lost, name) for name in Losses.__slots__}
+        return {
+            **self._describe(),
+            "state": state,
+            "ended_ns": time.time_ns() if state == "ended" else None,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "lost": lost,
+        }
+
+
+def _batches(captures: list[TensorCapture]) -> list[list[TensorCapture]]:
+    """Large captures by themselves, small ones by at most a segment's worth."""
+    batches: list[list[TensorCapture]] = []
+    size = _SEGMENT_BYTES
+    for each in captures:
+        if size + each.bytes > _SEGMENT_BYTES:
+            batches.append([])
+            size = 0
+        batches[-1].append(each)
+        size += each.bytes
+    return batches

@@ -1,0 +1,310 @@
+"""Ways to store what a training does, each with a count of what truly lies on disk afterwards."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from workload import Workload, transformer
+
+CORE = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
+BASIC = (*CORE, "std", "zero_ratio", "nan_count", "nonfinite_count")
+"""What the preset standard takes; of weights also ``update_ratio``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a block should have left on disk, and what it left."""
+
+    asked: int
+    found: int
+
+
+class Contender(ABC):
+    """One way to watch a block of steps; ``open`` is not timed, the steps and ``close`` are."""
+
+    def open(self, folder: Path, workload: Workload) -> Workload:
+        """Begin; returns the workload whose steps are watched."""
+        self.folder, self.workload, self.step = folder, workload, -1
+        return workload
+
+    def before_update(self) -> None:
+        """Called in every step, when the gradients are there and the optimizer has not used them."""
+        self.step += 1
+
+    @abstractmethod
+    def close(self) -> None:
+        """Bring to disk whatever is still under way."""
+
+    @abstractmethod
+    def count(self, steps: int) -> Stored:
+        """Open the files and count."""
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Weights, biases and gradients by name."""
+        named = dict(self.workload.model.named_parameters())
+        gradients = {f"gradient/{name}": each.grad for name, each in named.items() if each.grad is not None}
+        return {name: each.detach() for name, each in {**named, **gradients}.items()}
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all weights, biases and gradients."""
+        names = [name for name, _ in self.workload.model.named_parameters()]
+        return (*names, *(f"gradient/{name}" for name in names))
+
+
+class Bare(Contender):
+    """Nothing is watched."""
+
+    def close(self) -> None: ...
+
+    def count(self, steps: int) -> Stored:
+        return Stored(0, 0)
+
+
+@dataclass
+class SafetensorsInTheLoop(Contender):
+    """What one writes oneself: ``save_file`` of everything, one file a step."""
+
+    every: int = 1
+
+    def before_update(self) -> None:
+        super().before_update()
+        if self.step % self.every == 0:
+            from safetensors.torch import save_file
+
+            save_file(self.tensors(), self.folder / f"{self.step:06d}.safetensors")
+
+    def close(self) -> None: ...
+
+    def count(self, steps: int) -> Stored:
+        names = set(self.names())
+        found = sum(len(names & keys) for keys in map(_safetensors_keys, self.folder.glob("*.safetensors")))
+        return Stored(len(names) * captures(steps, self.every), found)
+
+
+@dataclass
+class TensorBoardHistograms(Contender):
+    """``SummaryWriter.add_histogram`` of everything."""
+
+    every: int = 1
+
+    def open(self, folder: Path, workload: Workload) -> Workload:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder))
+        return super().open(folder, workload)
+
+    def before_update(self) -> None:
+        super().before_update()
+        if self.step % self.every == 0:
+            for name, each in self.tensors().items():
+                self.writer.add_histogram(name, each, self.step)
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def count(self, steps: int) -> Stored:
+        from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+        names = set(self.names())
+        found = set()
+        for file in self.folder.glob("events.out.tfevents.*"):
+            for event in EventFileLoader(str(file)).Load():
+                found |= {(value.tag, event.step) for value in event.summary.value if value.tag in names}
+        return Stored(len(names) * captures(steps, self.every), len(found))
+
+
+@dataclass
+class Smdebug(Contender):
+    """smdebug 1.0.34: weights, biases and gradients raw."""
+
+    every: int = 1
+
+    def open(self, folder: Path, workload: Workload) -> Workload:
+        from smdebug.pytorch import Hook, SaveConfig
+
+        # its hooks can never be taken off a model again, so that every block needs a model of its own
+        own = transformer()
+        own.step()
+        self.hook = Hook(
+            out_dir=str(folder / "run"),
+            save_config=SaveConfig(save_interval=self.every),
+            include_collections=["weights", "biases", "gradients"],
+        )
+        self.hook.register_module(own.model)
+        return super().open(folder, own)
+
+    def close(self) -> None:
+        self.hook.close()
+        # else it would close once more at exit, and make the folder anew
+        atexit.unregister(self.hook._cleanup)
+
+    def count(self, steps: int) -> Stored:
+        from smdebug.trials import create_trial
+
+        trial = create_trial(str(self.folder / "run"))
+        root = type(self.workload.model).__name__
+        wanted = {name.replace("gradient/", f"gradient/{root}_") for name in self.names()}
+        wanted = {name if name.startswith("gradient/") else f"{root}_{name}" for name in wanted}
+        found = sum(len(trial.tensor(name).steps()) for name in trial.tensor_names() if name in wanted)
+        return Stored(len(wanted) * captures(steps, self.every), found)
+
+
+class NaiveStatistics(Contender):
+    """The core statistics by one torch call each, a JSON line a step."""
+
+    def before_update(self) -> None:
+        super().before_update()
+        row = {}
+        for name, t in self.tensors().items():
+            row[name] = torch.stack(
+                [
+                    t.min(),
+                    t.max(),
+                    t.sum(),
+                    t.mean(),
+                    t.norm(p=1),
+                    t.norm(p=2),
+                    t.abs().mean(),
+                    t.abs().max(),
+                ]
+            ).tolist()
+        with (self.folder / "statistics.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def close(self) -> None: ...
+
+    def count(self, steps: int) -> Stored:
+        with (self.folder / "statistics.jsonl").open() as file:
+            found = sum(len(values) for line in file for values in json.loads(line).values())
+        return Stored(len(self.names()) * len(CORE) * steps, found)
+
+
+@dataclass
+class Leadline(Contender):
+    """``leadline.torch.Hook`` in this process, without agent and judge."""
+
+    capture: Sequence[str] = ()
+    preset: str | None = None
+    every: int = 1
+    is_raw: bool = False
+    statistics: tuple[str, ...] = ()
+    """Asked of weights, biases and gradients."""
+    weight_statistics: tuple[str, ...] = ()
+    """Asked of weights and biases only."""
+    has_loss: bool = False
+    """Whether the loss is asked for, at every step."""
+
+    def open(self, folder: Path, workload: Workload) -> Workload:
+        try:
+            from leadline.torch import Hook
+        except ImportError as error:
+            raise NotAvailableError(f"leadline.torch.Hook cannot be imported: {error}") from error
+        self.hook = Hook(out=str(folder), name="run", preset=self.preset, capture=list(self.capture))
+        return super().open(folder, workload)
+
+    def close(self) -> None:
+        self.hook.close()
+
+    def count(self, steps: int) -> Stored:
+        run = self.folder / "run"
+        times = captures(steps, self.every)
+        own = set(self.names())
+        weights = {name for name in own if not name.startswith("gradient/")}
+        asked = found = 0
+        if self.is_raw:
+            asked += len(own) * times
+            found += len({key for key in _raw_keys(run) if key.split("/", 2)[2] in own})
+        wanted = {(name, statistic) for name in own for statistic in self.statistics}
+        wanted |= {(name, statistic) for name in weights for statistic in self.weight_statistics}
+        asked += len(wanted) * times
+        there = _series_values(run)
+        found += sum((name, statistic) in wanted for _, name, statistic, _ in there)
+        if self.has_loss:
+            asked += steps
+            found += len({step for step, _, statistic, is_loss in there if is_loss and statistic == "value"})
+        return Stored(asked, found)
+
+
+class NotAvailableError(Exception):
+    """A contender that is not installed; the message says what is missing."""
+
+
+def leadline_raw(every: int) -> Leadline:
+    """Everything raw."""
+    kinds = ("weights", "biases", "gradients")
+    return Leadline([f"{kind}:raw=true,every={every}" for kind in kinds], every=every, is_raw=True)
+
+
+def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[str] = ()) -> Leadline:
+    """Statistics of everything at every step, some of weights and biases only."""
+    of_weights = "+".join([*statistics, *weight_statistics])
+    return Leadline(
+        [
+            f"weights:statistics={of_weights},every=1",
+            f"biases:statistics={of_weights},every=1",
+            f"gradients:statistics={'+'.join(statistics)},every=1",
+        ],
+        statistics=tuple(statistics),
+        weight_statistics=tuple(weight_statistics),
+    )
+
+
+def leadline_preset() -> Leadline:
+    """The preset standard: losses at every step, statistics at every 50th."""
+    return Leadline(preset="standard", every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
+
+
+def leadline_idle() -> Leadline:
+    """A capture that is on, with not one step that it is asked to capture."""
+    return Leadline(["weights:steps=1000000000"])
+
+
+def captures(steps: int, every: int) -> int:
+    """How many of the first ``steps`` steps are due."""
+    return -(-steps // every)
+
+
+def _safetensors_keys(file: Path) -> set[str]:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="np") as opened:
+        return set(opened.keys())
+
+
+def _raw_keys(run: Path) -> set[str]:
+    keys: set[str] = set()
+    for file in run.glob("tensors/*/*.safetensors"):
+        keys |= _safetensors_keys(file)
+    return keys
+
+
+def _series_values(run: Path) -> set[tuple[int, str, str, bool]]:
+    """Step, tensor, statistic, and whether it is a loss, of every number that is there; read by pyarrow alone."""
+    there = set()
+    for file in run.glob("series/*/*.arrow"):
+        for columns, row in _series_rows(file):
+            for (name, statistic, is_loss), value in zip(columns, row["values"], strict=True):
+                if value is not None and not math.isnan(value):
+                    there.add((row["step"], name, statistic, is_loss))
+    return there
+
+
+def _series_rows(file: Path) -> list[tuple[list[tuple[str, str, bool]], dict[str, Any]]]:
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(file) as reader:
+        metadata = reader.schema.metadata
+        tensors = json.loads(metadata[b"leadline.tensors"])
+        columns = [
+            (tensors[index][0], statistic, "losses" in tensors[index][1])
+            for index, statistic in json.loads(metadata[b"leadline.columns"])
+        ]
+        return [(columns, row) for batch in reader for row in batch.to_pylist()]

@@ -1,0 +1,166 @@
+"""How fast Leadline's store writes: raw tensors against one write() of the same bytes, and rows of a series.
+
+Both write from memory that is already filled into a fresh file on the same disk, in turn (ABBA); files are deleted
+between the turns. The figure is throughput: 1.0x is as fast as one write(), more is faster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+from harness import Limit, Row
+
+from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store import codec, layout
+from leadline.store.segments import SegmentFolder
+from leadline.store.tensors import CaptureForm, HostBuffer, TensorCapture, TensorFolder
+
+LIMIT = Limit(0.8, at_least=True)
+SIZES = {"1 MB": 1_000_000, "39 MB": 39_000_000, "200 MB": 200_000_000}
+TENSORS = 150
+SERIES_WIDTH = 1200
+"""150 tensors x 8 core statistics."""
+
+
+def tensor_row(label: str, size: int, *, rounds: int, scratch: Path) -> Row:
+    """Throughput of one capture of ``size`` bytes."""
+    elements = size // 4 // TENSORS
+    slots = [(f"layer.{index}.weight", "F32", (elements,), 4 * elements) for index in range(TENSORS)]
+    buffer = HostBuffer(CaptureForm(slots, "train"))
+    # random bytes of a megabyte, again and again: no file system stores these smaller
+    _fill(buffer.memory, os.urandom(1 << 20))
+    payload = bytes(buffer.memory[: buffer.form.header_bytes + buffer.form.data_bytes])
+    found = []
+
+    def leadline() -> float:
+        run = Path(tempfile.mkdtemp(dir=scratch))
+        folder = TensorFolder(str(run), "rank0-1")
+        captures = [TensorCapture(buffer, 0, time.time_ns())]
+        seconds = harness.elapsed_seconds(lambda: folder.write(captures))
+        found.append(_keys(run))
+        shutil.rmtree(run)
+        return seconds
+
+    def one_write() -> float:
+        path = scratch / "plain"
+        seconds = harness.elapsed_seconds(lambda: _write_fresh(path, payload))
+        path.unlink()
+        return seconds
+
+    times = harness.pairs(one_write, leadline, count=rounds)
+    plain = harness.spread([size / seconds / 1e6 for seconds, _ in times]).median
+    own = harness.spread([size / seconds / 1e6 for _, seconds in times]).median
+    values = [plain_seconds / own_seconds for plain_seconds, own_seconds in times]
+    return Row(
+        f"tensors, {label} a capture",
+        "x",
+        harness.spread(values),
+        LIMIT,
+        asked=TENSORS * len(found),
+        found=sum(found),
+        note=f"{own:,.0f} MB/s; one write() {plain:,.0f} MB/s",
+        values=tuple(values),
+        details={"seconds": times, "bytes": size},
+    )
+
+
+def series_row(rows_a_batch: int, *, rounds: int, scratch: Path) -> Row:
+    """Rows a second of a series of all core statistics of the transformer."""
+    tensors = tuple(TensorInfo(f"layer.{index}.weight", ("weights",), (256, 256)) for index in range(150))
+    statistics = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
+    names = SeriesLayout(tensors, tuple((index, each) for index in range(150) for each in statistics))
+    schema, metadata = codec.series_schema(SERIES_WIDTH), codec.series_metadata(names)
+    batches = max(1, 2000 // rows_a_batch)
+    values, found = [], 0
+    for _ in range(rounds):
+        run = Path(tempfile.mkdtemp(dir=scratch))
+        segment = SegmentFolder(str(run), layout.SERIES, "rank0-1").open(schema, metadata)
+
+        def append() -> None:
+            for sequence in range(batches):
+                segment.append(sequence, rows_a_batch, _columns(sequence, rows_a_batch))  # noqa: B023
+
+        seconds = harness.elapsed_seconds(append)
+        segment.close()
+        values.append(batches * rows_a_batch / seconds)
+        found += _rows(run)
+        shutil.rmtree(run)
+    return Row(
+        f"series, {SERIES_WIDTH} values a row, {rows_a_batch} rows a batch",
+        "rows/s",
+        harness.spread(values),
+        asked=rounds * batches * rows_a_batch,
+        found=found,
+        values=tuple(values),
+    )
+
+
+def _columns(sequence: int, rows: int) -> dict[str, codec.Buffer | list[str]]:
+    steps = codec.int64_buffer(range(sequence * rows, (sequence + 1) * rows))
+    return {
+        "complete_step": steps,
+        "step": steps,
+        "mode": ["train"] * rows,
+        "mode_step": steps,
+        "time_ns": steps,
+        "values": bytes(8 * SERIES_WIDTH * rows),
+    }
+
+
+def _fill(memory: memoryview, pattern: bytes) -> None:
+    for offset in range(0, len(memory), len(pattern)):
+        part = pattern[: len(memory) - offset]
+        memory[offset : offset + len(part)] = part
+
+
+def _write_fresh(path: Path, payload: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        written = 0
+        while written < len(payload):
+            written += os.write(descriptor, memoryview(payload)[written:])
+    finally:
+        os.close(descriptor)
+
+
+def _keys(run: Path) -> int:
+    from safetensors import safe_open
+
+    found = 0
+    for file in run.glob("tensors/*/*.safetensors"):
+        with safe_open(file, framework="np") as opened:
+            found += len(list(opened.keys()))
+    return found
+
+
+def _rows(run: Path) -> int:
+    import pyarrow as pa
+
+    found = 0
+    for file in run.glob("series/*/*.arrow"):
+        with pa.ipc.open_stream(file) as reader:
+            found += sum(batch.num_rows for batch in reader)
+    return found
+
+
+def main() -> int:
+    parser = harness.arguments(__doc__, rounds=40, quick_rounds=5)
+    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="folder on the disk to measure")
+    options = parser.parse_args()
+    started, rounds = harness.machine(), harness.rounds_of(options)
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=options.scratch) as folder:
+        scratch = Path(folder)
+        rows = [tensor_row(label, size, rounds=rounds, scratch=scratch) for label, size in SIZES.items()]
+        rows += [series_row(each, rounds=max(3, rounds // 8), scratch=scratch) for each in (1, 25)]
+    return harness.report("write", rows, started=started, options=options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

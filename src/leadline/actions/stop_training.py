@@ -1,0 +1,61 @@
+"""The action stop_training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from leadline.actions.action import Action, Occasion, Outcome, Place, Progress
+from leadline.records.request import Request
+
+_MARGIN_STEPS = 2
+_MARGIN_SECONDS = 0.5
+
+
+class StopTraining(Action, frozen=True, kw_only=True):
+    """Asks every worker to stop at one step, and the agent to enforce it after a grace time.
+
+    Args:
+        grace: Seconds that the job gets to end by itself before signals follow, >= 0.
+        dry_run: Only write down what would be done.
+    """
+
+    place: ClassVar[Place] = "worker"
+
+    grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
+    dry_run: bool = False
+
+    def run(self, occasion: Occasion) -> Outcome:
+        step = stop_step(occasion.workers, now_ns=occasion.now_ns, at_least=occasion.finding.step + 1)
+        if self.dry_run:
+            return Outcome(f"dry run: would ask to stop at step {step}", step)
+        from leadline.store import control
+
+        request = Request(
+            id=control.new_request_id(), kind="stop", step=step, reason=occasion.finding.message,
+            by=f"rule:{occasion.finding.rule}", time_ns=occasion.now_ns, grace_seconds=self.grace,
+        )  # fmt: skip
+        control.write_request(occasion.run, request)
+        return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
+
+
+def stop_step(workers: Iterable[Progress], *, now_ns: int, at_least: int) -> int:
+    """The first step that no worker can have passed by the time that all have read the request.
+
+    One worker stops at its next boundary, so one step ahead is enough; several must all meet the step, so it lies
+    ahead of the fastest by half a second at its pace, and two steps at least.
+    """
+    known = list(workers)
+    if len(known) <= 1:
+        return max([at_least, *(each.step + 1 for each in known)])
+    return max(at_least, *(_expected(each, now_ns) for each in known))
+
+
+def _expected(worker: Progress, now_ns: int) -> int:
+    if worker.seconds_per_step <= 0:
+        return worker.step + _MARGIN_STEPS
+    ahead = max(0.0, (now_ns - worker.time_ns) / 1e9) + _MARGIN_SECONDS
+    return worker.step + max(_MARGIN_STEPS, math.ceil(ahead / worker.seconds_per_step) + 1)

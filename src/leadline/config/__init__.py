@@ -1,0 +1,1 @@
+"""Configuration: settings as they are written, read once and strictly."""

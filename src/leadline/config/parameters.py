@@ -1,0 +1,133 @@
+"""Reading the parameters of rules and actions: strictly, with errors that say what would be right."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from leadline.errors import ConfigurationError, UnknownNameError
+
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_WORDS: Final = {"true": True, "false": False}
+_ABSENT: Final = object()
+
+
+def spoken_name(owner: type) -> str:
+    """A class' name as people write it: ``vanishing_gradient``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
+
+
+def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values as the fields have them, from values as a command line or a file has them.
+
+    Raises:
+        UnknownNameError: There is no such parameter.
+        ConfigurationError: A value is none that the parameter takes.
+    """
+    fields = parameter_types(owner)
+    read = {}
+    for name, value in given.items():
+        if name not in fields:
+            raise UnknownNameError(f"parameter of {spoken_name(owner)}", name, fields)
+        read[name] = _read(owner, name, fields[name], value)
+    return read
+
+
+def check_parameters(owner: msgspec.Struct) -> None:
+    """Check each field of a rule or action that was made in code.
+
+    Raises:
+        ConfigurationError: A value is none that the parameter takes.
+    """
+    for name, kind in parameter_types(type(owner)).items():
+        _check(type(owner), name, kind, getattr(owner, name))
+
+
+@lru_cache
+def parameter_types(owner: type) -> dict[str, Any]:
+    """The types of the parameters, bounds included, in the order in which they are written."""
+    hints = typing.get_type_hints(owner, include_extras=True)
+    return {name: hints[name] for name in owner.__struct_fields__}  # type: ignore[attr-defined]
+
+
+def describe(kind: Any) -> str:
+    """What a parameter takes, in words: ``a number >= 0``."""
+    return " or ".join(_describe(each) for each in _members(kind))
+
+
+def _read(owner: type, name: str, kind: Any, value: Any) -> Any:
+    for member in _members(kind):
+        read = _read_as(_plain(member), value)
+        if read is not _ABSENT:
+            return _check(owner, name, kind, read)
+    raise _refused(owner, name, kind, value)
+
+
+def _read_as(kind: Any, value: Any) -> Any:
+    """The value as one plain type has it; ``_ABSENT`` where it is none of it."""
+    text = value.strip() if isinstance(value, str) else None
+    if kind is type(None):
+        return None if value is None or (text is not None and text.lower() in ("none", "")) else _ABSENT
+    if kind is bool:
+        return value if isinstance(value, bool) else _WORDS.get((text or "").lower(), _ABSENT)
+    if kind is int:
+        if text is not None:
+            return int(text) if _INTEGER.fullmatch(text) else _ABSENT
+        return value if isinstance(value, int) and not isinstance(value, bool) else _ABSENT
+    if kind is float:
+        if text is not None:
+            return float(text) if _NUMBER.fullmatch(text) else _ABSENT
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _ABSENT
+    if typing.get_origin(kind) is tuple:
+        parts: Iterable[Any] = re.split(r"\s*,\s*", text) if text is not None else value
+        if not isinstance(parts, (list, tuple)) or not parts or "" in parts:
+            return _ABSENT
+        read = tuple(_read_as(_plain(typing.get_args(kind)[0]), each) for each in parts)
+        return _ABSENT if _ABSENT in read else read
+    if typing.get_origin(kind) is typing.Literal:
+        return value if value in typing.get_args(kind) else _ABSENT
+    return value if kind in (str, Any) and (kind is Any or isinstance(value, str)) else _ABSENT
+
+
+def _check(owner: type, name: str, kind: Any, value: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise _refused(owner, name, kind, value) from error
+
+
+def _refused(owner: type, name: str, kind: Any, value: Any) -> ConfigurationError:
+    return ConfigurationError(f"{spoken_name(owner)}: {name} must be {describe(kind)}, not {value!r}")
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The parts of a union, None first, so that the word ``none`` is read as such."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return tuple(sorted(typing.get_args(kind), key=lambda each: each is not type(None)))
+    return (kind,)
+
+
+def _plain(kind: Any) -> Any:
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is typing.Annotated else kind
+
+
+def _describe(kind: Any) -> str:
+    plain = _plain(kind)
+    words = {type(None): "none", bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    if typing.get_origin(plain) is tuple:
+        return "a list (comma-separated)"
+    if typing.get_origin(plain) is typing.Literal:
+        return "one of " + ", ".join(repr(each) for each in typing.get_args(plain))
+    bounds = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)]
+    signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
+    limits = [
+        f"{sign} {getattr(each, field):g}" for each in bounds for field, sign in signs if getattr(each, field) is not None
+    ]  # fmt: skip
+    return " ".join([words.get(plain, "a value"), " and ".join(limits)]).strip()

@@ -1,0 +1,64 @@
+"""Turning verdicts into findings: episodes that open, go on and close."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, replace
+from typing import Any
+
+from leadline.records.finding import MOST_NAMED, Finding
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+
+Event = dict[str, Any]
+"""A line of ``findings.jsonl``."""
+
+
+class Episodes:
+    """The findings of one rule.
+
+    An episode belongs to a mode. It goes on while the rule fires, and closes at a step that is clear and at which
+    one of its tensors was seen: a step that shows only the loss says nothing about a gradient.
+    """
+
+    def __init__(self, rule: str) -> None:
+        self.count = 0
+        self._rule = rule
+        self._open: dict[str, Finding] = {}
+        self._named: dict[str, frozenset[str]] = {}
+
+    def apply(self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Collection[str]) -> list[Event]:
+        """What a verdict opens or closes.
+
+        Args:
+            seen: The tensors that were there to be judged.
+        """
+        match verdict:
+            case Fired():
+                return self._fire(verdict, step, mode, time_ns)
+            case Clear() if mode in self._open and self._is_settled(mode, seen):
+                return [_event("closed", replace(self._open.pop(mode), is_open=False))]
+            case Clear() | Undecided():
+                return []
+
+    def _is_settled(self, mode: str, seen: Collection[str]) -> bool:
+        named = self._named[mode]
+        return not named or not named.isdisjoint(seen)
+
+    def _fire(self, fired: Fired, step: int, mode: str, time_ns: int) -> list[Event]:
+        known = self._open.get(mode)
+        if known is not None:
+            self._named[mode] |= frozenset(fired.tensors)
+            self._open[mode] = replace(known, last_step=step, count=known.count + 1)
+            return []
+        self.count += 1
+        evidence = dict(fired.evidence) if mode == "train" else {**fired.evidence, "mode": mode}
+        finding = Finding(
+            self.count, self._rule, step, step, True, time_ns, fired.message, fired.suggestion,
+            tuple(fired.tensors[:MOST_NAMED]), len(fired.tensors), fired.worker, evidence,
+        )  # fmt: skip
+        self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
+        return [_event("opened", finding)]
+
+
+def _event(event: str, finding: Finding) -> Event:
+    return {"event": event, **asdict(finding)}

@@ -1,0 +1,223 @@
+"""Showing rules a run's stream, step after step, and keeping what they say of it."""
+
+from __future__ import annotations
+
+import os
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from leadline.judge.episodes import Episodes, Event
+from leadline.reader.feed import Feed
+from leadline.reader.timegrid import TimeGrid
+from leadline.reader.view import Point, View
+from leadline.reader.window import Scan, Window
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+_CLOCK_EVERY: Final = 16
+"""Points between two looks at the clock, when the time for one answer is limited."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What came of some judging, as it goes from a rule worker to the judge: plain JSON values inside."""
+
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By alias: ``RuleTrack.state()``, of the rules that were judged."""
+    events: list[tuple[str, Event]] = field(default_factory=list)
+    """What opened and closed, by alias, in order."""
+    begun_again: list[str] = field(default_factory=list)
+    """Aliases of rules of which all is told again from the start."""
+    judged_step: int = -1
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """For each worker the last step that is known of, and its time."""
+    damage: list[str] = field(default_factory=list)
+    has_more: bool = False
+    """Whether there is more to judge at once."""
+
+
+class RuleTrack:
+    """One rule on its way through a run."""
+
+    def __init__(self, alias: str, rule: Rule) -> None:
+        self.alias, self.rule = alias, rule
+        self.error: str | None = None
+        self.needs: Needs = rule.needs()
+        self.begin()
+
+    @property
+    def is_of_time(self) -> bool:
+        return self.needs.scan_seconds is not None
+
+    def begin(self) -> None:
+        """Forget what was judged."""
+        self.view = View(self.needs.tensors)
+        self.episodes = Episodes(self.alias)
+        self.judged_steps = self.clear_steps = 0
+        self.why = ""
+
+    def judge(self, window: Window, seen: Collection[str]) -> list[Event]:
+        """Ask the rule, and turn its verdict into what opens and closes."""
+        verdict = self._evaluate(window)
+        if verdict is None:
+            return []
+        self.judged_steps += 1
+        match verdict:
+            case Clear():
+                self.clear_steps += 1
+            case Undecided():
+                self.why = verdict.why
+        return self.episodes.apply(verdict, window.step, window.mode, window.time_ns, seen)
+
+    def _evaluate(self, window: Window) -> Verdict | None:
+        """The verdict; None where the rule raised. The boundary "rule worker": a stranger's code may do anything."""
+        try:
+            verdict = self.rule.evaluate(window)
+            if not isinstance(verdict, (Clear, Fired, Undecided)):
+                raise TypeError(f"evaluate() must return Clear, Fired or Undecided, not {type(verdict).__name__}")
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            self.error = describe_error(error)
+            return None
+        return verdict
+
+    def state(self) -> dict[str, Any]:
+        """Where it stands: ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error``."""
+        if self.episodes.count:
+            verdict, why = "fired", ""
+        elif self.clear_steps:
+            verdict, why = "clear", ""
+        else:
+            verdict, why = "undecided", self.why or missing(self.needs)
+        return {"verdict": verdict, "why": why, "judged_steps": self.judged_steps,
+                "findings": self.episodes.count, "error": self.error}  # fmt: skip
+
+
+class Judging:
+    """All rules of one process on their way through a run.
+
+    Args:
+        run: The run's folder.
+        rules: Aliases and rules.
+        started_ns: When the run started.
+        mark: Told the alias of the rule that is being asked ("" when none is), so that somebody else can tell
+            which one hangs.
+    """
+
+    def __init__(
+        self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] = lambda alias: None
+    ) -> None:  # fmt: skip
+        self._run, self._mark = run, mark
+        self._tracks = [RuleTrack(alias, rule) for alias, rule in rules]
+        self._dirty = {track.alias for track in self._tracks}
+        self._feed = self._new_feed(TimeGrid(started_ns))
+
+    def advance(
+        self, *, is_over: bool = False, gone: Collection[str] = (), most_seconds: float = float("inf")
+    ) -> Progress:  # fmt: skip
+        """Judge what came.
+
+        Args:
+            is_over: Nobody writes the run any more, and nobody did when this call began.
+            gone: Workers of which the same is known.
+            most_seconds: After so long what is done is told, and the rest left for the next call.
+        """
+        progress = Progress()
+        until = time.monotonic() + most_seconds
+        self._feed.refresh(is_over=is_over, gone=gone)
+        if self._feed.is_overtaken:
+            self._feed = self._new_feed(self._feed.grid)
+            self._feed.refresh(is_over=is_over, gone=gone)
+            self._begin_again(progress, of_time=False)
+        if self._feed.grid.is_overtaken:
+            self._begin_again(progress, of_time=True)
+            self._feed.grid.restart()
+        progress.has_more = not (self._judge_points(progress, until) and self._judge_scans(progress, until))
+        progress.judged_step, progress.seen = self._feed.judged_step, dict(self._feed.seen)
+        progress.damage = self._feed.damage
+        progress.rules = {track.alias: track.state() for track in self._tracks if track.alias in self._dirty}
+        self._dirty.clear()
+        return progress
+
+    def _new_feed(self, grid: TimeGrid) -> Feed:
+        with_arrays = any(need.raw for track in self._tracks for need in track.needs.tensors)
+        return Feed(self._run, grid, with_arrays=with_arrays)
+
+    def _begin_again(self, progress: Progress, *, of_time: bool) -> None:
+        for track in self._tracks:
+            if track.is_of_time == of_time and track.error is None:
+                track.begin()
+                progress.begun_again.append(track.alias)
+                self._dirty.add(track.alias)
+
+    def _judge_points(self, progress: Progress, until: float) -> bool:
+        """Judge the steps that are whole; whether all were before ``until``."""
+        tracks = [track for track in self._tracks if not track.is_of_time]
+        for count, point in enumerate(self._feed.points()):
+            for track in tracks:
+                self._judge_point(track, point, progress)
+            if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
+                return False
+        return True
+
+    def _judge_point(self, track: RuleTrack, point: Point, progress: Progress) -> None:
+        window = track.view.show(point)
+        if window is None or track.error is not None:
+            return
+        self._ask(track, window, track.view.names(), progress)
+        track.view.keep()
+
+    def _judge_scans(self, progress: Progress, until: float) -> bool:
+        tracks = [track for track in self._tracks if track.is_of_time]
+        if not tracks:
+            return True
+        for count, scan in enumerate(self._feed.grid.scans()):
+            for track in tracks:
+                if track.error is None and _is_due(track.needs, scan):
+                    self._ask(track, Window(scan.last_step, "train", scan.time_ns, scan=scan), (), progress)
+            if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
+                return False
+        return True
+
+    def _ask(self, track: RuleTrack, window: Window, seen: Collection[str], progress: Progress) -> None:
+        self._mark(track.alias)
+        events = track.judge(window, seen)
+        self._mark("")
+        self._dirty.add(track.alias)
+        progress.events += [(track.alias, event) for event in events]
+
+
+def _is_due(needs: Needs, scan: Scan) -> bool:
+    """Whether a moment lies on the coarser grid of a rule that scans less often than every second."""
+    seconds = max(1, round(needs.scan_seconds or 1.0))
+    return (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
+
+
+def missing(needs: Needs) -> str:
+    """Why a rule that saw nothing could not decide."""
+    if needs.scan_seconds is not None:
+        return "no step was seen"
+    wanted = [f"no {need.collection} were captured" for need in needs.tensors if need.collection not in (None, "all")]
+    if wanted:
+        return wanted[0]
+    if any(need.collection == "all" for need in needs.tensors):
+        return "nothing was captured"
+    return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
+
+
+def describe_error(error: BaseException) -> str:
+    """An exception in one line: its type, message, and the line of the rule that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = os.path.dirname(os.path.abspath(__file__))
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
+    where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
+
+
+def to_message(progress: Progress) -> dict[str, Any]:
+    """As plain JSON values."""
+    return asdict(progress)

@@ -1,0 +1,124 @@
+"""What the rules of a run are, and what must be captured for them; worked out before the training starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from leadline.actions import registry as actions_registry
+from leadline.config.parameters import read_parameters
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.plan import CaptureItem, Schedule
+from leadline.rules.registry import canonical, find_rule
+from leadline.rules.rule import Rule
+
+_EVERY_STEP: Final = 1
+
+
+def resolve_rules(specs: Sequence[RuleSpec]) -> list[tuple[RuleSpec, Rule]]:
+    """The rules that specifications mean, each with its specification as it will be recorded.
+
+    Returns:
+        Pairs in the order given; in the specification the rule has its own name (not Amazon's) and the
+        parameters are as the fields have them.
+    Raises:
+        UnknownNameError: A rule or parameter does not exist.
+        ConfigurationError: A parameter is refused, a rule file does not import, or two rules share a name.
+    """
+    resolved = [(spec, resolve_rule(spec)) for spec in specs]
+    aliases: set[str] = set()
+    for spec, _ in resolved:
+        if spec.alias in aliases:
+            raise ConfigurationError(
+                f"two rules are named {spec.alias!r}; give one another name: --rule OTHER={spec.rule}"
+            )
+        if "/" in spec.alias or not spec.alias.strip(". "):
+            raise ConfigurationError(f"{spec.alias!r} is no name for a rule; give it one: --rule NAME={spec.rule}")
+        aliases.add(spec.alias)
+    return [(recorded(spec, rule), rule) for spec, rule in resolved]
+
+
+def resolve_rule(spec: RuleSpec) -> Rule:
+    """The rule that one specification means.
+
+    Raises:
+        As ``resolve_rules``.
+    """
+    kind = find_rule(spec.rule, spec.folder)
+    try:
+        rule = kind(**read_parameters(kind, spec.parameters))
+        _checked_needs(rule)
+    except ConfigurationError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"{spec.rule}: {error}") from error
+    return rule
+
+
+def recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:
+    """A specification as the manifest has it."""
+    parameters = {name: getattr(rule, name) for name in spec.parameters}
+    plain = {name: list(each) if isinstance(each, tuple) else each for name, each in parameters.items()}
+    return replace(spec, rule=canonical(spec.rule), parameters=plain)
+
+
+def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:
+    """Refuse actions that could not run.
+
+    Raises:
+        UnknownNameError: An action, one of its parameters or its rule does not exist.
+        ConfigurationError: A parameter is refused.
+    """
+    for spec in actions:
+        if spec.rule != "*" and spec.rule not in aliases:
+            raise UnknownNameError("rule of this run", spec.rule, aliases, hint=f"--on {spec.rule}={spec.action}")
+        actions_registry.make_action(spec.action, spec.parameters).check({})
+
+
+def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) -> tuple[CaptureItem, ...]:
+    """What must be captured for rules.
+
+    A need without an interval becomes an item whose schedule says nothing (``Schedule()``): it has its collection's
+    interval in the preset. A rule that is followed by an action is shown every step.
+    """
+    resolved = list(rules)
+    check_actions(actions, [spec.alias for spec, _ in resolved])
+    items = []
+    for spec, rule in resolved:
+        is_acted_on = bool(rule.implied_actions("")) or any(each.rule in ("*", spec.alias) for each in actions)
+        for need in _checked_needs(rule).tensors:
+            every = need.every if need.every is not None else _EVERY_STEP if is_acted_on else None
+            items.append(_item(need, every, f"rule:{spec.alias}"))
+    return tuple(items)
+
+
+def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:
+    modes = ("train", "eval", "predict") if need.modes == ("global",) else need.modes or ("train",)
+    return CaptureItem(
+        collection=need.collection, regex=need.regex, statistics=need.statistics, raw=need.raw,
+        schedule=Schedule(every=every), modes=modes, source=source,
+    )  # fmt: skip
+
+
+def _checked_needs(rule: Rule) -> Needs:
+    """A rule's needs, or an error that says what is wrong with them.
+
+    Raises:
+        ConfigurationError: They are none, or name statistics that do not exist.
+    """
+    from leadline.statistics.definitions import STATISTICS
+
+    needs = rule.needs()
+    if not isinstance(needs, Needs):
+        raise ConfigurationError(f"{rule.name}: needs() must return Needs, not {type(needs).__name__}")
+    for name in {name for need in needs.tensors for name in need.statistics}:
+        if name not in STATISTICS:
+            raise UnknownNameError("statistic", name, STATISTICS, hint=f"needed by {rule.name}")
+    if not needs.tensors and needs.scan_seconds is None:
+        raise ConfigurationError(
+            f"{rule.name}: needs() asks for nothing; name statistics of a collection, or scan_seconds"
+        )
+    return needs

@@ -1,0 +1,158 @@
+"""The stream of a run as rules are shown it: step after step, each once all workers have passed it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from leadline.reader import liveness
+from leadline.reader.segments import Batch
+from leadline.reader.stream import StreamTail
+from leadline.reader.tensors import TensorFolder
+from leadline.reader.timegrid import TimeGrid
+from leadline.reader.view import Point, Row
+from leadline.reader.window import TensorArray
+from leadline.records.series import SeriesLayout
+from leadline.store import layout
+
+CLOCK: Final = "clock"
+"""The tensor whose rows only say that steps pass."""
+_THINNING: Final = frozenset({"data_lost", "capture_thinned"})
+_NEVER: Final = 1 << 62
+
+
+class Feed:
+    """Follows a run for rules.
+
+    Attributes:
+        grid: The records' times, for rules of time.
+        judged_step: The last step that was given out; -1 before the first.
+        seen: For each worker the last global step that is known of, and its time.
+        is_overtaken: Something appeared at a step that was given out already (a worker that came late, or a
+            tensor): to judge it as if it had been there, begin again with a new feed.
+    """
+
+    def __init__(self, run: str, grid: TimeGrid, *, with_arrays: bool = False) -> None:
+        self.grid = grid
+        self.judged_step = -1
+        self.seen: dict[str, tuple[int, int]] = {}
+        self.is_overtaken = False
+        self._run, self._with_arrays = run, with_arrays
+        self._series: dict[str, StreamTail] = {}
+        self._timeline: dict[str, StreamTail] = {}
+        self._system: dict[str, StreamTail] = {}
+        self._tensors: dict[str, TensorFolder] = {}
+        self._complete: dict[str, int] = {}
+        self._layouts: dict[SeriesLayout, SeriesLayout] = {}
+        self._points: dict[tuple[int, str], Point] = {}
+        self._thinned: list[tuple[int, int]] = []
+        self._workers: dict[str, object] = {}
+        self._given: tuple[int, str] = (-1, "")
+
+    @property
+    def damage(self) -> list[str]:
+        """One line for each part of the run that could not be read."""
+        tails = [*self._series.values(), *self._timeline.values(), *self._system.values(), *self._tensors.values()]
+        return [line for tail in tails for line in tail.damage]
+
+    def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
+        """Read what came.
+
+        Args:
+            is_over: Nobody writes this run any more, and nobody did when this call began.
+            gone: Workers of which the same is known.
+        """
+        workers = set(_folders(self._run, layout.SERIES)) | set(_documents(self._run))
+        for worker in sorted(workers):
+            self._refresh_worker(worker, is_finished=is_over or worker in gone)
+        for node in _folders(self._run, layout.SYSTEM):
+            tail = self._system.setdefault(node, StreamTail(self._run, layout.SYSTEM, node))
+            for batch in tail.read_new(is_finished=is_over):
+                self.grid.add_heartbeats(batch.columns["time_ns"])
+        if is_over:
+            self.grid.finish()
+
+    def points(self) -> Iterator[Point]:
+        """The steps that every worker has passed and that were not given out yet, in order."""
+        horizon = min(self._complete.values(), default=-1)
+        for key in sorted(key for key in self._points if key[0] <= horizon):
+            if self.is_overtaken:
+                return
+            point = self._points.pop(key)
+            point.arrays = _with_mode_steps(point)
+            point.is_thinned = any(first <= point.step <= last for first, last in self._thinned)
+            self._given = key
+            self.judged_step = point.step
+            yield point
+        if 0 <= horizon < _NEVER:
+            self.judged_step = max(self.judged_step, horizon)
+
+    def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
+        if self._with_arrays:
+            # Tensors lie on disk before the row that says that their step is whole, so they are read after it.
+            tail = self._tensors.setdefault(worker, TensorFolder(self._run, worker))
+        events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
+        series = self._series.setdefault(worker, StreamTail(self._run, layout.SERIES, worker))
+        self._complete.setdefault(worker, -1)
+        for batch in series.read_new(is_finished=is_finished):
+            self._take_rows(worker, batch)
+        for batch in events.read_new(is_finished=is_finished):
+            self._take_events(batch)
+        if self._with_arrays:
+            for stored in tail.read_new():
+                array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
+                self._point(stored.step, stored.mode).arrays.append(array)
+        if is_finished:
+            self._complete[worker] = _NEVER
+
+    def _take_rows(self, worker: str, batch: Batch) -> None:
+        assert batch.segment.layout is not None
+        shared = self._layouts.setdefault(batch.segment.layout, batch.segment.layout)
+        columns = batch.columns
+        steps, mode_steps, times = columns["step"], columns["mode_step"], columns["time_ns"]
+        is_clock = all(info.name == CLOCK for info in shared.tensors)
+        for index in range(0 if not is_clock else batch.rows, batch.rows):
+            row = Row(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
+            self._point(int(steps[index]), str(columns["mode"][index])).rows.append(row)
+        self.grid.add_records(times, steps)
+        self._complete[worker] = max(self._complete[worker], int(columns["complete_step"][-1]))
+        last = (int(steps[-1]), int(times[-1]))
+        self.seen[worker] = max(last, self.seen.get(worker, last))
+
+    def _point(self, step: int, mode: str) -> Point:
+        if (step, mode) not in self._points:
+            if step <= self.judged_step:
+                self.is_overtaken = True
+            self._points[step, mode] = Point(step, mode)
+        return self._points[step, mode]
+
+    def _take_events(self, batch: Batch) -> None:
+        for name, step in zip(batch.columns["name"], batch.columns["step"], strict=True):
+            if name in _THINNING:
+                first = int(step)
+                self._thinned.append((first, first))
+                self.is_overtaken = self.is_overtaken or first <= self.judged_step
+
+
+def _with_mode_steps(point: Point) -> list[TensorArray]:
+    """The arrays with their step within the mode, which only the series tells."""
+    steps = {row.worker: row.mode_step for row in point.rows}
+    return [replace(each, mode_step=steps.get(each.worker, each.step)) for each in point.arrays]
+
+
+def _folders(run: str, part: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.join(run, part)))
+    except FileNotFoundError:
+        return []
+
+
+def _documents(run: str) -> list[str]:
+    return [name.removesuffix(".json") for name in _folders(run, layout.WORKERS) if name.endswith(".json")]
+
+
+def finished(run: str) -> set[str]:
+    """The workers that write no more."""
+    return liveness.finished_workers(run, liveness.read_workers(run))

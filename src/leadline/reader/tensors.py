@@ -1,0 +1,120 @@
+"""Reading safetensors segments: an index of what they hold, and single tensors without loading a framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.errors import DamagedRunError
+from leadline.store import layout
+
+_PREFIX_BYTES: Final = 8
+_MOST_HEADER_BYTES: Final = 256 << 20
+_DTYPES: Final = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "C64": "<c8", "C128": "<c16", "BF16": "<u2",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where a tensor lies."""
+
+    path: str
+    offset: int
+    nbytes: int
+    dtype: str
+    """As safetensors names it: ``F32``, ``BF16`` …"""
+    shape: tuple[int, ...]
+    worker: str
+    mode: str
+    step: int
+    name: str
+
+    def load(self) -> npt.NDArray[Any]:
+        """The elements, ``(*shape,)``; bfloat16 as float32.
+
+        Raises:
+            DamagedRunError: They cannot be read, or are of a type that numpy does not have.
+        """
+        if self.dtype not in _DTYPES:
+            raise DamagedRunError(
+                f"{self.name} at step {self.step} is of type {self.dtype}; read {self.path} with its framework"
+            )
+        try:
+            with open(self.path, "rb") as file:
+                data = os.pread(file.fileno(), self.nbytes, self.offset)
+        except OSError as error:
+            raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
+        values = np.frombuffer(data, dtype=_DTYPES[self.dtype])
+        if values.size != int(np.prod(self.shape, dtype=np.int64)):
+            raise DamagedRunError(f"{self.path} is shorter than its header says (at byte {self.offset})")
+        if self.dtype == "BF16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        return values.reshape(self.shape)
+
+
+class TensorFolder:
+    """The safetensors segments of one worker, read as they appear; only their headers are read.
+
+    Attributes:
+        damage: One line for each segment that cannot be read.
+    """
+
+    def __init__(self, run: str, worker: str) -> None:
+        self.worker = worker
+        self.damage: list[str] = []
+        self._folder = os.path.join(run, layout.TENSORS, worker)
+        self._seen: set[str] = set()
+
+    def read_new(self) -> list[StoredTensor]:
+        """The tensors in segments that appeared since the last call."""
+        try:
+            names = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return []
+        found: list[StoredTensor] = []
+        for name in names:
+            if name in self._seen or not name.endswith(".safetensors"):
+                continue
+            self._seen.add(name)
+            try:
+                found += read_header(os.path.join(self._folder, name), self.worker)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                self.damage.append(
+                    f"{layout.TENSORS}/{self.worker}/{name}: its header cannot be read ({error}) (at byte 0)"
+                )
+        return found
+
+
+def read_header(path: str, worker: str) -> list[StoredTensor]:
+    """What a safetensors file holds.
+
+    Raises:
+        ValueError: It is no whole safetensors file.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        prefix = file.read(_PREFIX_BYTES)
+        length = struct.unpack("<Q", prefix)[0] if len(prefix) == _PREFIX_BYTES else 0
+        if not 0 < length <= min(size, _MOST_HEADER_BYTES):
+            raise ValueError("it is cut short")
+        header = json.loads(file.read(length))
+    found = []
+    for key, entry in header.items():
+        if key == "__metadata__":
+            continue
+        mode, step, name = layout.parse_tensor_key(key)
+        start, end = entry["data_offsets"]
+        first = _PREFIX_BYTES + length
+        if first + end > size:
+            raise ValueError("it is cut short")
+        shape = tuple(entry["shape"])
+        found.append(StoredTensor(path, first + start, end - start, entry["dtype"], shape, worker, mode, step, name))
+    return found

@@ -1,0 +1,193 @@
+"""A rule's view of the stream: which columns it needs, and as much of the past as it looks back at."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.reader.window import Earlier, TensorArray, TensorReading, Window, natural, reading_order
+from leadline.records.needs import TensorNeed
+from leadline.records.series import SeriesLayout
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Choices, Floats
+
+_Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a series."""
+
+    worker: str
+    layout: SeriesLayout
+    mode_step: int
+    time_ns: int
+    values: Floats
+
+
+@dataclass(slots=True)
+class Point:
+    """Everything that was captured at one step in one mode."""
+
+    step: int
+    mode: str
+    rows: list[Row] = field(default_factory=list)
+    arrays: list[TensorArray] = field(default_factory=list)
+    is_thinned: bool = False
+
+    @property
+    def time_ns(self) -> int:
+        return max((row.time_ns for row in self.rows), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The columns of a layout that a rule needs, by statistic."""
+
+    columns: dict[str, npt.NDArray[np.intp]]
+    kept: tuple[str, ...]
+    """Statistics of which the past is kept."""
+
+
+class View:
+    """What one rule sees of the stream; points are shown to it in order, each once."""
+
+    def __init__(self, needs: Iterable[TensorNeed]) -> None:
+        self._needs = tuple(needs)
+        self._selections: dict[tuple[int, str], tuple[SeriesLayout, _Selection]] = {}
+        self._past: dict[_Key, deque[Earlier] | list[Earlier]] = {}
+        self._spacing: dict[tuple[_Key, int], list[int]] = {}
+        self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
+        self._point = Point(-1, "train")
+        self._is_global = any(need.modes == ("global",) for need in self._needs)
+        self._modes: set[str] = set()
+        histories = [need.history for need in self._needs]
+        self._history = None if None in histories else max((each or 0 for each in histories), default=0)
+
+    def show(self, point: Point) -> Window | None:
+        """A window on a point; None where nothing that the rule needs was captured."""
+        self._point = point
+        if not any(self._select(row.layout).columns for row in point.rows) and not self.arrays():
+            return None
+        self._modes.add(point.mode)
+        return Window(point.step, point.mode, point.time_ns, source=self, is_thinned=point.is_thinned)
+
+    def modes(self) -> frozenset[str]:
+        return frozenset(self._modes)
+
+    def keep(self) -> None:
+        """Let the point that was shown become the past."""
+        for array in self.arrays():
+            self._arrays.setdefault((array.worker, array.tensor), []).append(array)
+        if self._history == 0:
+            return
+        for statistic in {each for row in self._point.rows for each in self._select(row.layout).kept}:
+            for reading in self.readings(statistic, None):
+                self._past_of(reading).append(Earlier(reading.mode_step, reading.step, reading.value))
+
+    def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]:
+        found: list[TensorReading] = []
+        for row in self._point.rows:
+            columns = self._select(row.layout).columns.get(statistic)
+            if columns is not None:
+                found += self._readings_of(row, columns if where is None else columns[where(row.values[columns])])
+        return sorted(found, key=reading_order)
+
+    def names(self) -> set[str]:
+        """The tensors that the rule needs and that this point holds."""
+        names = {array.tensor for array in self.arrays()}
+        for row in self._point.rows:
+            for columns in self._select(row.layout).columns.values():
+                names.update(row.layout.tensors[row.layout.columns[each][0]].name for each in columns)
+        return names
+
+    def earlier(self, reading: TensorReading) -> Sequence[Earlier]:
+        return self._past_of(reading)
+
+    def is_due(self, reading: TensorReading, spacing: int) -> bool:
+        past = self._past_of(reading)
+        first = past[0].mode_step if past else reading.mode_step
+        state = self._spacing.setdefault((_key(reading), spacing), [0, first - 1])
+        for each in past[state[0] :] if isinstance(past, list) else past:
+            if each.mode_step - state[1] >= spacing:
+                state[1] = each.mode_step
+        state[0] = len(past)
+        return reading.mode_step - state[1] >= spacing
+
+    def arrays(self) -> list[TensorArray]:
+        point = self._point
+        needs = [need for need in self._needs if need.raw and self._is_wanted(need)]
+        if not needs or not point.arrays:
+            return []
+        collections = {info.name: info.collections for row in point.rows for info in row.layout.tensors}
+        found = [
+            array for array in point.arrays
+            if any(need.selects(array.tensor, collections.get(array.tensor) or guess_collections(array.tensor)) for need in needs)
+        ]  # fmt: skip
+        return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
+
+    def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:
+        for each in reversed(self._arrays.get((array.worker, array.tensor), ())):
+            if each.mode_step <= array.mode_step - distance:
+                return each
+        return None
+
+    def _readings_of(self, row: Row, columns: npt.NDArray[np.intp]) -> Iterable[TensorReading]:
+        point = self._point
+        for column in columns:
+            index, statistic = row.layout.columns[column]
+            info = row.layout.tensors[index]
+            yield TensorReading(
+                row.worker, info.name, info.collections, info.shape, statistic, float(row.values[column]),
+                point.step, "global" if self._is_global else point.mode,
+                point.step if self._is_global else row.mode_step, row.time_ns, index,
+            )  # fmt: skip
+
+    def _past_of(self, reading: TensorReading) -> deque[Earlier] | list[Earlier]:
+        key = _key(reading)
+        if key not in self._past:
+            self._past[key] = [] if self._history is None else deque(maxlen=self._history)
+        return self._past[key]
+
+    def _select(self, layout: SeriesLayout) -> _Selection:
+        key = (id(layout), self._point.mode)
+        if key not in self._selections:
+            self._selections[key] = (layout, self._make_selection(layout))
+        return self._selections[key][1]
+
+    def _make_selection(self, layout: SeriesLayout) -> _Selection:
+        needs = [need for need in self._needs if self._is_wanted(need)]
+        chosen: dict[str, list[int]] = {}
+        kept = set()
+        for column, (index, statistic) in enumerate(layout.columns):
+            info = layout.tensors[index]
+            for need in needs:
+                if statistic not in need.statistics or not need.selects(info.name, info.collections):
+                    continue
+                columns = chosen.setdefault(statistic, [])
+                if column not in columns[-1:]:
+                    columns.append(column)
+                if need.history != 0:
+                    kept.add(statistic)
+        arrays = {name: np.asarray(each, dtype=np.intp) for name, each in chosen.items()}
+        return _Selection(arrays, tuple(sorted(kept)))
+
+    def _is_wanted(self, need: TensorNeed) -> bool:
+        return not need.modes or self._is_global or self._point.mode in need.modes
+
+
+def guess_collections(name: str) -> tuple[str, ...]:
+    """The collections of a tensor of which only the name is known."""
+    if name.startswith("gradient/"):
+        return ("gradients",)
+    return ("biases",) if name.rpartition(".")[2] == "bias" else ("weights",)
+
+
+def _key(reading: TensorReading) -> _Key:
+    return reading.worker, reading.tensor, reading.statistic, reading.mode

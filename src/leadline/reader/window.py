@@ -1,0 +1,164 @@
+"""What a rule sees when it is asked: the readings of one step, what came before, or a moment of time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+    Choices = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReading:
+    """One statistic of one tensor at one step of one worker."""
+
+    worker: str
+    tensor: str
+    collections: tuple[str, ...]
+    shape: tuple[int, ...]
+    statistic: str
+    value: float
+    step: int
+    """The global step."""
+    mode: str
+    mode_step: int
+    time_ns: int
+    order: int = 0
+    """The tensor's place among those of its capture."""
+
+    @property
+    def elements(self) -> int:
+        """How many elements the tensor has."""
+        count = 1
+        for each in self.shape:
+            count *= each
+        return count
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier reading of the same statistic of the same tensor of the same worker and mode."""
+
+    mode_step: int
+    step: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A step at which a tensor is due to be compared, and with what."""
+
+    before: Earlier | None
+    """The latest reading far enough behind; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArray:
+    """A tensor that was stored whole."""
+
+    worker: str
+    tensor: str
+    step: int
+    mode_step: int
+    load: Callable[[], npt.NDArray[Any]]
+    """Reads the elements, ``(*shape,)``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A moment on the grid of a rule of time; all times are those of records, in ns since the epoch."""
+
+    time_ns: int
+    started_ns: int
+    """When the run started."""
+    last_record_ns: int | None
+    """The time of the last thing that a worker wrote until then; None: nothing yet."""
+    last_step: int
+    """The global step of that; -1 before the first."""
+
+
+class _Source(Protocol):
+    """Where a window's readings come from: a view of the stream that the reader keeps for the rule."""
+
+    def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]: ...
+    def modes(self) -> frozenset[str]: ...
+    def earlier(self, reading: TensorReading) -> Sequence[Earlier]: ...
+    def is_due(self, reading: TensorReading, spacing: int) -> bool: ...
+    def arrays(self) -> list[TensorArray]: ...
+    def array_before(self, array: TensorArray, distance: int) -> TensorArray | None: ...
+
+
+class Window:
+    """What a rule judges: a pure function of the records of a run, whenever and however often it is made.
+
+    Attributes:
+        step: The global step; for a rule of time the last one before the moment.
+        mode: The mode of that step.
+        time_ns: Wall clock of the step or moment, as recorded.
+        is_thinned: Whether something that was to be captured at this step was not, or was lost.
+        scan: The moment, for a rule of time; else None.
+    """
+
+    def __init__(
+        self, step: int, mode: str, time_ns: int, *, source: _Source | None = None,
+        is_thinned: bool = False, scan: Scan | None = None,
+    ) -> None:  # fmt: skip
+        self.step, self.mode, self.time_ns = step, mode, time_ns
+        self.is_thinned, self.scan = is_thinned, scan
+        self._source = source
+
+    def readings(self, statistic: str, *, where: Callable[[Floats], Choices] | None = None) -> list[TensorReading]:
+        """The readings of a statistic at this step, of what the rule needs; losses first, then as captured.
+
+        Args:
+            where: Of an array of values, which are wanted; for rules that look at many and name few.
+        """
+        return self._source.readings(statistic, where) if self._source else []
+
+    def modes(self) -> frozenset[str]:
+        """The modes in which something that the rule needs was captured so far, this step's among them."""
+        return self._source.modes() if self._source else frozenset()
+
+    def earlier(self, reading: TensorReading) -> Sequence[Earlier]:
+        """The readings before this one, oldest first, as far back as the need's ``history`` says."""
+        return self._source.earlier(reading) if self._source else ()
+
+    def due(self, reading: TensorReading, num_steps: int) -> Check | None:
+        """Whether a reading is due to be compared when that happens every ``num_steps`` steps, and with which.
+
+        A reading is due when ``num_steps`` steps have passed since the last that was; the count begins just
+        before the stream's first reading. It is compared with the latest at least ``num_steps`` behind it. So
+        with steps 0, 3, 6, … and ``num_steps`` 10: 9 (nothing to compare with), 21 against 9, 33 against 21.
+        Needs the whole history (``history=None``).
+        """
+        if self._source is None or not self._source.is_due(reading, num_steps):
+            return None
+        earlier = self._source.earlier(reading)
+        position = bisect_right(earlier, reading.mode_step - num_steps, key=lambda each: each.mode_step)
+        return Check(earlier[position - 1] if position else None)
+
+    def arrays(self) -> list[TensorArray]:
+        """The tensors that were stored whole at this step, of what the rule needs."""
+        return self._source.arrays() if self._source else []
+
+    def array_before(self, array: TensorArray, num_steps: int) -> TensorArray | None:
+        """The same tensor at the latest stored step at least ``num_steps`` earlier."""
+        return self._source.array_before(array, num_steps) if self._source else None
+
+
+def natural(name: str) -> tuple[tuple[int, int | str], ...]:
+    """A sort key that puts ``layers.2`` before ``layers.10``."""
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part)
+
+
+def reading_order(reading: TensorReading) -> tuple[Any, ...]:
+    """The order in which a window gives readings: losses first, then worker by worker as captured."""
+    return ("losses" not in reading.collections, natural(reading.worker), reading.order, natural(reading.tensor))

@@ -1,0 +1,10 @@
+"""The rules, and what a rule of one's own is made of."""
+
+from __future__ import annotations
+
+from leadline.reader.window import Window
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+__all__ = ["Clear", "Fired", "Needs", "Rule", "TensorNeed", "Undecided", "Verdict", "Window"]

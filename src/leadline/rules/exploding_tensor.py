@@ -1,0 +1,119 @@
+"""The rule exploding_tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import check_selection, select
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Choices, Floats, TensorReading, Window
+
+_STATISTICS = ("nonfinite_count", "nan_count", "value")
+
+
+class ExplodingTensor(Rule, frozen=True, kw_only=True):
+    """Fires when a selected tensor holds NaN or infinity.
+
+    Why it matters:
+        One NaN in a gradient is in every weight after the next step and in every loss from then on; what is
+        trained afterwards is lost, and a checkpoint of it is useless.
+    How it decides:
+        A tensor fires when its count of NaN and infinite elements is above 0 (with ``only_nan``: of NaN alone);
+        a single number when it is NaN or infinite itself. Counts are counted on the elements, never inferred
+        from a sum or norm, which may overflow on healthy data.
+    Not a number:
+        Is what it looks for.
+    Blind spots:
+        It sees the steps that are captured: between two of them a NaN can come and go (an action raises the
+        capture to every step). It does not say where the first NaN was made, only where it is seen.
+    Args:
+        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS``;
+            without these and ``tensor_regex``: everything that is captured.
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
+        only_nan: Judge NaN alone, and let infinity pass (true or false).
+    Source:
+        SageMaker developer guide, "ExplodingTensor"; the counts are ours.
+    """
+
+    collection_names: tuple[str, ...] | None = None
+    tensor_regex: tuple[str, ...] | None = None
+    only_nan: bool = False
+
+    def check(self) -> None:
+        check_selection(self.name, self.collection_names, self.tensor_regex)
+
+    def needs(self) -> Needs:
+        collections = self.collection_names or (() if self.tensor_regex else ("all",))
+        return Needs(select(collections, self.tensor_regex, _STATISTICS))
+
+    def evaluate(self, window: Window) -> Verdict:
+        numbers = window.readings("value", where=self._is_bad_number)
+        arrays = window.readings("nan_count" if self.only_nan else "nonfinite_count", where=_is_counted)
+        if not numbers and not arrays:
+            if window.is_thinned:
+                return Undecided("part of what was to be captured at this step was lost")
+            return Clear()
+        nans = {(each.worker, each.tensor): each.value for each in window.readings("nan_count", where=_is_counted)}
+        bad = [*numbers, *arrays]
+        first = bad[0]
+        more = len({each.tensor for each in bad}) - 1
+        message = _describe(first, nans.get((first.worker, first.tensor), 0.0), self.only_nan)
+        return Fired(
+            message + (f", and {more:,} more" if more else ""),
+            tensors=tuple(dict.fromkeys(each.tensor for each in bad)),
+            evidence=self._evidence(numbers, arrays, sum(nans.values())),
+            suggestion=_suggestion(first),
+            worker=first.worker,
+        )
+
+    def _is_bad_number(self, values: Floats) -> Choices:
+        is_nan: Choices = values != values
+        return is_nan if self.only_nan else is_nan | (abs(values) == math.inf)
+
+    def _evidence(
+        self, numbers: Sequence[TensorReading], arrays: Sequence[TensorReading], nans: float
+    ) -> dict[str, object]:
+        evidence: dict[str, object] = {each.tensor: each.value for each in numbers[:5]}
+        if arrays:
+            elements = sum(each.elements for each in arrays)
+            bad = int(sum(each.value for each in arrays))
+            evidence |= {"nonfinite_count": bad, "nan_count": int(nans), "elements": elements}
+        return evidence
+
+
+def _is_counted(counts: Floats) -> Choices:
+    return counts > 0
+
+
+def _describe(reading: TensorReading, nans: float, only_nan: bool) -> str:
+    if reading.statistic == "value":
+        return f"{reading.tensor} is {'NaN' if math.isnan(reading.value) else 'infinite'}"
+    count, what = int(reading.value), "NaN"
+    if not only_nan and nans < reading.value:
+        what = "infinite" if nans == 0 else "NaN or infinite"
+    noun = "gradients" if "gradients" in reading.collections else "elements"
+    verb = "is" if count == 1 else "are"
+    return f"{reading.tensor.removeprefix('gradient/')}: {count:,} of {reading.elements:,} {noun} {verb} {what}"
+
+
+def _suggestion(reading: TensorReading) -> str:
+    if "losses" in reading.collections:
+        return (
+            "usually too high a learning rate, or a log, square root or division of zero in the loss; "
+            "try: a tenth of the learning rate, or clip gradients (clip_grad_norm_ to 1.0)"
+        )
+    if "gradients" in reading.collections:
+        return (
+            "usually overflow in half precision or a spike in the loss; "
+            "try: clip gradients (clip_grad_norm_ to 1.0), or bfloat16 or GradScaler in place of plain float16"
+        )
+    return (
+        "usually an earlier step's non-finite gradient reached it; "
+        "try: go back to the last good checkpoint with a lower learning rate, and look at the gradients before this step"
+    )

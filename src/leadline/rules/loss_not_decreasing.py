@@ -1,0 +1,127 @@
+"""The rule loss_not_decreasing."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from leadline.errors import ConfigurationError
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import check_selection, select
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Earlier, TensorReading, Window
+
+_PREFERRED = ("eval", "train", "global")
+_Percent = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class LossNotDecreasing(Rule, frozen=True, kw_only=True):
+    """Fires when a loss falls too little, or rises too much, from one comparison to the next.
+
+    Why it matters:
+        A loss that has stopped falling is paid for by the hour; one that rises says that the learning rate, the
+        data or the gradients are wrong.
+    How it decides:
+        A loss is due when ``num_steps`` steps have passed since it last was (counted from just before its first
+        saved step), and is compared with the latest saved one at least ``num_steps`` behind:
+        ``change = (now - before) / abs(before) * 100``. It fires when the loss fell by less than
+        ``diff_percent`` (``-change < diff_percent``) or rose by more than ``increase_threshold_percent``
+        (``change > increase_threshold_percent``). Saved at 0, 3, 6, … with ``num_steps`` 10 it is compared at
+        step 21 with 9, then at 33 with 21. Steps are those of the mode.
+    Not a number:
+        A NaN or infinite loss is not judged (``exploding_tensor`` is there for it): undecided. Against a loss of
+        exactly 0 every change is infinitely many percent.
+    Blind spots:
+        Single losses are compared, not trends: on noisy losses (small batches) it fires about once in three
+        comparisons of a healthy run. Raise ``num_steps``, or save the loss of a validation set. What falls by
+        less than ``diff_percent`` fires even where it rose by less than ``increase_threshold_percent``, so the
+        second matters only for the wording; both are Amazon's.
+    Args:
+        collection_names: Collections of single numbers that are judged as well.
+        tensor_regex: Regular expressions (``re.search``); single numbers whose names match are judged as well.
+        use_losses_collection: Whether the collection ``losses`` is judged (true or false).
+        num_steps: Steps between comparisons and at least between what is compared, >= 1.
+        diff_percent: Least fall, in percent of the earlier loss, >= 0.
+        increase_threshold_percent: Largest rise, in percent of the earlier loss, >= 0.
+        mode: Judge this mode alone; ``global``: all, by the step over all modes; none: ``eval`` once there is
+            any, before that ``train``, before that ``global``.
+    Source:
+        SageMaker developer guide, "LossNotDecreasing".
+    """
+
+    collection_names: tuple[str, ...] | None = None
+    tensor_regex: tuple[str, ...] | None = None
+    use_losses_collection: bool = True
+    num_steps: Annotated[int, msgspec.Meta(ge=1)] = 10
+    diff_percent: _Percent = 0.1
+    increase_threshold_percent: _Percent = 5.0
+    mode: Literal["train", "eval", "predict", "global"] | None = None
+
+    def check(self) -> None:
+        check_selection(self.name, self.collection_names, self.tensor_regex)
+        if not (self.use_losses_collection or self.collection_names or self.tensor_regex):
+            raise ConfigurationError(
+                f"{self.name}: nothing is selected; give collection_names or tensor_regex, or use_losses_collection=true"
+            )
+
+    def needs(self) -> Needs:
+        collections = (*(("losses",) if self.use_losses_collection else ()), *(self.collection_names or ()))
+        modes = (self.mode,) if self.mode is not None else _PREFERRED
+        selected = select(dict.fromkeys(collections), self.tensor_regex, ("value",), modes=modes, history=None)
+        return Needs(selected)
+
+    def evaluate(self, window: Window) -> Verdict:
+        if self.mode is None and window.mode != next(each for each in _PREFERRED if each in window.modes()):
+            return Undecided(f"losses of {window.mode} are not judged where there are others to prefer")
+        compared = False
+        for reading in window.readings("value"):
+            check = window.due(reading, self.num_steps)
+            if check is None or check.before is None:
+                continue
+            if not (math.isfinite(reading.value) and math.isfinite(check.before.value)):
+                continue
+            compared = True
+            fired = self._judge(reading, check.before)
+            if fired is not None:
+                return fired
+        return Clear() if compared else Undecided(f"no loss was captured {self.num_steps} steps before another")
+
+    def _judge(self, reading: TensorReading, before: Earlier) -> Fired | None:
+        change = change_percent(before.value, reading.value)
+        rose = change > self.increase_threshold_percent
+        if not rose and -change >= self.diff_percent:
+            return None
+        deed = f"rose by {change:.3g} %" if change > 0 else f"fell by {abs(change):.3g} %"
+        limit = self.increase_threshold_percent if rose else self.diff_percent
+        return Fired(
+            f"{reading.tensor} {deed} from step {before.mode_step} to {reading.mode_step} "
+            f"({before.value:.4g} to {reading.value:.4g})",
+            tensors=(reading.tensor,),
+            evidence={"before": before.value, "now": reading.value, "change_percent": change, "threshold_percent": limit,
+                      "before_step": before.mode_step},
+            suggestion="usually a learning rate that is too high (or, late in training, not lowered), or noise of small "
+            "batches; try: half the learning rate or a schedule, and a larger num_steps to see past the noise",
+            worker=reading.worker,
+        )  # fmt: skip
+
+
+def change_percent(before: float, now: float) -> float:
+    """How much a loss changed, in percent of what it was.
+
+    Shape:
+        before, now, result: ``()``.
+    Units:
+        Percent; positive = it rose.
+    Not a number:
+        NaN in, NaN out; from exactly 0 any change is infinite.
+    Source:
+        SageMaker developer guide, "LossNotDecreasing".
+    """
+    if before == 0.0:
+        return 0.0 if now == 0.0 else math.copysign(math.inf, now)
+    return (now - before) / abs(before) * 100.0

@@ -1,0 +1,131 @@
+"""Finding rules by name: built in, other people's by entry points, one's own by file or module."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from functools import lru_cache
+from importlib import metadata
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import Any, Final
+
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.rules.rule import Rule
+
+BUILT_IN: Final = {
+    "exploding_tensor": "leadline.rules.exploding_tensor:ExplodingTensor",
+    "loss_not_decreasing": "leadline.rules.loss_not_decreasing:LossNotDecreasing",
+    "stalled_training": "leadline.rules.stalled_training:StalledTraining",
+    "vanishing_gradient": "leadline.rules.vanishing_gradient:VanishingGradient",
+    "weight_update_ratio": "leadline.rules.weight_update_ratio:WeightUpdateRatio",
+}
+AMAZON: Final = {
+    "ExplodingTensor": "exploding_tensor",
+    "LossNotDecreasing": "loss_not_decreasing",
+    "StalledTraining": "stalled_training",
+    "StalledTrainingRule": "stalled_training",
+    "VanishingGradient": "vanishing_gradient",
+    "WeightUpdate": "weight_update_ratio",
+    "WeightUpdateRatio": "weight_update_ratio",
+}
+"""Amazon's names for them."""
+DEFAULT: Final = ("exploding_tensor", "stalled_training")
+"""Those that stay silent on every healthy run, and are judged unless told otherwise."""
+
+
+def canonical(name: str) -> str:
+    """A rule's own name, where it has another's; else the name as it is."""
+    return AMAZON.get(name, name)
+
+
+def is_custom(name: str) -> bool:
+    """Whether a name means a class of the user's: ``file.py:Class`` or ``module:Class``."""
+    return ":" in name
+
+
+@lru_cache(maxsize=1)
+def other_peoples() -> dict[str, metadata.EntryPoint]:
+    """Rules of installed packages, by the name of their entry point in the group ``leadline.rules``."""
+    return {each.name: each for each in metadata.entry_points(group="leadline.rules")}
+
+
+def rule_names() -> tuple[str, ...]:
+    """Every name that a rule can be asked for by, Amazon's apart."""
+    return (*BUILT_IN, *(name for name in sorted(other_peoples()) if name not in BUILT_IN))
+
+
+def find_rule(name: str, folder: str = "") -> type[Rule]:
+    """The class of a rule.
+
+    Args:
+        name: A rule's name, Amazon's, ``file.py:Class`` or ``module:Class``.
+        folder: What a relative file is relative to; "" for the working directory.
+    Raises:
+        UnknownNameError: No rule has that name.
+        ConfigurationError: The file or module cannot be imported, or holds no such rule.
+    """
+    name = canonical(name)
+    if name in BUILT_IN:
+        return _from_module(*BUILT_IN[name].split(":"))
+    if is_custom(name):
+        place, _, class_name = name.rpartition(":")
+        if place.endswith(".py"):
+            return _pick(_import_file(os.path.join(folder, place)), class_name, place)
+        return _from_module(place, class_name)
+    if name in other_peoples():
+        entry = other_peoples()[name]
+        return _from_module(entry.module, entry.attr)
+    raise UnknownNameError("rule", name, [*rule_names(), *AMAZON], hint="leadline rules lists all")
+
+
+def _from_module(module: str, class_name: str) -> type[Rule]:
+    try:
+        imported = importlib.import_module(module)
+    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything; it becomes one line
+        raise _not_imported(module, error) from error
+    return _pick(imported, class_name, module)
+
+
+def _import_file(path: str) -> Any:
+    """A file as a module of its own; files beside it can be imported by it."""
+    path = os.path.abspath(path)
+    if not os.path.isfile(path):
+        raise ConfigurationError(f"there is no rule file {path}")
+    name = "leadline_rule_" + os.path.basename(path).removesuffix(".py")
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    folder = os.path.dirname(path)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001 - a stranger's file may raise anything; it becomes one line
+        del sys.modules[name]
+        raise _not_imported(path, error) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _pick(module: Any, class_name: str, place: str) -> type[Rule]:
+    found = getattr(module, class_name, None)
+    if isinstance(found, type) and issubclass(found, Rule):
+        return found
+    if found is not None:
+        raise ConfigurationError(f"{place}:{class_name} is no rule: it must be a class made from leadline.rules.Rule")
+    rules = [name for name, each in vars(module).items() if isinstance(each, type) and issubclass(each, Rule)]
+    raise UnknownNameError("rule", class_name, [each for each in rules if each != "Rule"], hint=f"in {place}")
+
+
+def _not_imported(place: str, error: Exception) -> ConfigurationError:
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename}:{error.lineno}"
+        return ConfigurationError(f"the rule file does not import: {where}: {type(error).__name__}: {error.msg}")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    own = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(__file__))]
+    where = f"{own[-1].filename}:{own[-1].lineno}" if own else place
+    return ConfigurationError(f"the rule file does not import: {where}: {type(error).__name__}: {error}")

@@ -1,0 +1,65 @@
+"""What a rule is: parameters, what it needs to see, and a verdict on what it is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Verdict
+from leadline.config.parameters import check_parameters, spoken_name
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule; its fields are its parameters, checked whenever one is made.
+
+    **A pure verdict**
+    It depends on the fields and the window alone: no clock, no file, no state of its own, so that a run judged
+    live, afterwards and again gives the same.
+
+    **Data that are not there**
+    A rule that cannot see what it needs says ``Undecided`` and why, never ``Clear``.
+
+    Example:
+        >>> class LossAbove(Rule):
+        ...     limit: float = 3.0
+        ...     def needs(self):
+        ...         return Needs.of("losses", "value")
+        ...     def evaluate(self, window):
+        ...         for each in window.readings("value"):
+        ...             if each.value > self.limit:
+        ...                 return Fired(f"{each.tensor} is {each.value:.3g}", tensors=(each.tensor,))
+        ...         return Clear()
+    """
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        self.check()
+
+    @property
+    def name(self) -> str:
+        """The rule's own name."""
+        return spoken_name(type(self))
+
+    def check(self) -> None:
+        """Refuse parameters that are right each by itself but not together.
+
+        Raises:
+            ConfigurationError: They are.
+        """
+
+    def needs(self) -> Needs:
+        """What is captured for the rule, and what its windows hold."""
+        raise NotImplementedError
+
+    def evaluate(self, window: Window) -> Verdict:
+        """The verdict on one step (or moment, for a rule of time) at which something that it needs is there."""
+        raise NotImplementedError
+
+    def implied_actions(self, run_name: str) -> tuple[str, ...]:
+        """Actions that the parameters themselves ask for, by name."""
+        return ()

@@ -1,0 +1,68 @@
+"""The rule stalled_training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+_SECOND_NS = 1_000_000_000
+
+
+class StalledTraining(Rule, frozen=True, kw_only=True):
+    """Fires when a job runs on but nothing new has come from its training for a while.
+
+    Why it matters:
+        A deadlocked collective, a data loader that waits for ever or a lost peer costs as much by the hour as a
+        training that learns.
+    How it decides:
+        Every second from the run's start: ``moment - time of the last record > threshold``. Records are what
+        the training writes (captured steps, and a sign of life where steps pass uncaptured); the job runs as
+        long as its node's samples go on.
+    Not a number:
+        Looks at no numbers but times.
+    Blind spots:
+        Before the first step nothing is judged: undecided, since nobody knows how long loading may take. A long
+        evaluation, checkpoint or upload between steps looks like a stall. A training that repeats steps without
+        progress does not.
+    Args:
+        threshold: Seconds without anything new, > 0.
+        stop_training_on_fire: Stop the job when it fires, as with ``--on stalled_training=stop_training``.
+        training_job_name_prefix: Stop it only when the run's name begins so; none: whatever its name.
+    Source:
+        SageMaker developer guide, "StalledTrainingRule"; Amazon's stops the one job whose name has the prefix,
+        ours the run that it watches.
+    """
+
+    threshold: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
+    stop_training_on_fire: bool = False
+    training_job_name_prefix: str | None = None
+
+    def needs(self) -> Needs:
+        return Needs(scan_seconds=1.0)
+
+    def evaluate(self, window: Window) -> Verdict:
+        scan = window.scan
+        if scan is None or scan.last_record_ns is None:
+            return Undecided("no step was seen")
+        silent_ns = scan.time_ns - scan.last_record_ns
+        if silent_ns <= self.threshold * _SECOND_NS:
+            return Clear()
+        return Fired(
+            f"nothing new since step {scan.last_step}, for more than {self.threshold:g} s",
+            evidence={"silent_seconds": silent_ns / _SECOND_NS, "last_step": scan.last_step, "threshold": self.threshold},
+            suggestion="usually a worker that waits for another that is gone, or a data loader without data; "
+            "try: py-spy dump on the training's processes, and NCCL_DEBUG=INFO or num_workers=0",
+        )  # fmt: skip
+
+    def implied_actions(self, run_name: str) -> tuple[str, ...]:
+        if not self.stop_training_on_fire or not run_name.startswith(self.training_job_name_prefix or ""):
+            return ()
+        return ("stop_training",)

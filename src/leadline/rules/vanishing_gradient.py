@@ -1,0 +1,62 @@
+"""The rule vanishing_gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+
+class VanishingGradient(Rule, frozen=True, kw_only=True):
+    """Fires when the mean absolute gradient of a parameter is below a threshold.
+
+    Why it matters:
+        A parameter whose gradient is next to nothing does not learn; in a deep network the first layers are the
+        ones that starve, while the loss still falls a little through the last ones.
+    How it decides:
+        ``mean(abs(gradient)) < threshold``, for each parameter by itself, on the gradient that the optimizer is
+        about to use (accumulated, unscaled, clipped).
+    Not a number:
+        A mean that is NaN or infinite is not judged here (``exploding_tensor`` is there for it); where every
+        one is, undecided.
+    Blind spots:
+        Adam and its kin divide by the gradient's own size: parameters with tiny gradients may learn well.
+        Frozen and unused parameters have no gradient and are not judged. A gradient that is exactly zero counts
+        as vanished, also behind a ReLU that happens to be off.
+    Args:
+        threshold: Mean absolute value below which a gradient counts as vanished, > 0, in the gradient's unit.
+    Source:
+        SageMaker developer guide, "VanishingGradient".
+    """
+
+    threshold: Annotated[float, msgspec.Meta(gt=0)] = 1e-7
+
+    def needs(self) -> Needs:
+        return Needs.of("gradients", "abs_mean")
+
+    def evaluate(self, window: Window) -> Verdict:
+        if not window.readings("abs_mean", where=lambda values: abs(values) < float("inf")):
+            return Undecided("no gradient at this step had a finite mean absolute value")
+        small = window.readings("abs_mean", where=lambda values: values < self.threshold)
+        if not small:
+            return Undecided("part of the gradients at this step was lost") if window.is_thinned else Clear()
+        small.sort(key=lambda each: each.value)
+        worst = small[0]
+        tensors = tuple(dict.fromkeys(each.tensor for each in small))
+        more = len(tensors) - 1
+        return Fired(
+            f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {worst.value:.3g} is below "
+            f"{self.threshold:g}" + (f", and {more:,} more" if more else ""),
+            tensors=tensors,
+            evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
+            suggestion="usually saturated activations or a deep stack without normalization or residual connections; "
+            "try: ReLU-like activations or a normalization layer before them, and a larger initial weight scale",
+            worker=worst.worker,
+        )

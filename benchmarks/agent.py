@@ -1,7 +1,7 @@
 """What the agent takes while it watches: its share of one core and its own memory, monitoring a `sleep`.
 
-The command line execs the agent, so that the process that is started is the agent. After a warm-up its processor time is
-read from /proc window by window, its unshared memory (USS) at the end of each.
+The command line execs the agent, so that the process that is started is the agent. After a warm-up its processor
+time is read from /proc window by window, its unshared memory (USS) at the end of each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rows_at(interval_ms: int, windows: int, *, is_limited: bool) -> list[Row]:
     harness.progress(f"agent at {interval_ms} ms: {WARMUP_SECONDS + windows * WINDOW_SECONDS:.0f} s")
     seconds = WARMUP_SECONDS + (windows + 2) * WINDOW_SECONDS + PATIENCE_SECONDS
     with tempfile.TemporaryDirectory() as root:
-        command = [sys.executable, "-m", "leadline", "run", "--out", root, "--name", "watched"]
+        command = [harness.LEADLINE, "run", "--out", root, "--name", "watched"]
         command += ["--interval-ms", str(interval_ms), "--", "sleep", f"{seconds:.0f}"]
         log = Path(root, "log")
         with log.open("wb") as output:

@@ -1,8 +1,9 @@
 """What it costs to store what a training does: Leadline and its peers against the bare training.
 
-Blocks of steps with and without the contender take turns within one process (ABBA). A block's time includes closing the
-contender, so that nothing may be left undone. A row counts only when everything that was asked is on disk: the files
-of every block are opened and counted, then deleted. Ratios count; absolute times on shared machines do not.
+Blocks of steps with and without the contender take turns within one process (ABBA). A block's time includes
+closing the contender, so that nothing may be left undone. A row counts only when everything that was asked is on
+disk: the files of every block are opened and counted, then deleted. Ratios count; absolute times on shared
+machines do not.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Bench:
                 lambda: self._block(case.make(), watched, case),
                 count=rounds,
                 on_pair=lambda index, bare, other: harness.progress(
-                    f"  {case.key} {index + 1}/{rounds}: bare {1e3 * bare / case.steps:.2f} ms a step, x{other / bare:.3f}"
+                    f"  {case.key} {index + 1}/{rounds}: "
+                    f"bare {1e3 * bare / case.steps:.2f} ms a step, x{other / bare:.3f}"
                 ),
             )
         except NotAvailableError as error:

@@ -20,6 +20,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
 RESULTS = HERE / "results"
+LEADLINE = str(Path(sys.executable).parent / "leadline")
+"""The command that belongs to this interpreter."""
 _RESAMPLES = 2000
 
 
@@ -114,9 +116,9 @@ def pairs(
     warmups: int = 1,
     on_pair: Callable[[int, float, float], None] | None = None,
 ) -> list[tuple[float, float]]:
-    """Measure two things in turn, ``count`` times, in the order ABBA, after ``warmups`` pairs that are thrown away.
+    """Measure two things in turn, ``count`` times, after ``warmups`` pairs that are thrown away.
 
-    ABBA, since whatever drifts steadily (heat, a filling page cache) then falls on both alike.
+    The order is ABBA, since whatever drifts steadily (heat, a filling page cache) then falls on both alike.
     """
     measured = []
     for index in range(-warmups, count):

@@ -1,8 +1,8 @@
 """How long a bad value lives: from the end of the first step whose loss is NaN to the end of the job.
 
-A script trains a small model with steps of 5 or 100 ms, writes down when its first bad step ended, and goes on. Two times
-are taken: until the training process is gone, and until `leadline run` has given its verdict and ended. Two step
-times are subtracted, since a stop is taken up at a step boundary.
+A script trains a small model with steps of 5 or 100 ms, writes down when its first bad step ended, and goes on.
+Two times are taken: until the training process is gone, and until `leadline run` has given its verdict and ended.
+Two step times are subtracted, since a stop is taken up at a step boundary.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def stop(step_ms: int, bad_step: int, folder: Path) -> Stop:
     """Run the script once."""
     script, log = folder / "nan.py", folder / "ends"
     script.write_text(SCRIPT)
-    command = [sys.executable, "-m", "leadline", "run", "--out", str(folder), "--name", "run"]
+    command = [harness.LEADLINE, "run", "--out", str(folder), "--name", "run"]
     command += ["--on", "exploding_tensor=stop_training", "--"]
     command += [sys.executable, str(script), str(step_ms / 1e3), str(bad_step), str(log)]
     terminal = folder / "terminal"

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 WIDTH, LAYERS, HEADS, BATCH, LENGTH = 256, 6, 4, 8, 64
-PARAMETERS = 75
-"""Tensors with a gradient in the transformer."""
-SMALL_PARAMETERS = 4
+"""Which makes 75 parameters, 4.87 million elements; 39 MB with their gradients."""
+
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class ByteEncoder(nn.Module):

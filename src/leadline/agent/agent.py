@@ -21,21 +21,25 @@ from leadline.agent.progress import (
     describe_worker,
     read_patiently,
 )
-from leadline.agent.signals import TO_END, SignalGate, came_from_terminal
+from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
 from leadline.agent.stopping import Stopping
 from leadline.agent.terminal import Terminal
 from leadline.agent.verdict import Ending, verdict_lines
 from leadline.agent.wording import counted, place
-from leadline.monitor.processes import identify
-from leadline.monitor.monitor import Monitor
 from leadline.monitor.machine import machine_samplers
+from leadline.monitor.monitor import Monitor
+from leadline.monitor.processes import identify
 from leadline.store import layout
 from leadline.store.control import read_acknowledgements, read_requests
-from leadline.store.documents import read_document
+from leadline.store.documents import make_folder, read_document
 
-POLL_SECONDS: Final = 0.05
-_SLOW_POLLS: Final = 20
-"""Workers and node are looked at every so many polls."""
+_EAGER_SECONDS: Final = 0.05
+"""The poll while something is under way, and where the kernel does not tell of requests."""
+_CALM_SECONDS: Final = 0.5
+"""The poll otherwise: to wake up is most of what the agent costs."""
+_ATTACHED_SECONDS: Final = 0.2
+"""The same where no signal tells that the job has ended."""
+_TELLING_FOLDERS: Final = (layout.CONTROL, layout.WORKERS)
 _HINT_AFTER_SECONDS: Final = 20.0
 _JUDGE_PATIENCE_SECONDS: Final = 10.0
 _MOST_ANNOUNCED: Final = 20
@@ -91,7 +95,8 @@ class Agent:
         self._told: set[tuple[str, str]] = set()
         self._announced = 0
         self._has_hinted = self._was_told_to_end = self._was_interrupted = False
-        self._polls = 0
+        self._poll_at = 0.0
+        self._is_notified = False
         self._end_signal: int | None = None
 
     def run(self) -> int:
@@ -102,7 +107,10 @@ class Agent:
         Raises:
             OSError: The command cannot be started.
         """
+        for folder in layout.FOLDERS:
+            make_folder(self._log.path(folder))
         self._log.set_status(agent_pid=os.getpid(), node=self._log.node)
+        self._write_node()
         self._say_hello()
         if self._has_rules:
             self._judge.start()
@@ -113,7 +121,7 @@ class Agent:
             self._job.start()
             self._log.set_status(status="InProgress", job_pid=self._job.pid)
             self._monitor.start()
-            self._write_node()
+            self._is_notified = notify_of_new_files(self._log.path(each) for each in _TELLING_FOLDERS)
             self._watch()
         return self._finish()
 
@@ -133,18 +141,27 @@ class Agent:
 
     def _watch(self) -> None:
         while True:
-            info = self._gate.wait(POLL_SECONDS)
-            if info is not None and info.si_signo != signal.SIGCHLD:
+            info = self._gate.wait(self._pause())
+            if info is not None and info.si_signo in TO_PASS_ON:
                 self._on_signal(info)
             self._reap()
             self._job.poll()
             now = self._clock()
-            self._poll(now)
+            self._look_for_stop(now)
+            if now >= self._poll_at:
+                self._poll(now)
+            elif info is not None and not self._has_hinted:
+                self._look_at_workers()
             is_done = self._stopping.advance(now, has_ended=self._job.has_ended)
             if self._job.has_ended and is_done:
                 return
             if not self._job.is_ours and self._is_attachment_over():
                 return
+
+    def _pause(self) -> float:
+        if self._stopping.request is not None or not self._is_notified:
+            return _EAGER_SECONDS
+        return _CALM_SECONDS if self._job.is_ours else _ATTACHED_SECONDS
 
     def _on_signal(self, info: signal.struct_siginfo) -> None:
         is_from_terminal = came_from_terminal(info)
@@ -169,18 +186,15 @@ class Agent:
                 self._judge.on_exit(code, self._clock())
 
     def _poll(self, now: float) -> None:
-        self._look_at_summary()
-        if self._stopping.request is None and self._control_file.has_changed():
-            self._look_for_stop(now)
+        self._poll_at = now + _CALM_SECONDS
+        if self._has_rules:
+            self._look_at_summary()
         self._judge.poll(now)
-        self._polls += 1
-        if not self._has_hinted or self._polls % _SLOW_POLLS == 0:
-            self._look_at_workers()
-        if self._polls % _SLOW_POLLS == 0:
-            self._write_node()
-            self._log.retry()
-            for notice in self._monitor.take_notices():
-                self._terminal.say(notice, "warning")
+        self._look_at_workers()
+        self._write_node()
+        self._log.retry()
+        for notice in self._monitor.take_notices():
+            self._terminal.say(notice, "warning")
         if not self._has_hinted and now - self._started > _HINT_AFTER_SECONDS:
             self._hint()
 
@@ -207,6 +221,8 @@ class Agent:
                 self._terminal.say("further findings are not told one by one: leadline show", "found")
 
     def _look_for_stop(self, now: float) -> None:
+        if self._stopping.request is not None or not self._control_file.has_changed():
+            return
         stops = [each for each in read_requests(self._log.run) if each.kind == "stop"]
         if not stops:
             return
@@ -308,7 +324,11 @@ class Agent:
             return "Stopped", STOPPED
         if code == 0 and not self._was_told_to_end:
             return "Completed", final
-        if code in (130, -signal.SIGINT) or self._was_told_to_end or (self._was_interrupted and code is not None):
+        if (
+            code in (130, -signal.SIGINT)
+            or self._was_told_to_end
+            or (self._was_interrupted and code is not None)
+        ):
             return "Interrupted", final
         if code is None:
             return ("Completed" if self._has_said_ended() else "Failed"), final
@@ -330,7 +350,7 @@ class Agent:
             return
         last_progress = self._clock()
         while not self._has_judged_all() and not self._judge.is_over:
-            info = self._gate.wait(POLL_SECONDS)
+            info = self._gate.wait(_EAGER_SECONDS)
             if info is not None and info.si_signo in TO_END:
                 break
             self._reap()

@@ -104,7 +104,7 @@ def adopt_orphans() -> None:
 
 def reap() -> list[tuple[int, int]]:
     """Every child that has ended, with its exit code (-n for signal n)."""
-    ended = []
+    ended: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -66,7 +66,10 @@ class Logbook:
         """Change the status document; a new ``status`` is a transition."""
         status = changes.get("status", self.status["status"])
         if status != self.status["status"]:
-            changes["transitions"] = [*self.status["transitions"], {"status": status, "time_ns": self._clock()}]
+            changes["transitions"] = [
+                *self.status["transitions"],
+                {"status": status, "time_ns": self._clock()},
+            ]
         self.status = self.status | changes
         self._write(layout.STATUS, self.status)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+from collections.abc import Iterable
 from typing import Final
 
 from leadline.monitor.processes import Identity, identify
@@ -22,7 +24,7 @@ TO_PASS_ON: Final = frozenset(
 TO_END: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 """Those that ask a process to end."""
 
-_WAITED_FOR: Final = TO_PASS_ON | {signal.SIGCHLD}
+_WAITED_FOR: Final = TO_PASS_ON | {signal.SIGCHLD, signal.SIGIO}
 _SI_KERNEL: Final = 0x80
 # Python ignores these in every process of its own; a command expects the system's way
 _IGNORED_BY_PYTHON: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
@@ -41,6 +43,23 @@ class SignalGate:
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
         """The next signal, or None when none came in time."""
         return signal.sigtimedwait(_WAITED_FOR, seconds)
+
+
+def notify_of_new_files(folders: Iterable[str]) -> bool:
+    """Ask the kernel for SIGIO when something comes into one of these folders.
+
+    Returns:
+        Whether it will; a file system over the network does not.
+    """
+    events = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_MULTISHOT
+    try:
+        for folder in folders:
+            # open until we end: the request lives as long as the descriptor
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.fcntl(descriptor, fcntl.F_NOTIFY, events)
+    except OSError:
+        return False
+    return True
 
 
 def came_from_terminal(info: signal.struct_siginfo) -> bool:

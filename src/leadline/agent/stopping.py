@@ -56,7 +56,9 @@ class Stopping:
         processes = leaves_first(self._tree.rescan())
         if processes and not has_ended:
             self.has_used_force = True
-            late = f"it still runs {duration(self._grace)} after it was asked to stop: " if self._grace else ""
+            late = (
+                f"it still runs {duration(self._grace)} after it was asked to stop: " if self._grace else ""
+            )
             self._tell(f"{late}SIGTERM to {counted(len(processes), 'process', 'processes')}")
         for process in reversed(processes):
             send(process.identity, signal.SIGTERM)

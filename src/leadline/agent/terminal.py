@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from typing import Final
 
 PREFIX: Final = "leadline"
-_BRIGHT, _DIM, _RED, _YELLOW, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m", "\x1b[32m", "\x1b[0m"
+_BRIGHT, _DIM, _RED, _YELLOW, _GREEN, _PLAIN = (
+    "\x1b[1m",
+    "\x1b[2m",
+    "\x1b[31m",
+    "\x1b[33m",
+    "\x1b[32m",
+    "\x1b[0m",
+)
 _COLOURS: Final = {"found": _RED, "warning": _YELLOW, "good": _GREEN, "quiet": _DIM, "plain": ""}
 _CLEAR_LINE: Final = "\r\x1b[K"
 _WIDEST: Final = 120

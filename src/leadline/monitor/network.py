@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import psutil
-
+from leadline.monitor.processes import PROC
 from leadline.monitor.sampler import Rate
 from leadline.records.metric import Channel
 
@@ -24,15 +23,17 @@ class NetworkSampler:
     )
     absent: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, proc: str = PROC) -> None:
+        self._file = f"{proc}/net/dev"
         self._received, self._sent = Rate(), Rate()
 
     def sample(self, now: float) -> Sequence[float | None]:
-        interfaces = psutil.net_io_counters(pernic=True, nowrap=False)
-        seen = [counters for name, counters in interfaces.items() if name != "lo"]
+        with open(self._file, "rb") as file:
+            lines = [line.partition(b":") for line in file.readlines()[2:]]
+        seen = [fields.split() for name, _, fields in lines if name.strip() != b"lo"]
         if not seen:
             return [None, None]
         return [
-            self._received.per_second(sum(each.bytes_recv for each in seen), now),
-            self._sent.per_second(sum(each.bytes_sent for each in seen), now),
+            self._received.per_second(sum(int(fields[0]) for fields in seen), now),
+            self._sent.per_second(sum(int(fields[8]) for fields in seen), now),
         ]

@@ -1,0 +1,477 @@
+"""The agent with real commands: everything passes through it, and nothing of it hurts the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.monitor.processes import identify
+from leadline.records.request import Request
+from leadline.store import layout
+from leadline.store.control import new_request_id, write_request
+from leadline.store.documents import make_folder, read_document, write_document
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "run")
+
+
+def make_run(path: Path, *, rules: bool = False) -> Path:
+    make_folder(str(path))
+    manifest = {
+        "name": "a-run",
+        "command": ["true"],
+        "preset": "standard",
+        "interval_ms": 100,
+        "rules": [{"alias": "r", "rule": "r"}] if rules else [],
+    }
+    write_document(str(path / layout.MANIFEST), manifest)
+    return path
+
+
+def agent(run: Path, *command: str, judge: list[str] | None = None) -> list[str]:
+    if judge is None:
+        return [sys.executable, "-m", "leadline.agent", str(run), "--", *command]
+    call = f"import sys; from leadline.agent.entry import main; sys.exit(main(sys.argv[1:], judge={judge!r}))"
+    return [sys.executable, "-c", call, str(run), "--", *command]
+
+
+def launch(run: Path, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    judge = options.pop("judge", None)
+    return subprocess.run(
+        agent(run, *command, judge=judge), capture_output=True, text=True, timeout=60, check=False, **options
+    )
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **options
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"never came: {what}")
+
+
+def status(run: Path) -> dict[str, Any]:
+    document = read_document(str(run / layout.STATUS))
+    assert isinstance(document, dict)
+    return document
+
+
+def is_gone(pid: int) -> bool:
+    return identify(pid) is None
+
+
+def python(tmp_path: Path, body: str) -> list[str]:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(body))
+    return [sys.executable, "-u", str(script)]
+
+
+COUNTER = """
+    import signal, sys, time
+    seen = []
+    def note(number, frame):
+        seen.append(signal.Signals(number).name)
+        print("got", seen[-1], flush=True)
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+        signal.signal(each, note)
+    print("ready", flush=True)
+    end = time.monotonic() + float(sys.argv[1])
+    while time.monotonic() < end:
+        time.sleep(0.02)
+    print("seen", *seen, flush=True)
+"""
+
+
+def test_arguments_with_spaces_and_quotes_arrive(run: Path) -> None:
+    told = launch(run, sys.executable, "-c", "import sys; print(sys.argv[1:])", "a b", "it's", '"', "--", "-x", "")
+    assert told.stdout == repr(["a b", "it's", '"', "--", "-x", ""]) + "\n"
+
+
+def test_standard_streams_are_the_jobs_own(run: Path) -> None:
+    done = launch(run, "sh", "-c", "cat; echo err >&2", input="line\nwithout end")
+    assert done.stdout == "line\nwithout end"
+    assert "err\n" in done.stderr
+
+
+def test_its_own_lines_go_to_standard_error(run: Path) -> None:
+    done = launch(run, "true", cwd=run.parent)
+    lines = done.stderr.splitlines()
+    assert lines[0] == "leadline  run a-run → ./run   preset standard, 0 rules"
+    assert lines[1] == "leadline  look: leadline show        stop: leadline stop"
+    assert lines[2].startswith("leadline  finished: exit 0, ")
+    assert "no training step was seen" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("code", "word"), [(0, "Completed"), (3, "Failed"), (130, "Interrupted")])
+def test_exit_status_is_the_jobs(run: Path, code: int, word: str) -> None:
+    assert launch(run, "sh", "-c", f"exit {code}").returncode == code
+    assert status(run)["status"] == word
+    assert status(run)["exit_status"] == code
+    assert [each["status"] for each in status(run)["transitions"]] == ["Starting", "InProgress", word]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_becomes_its_status(run: Path, number: int) -> None:
+    done = launch(run, "sh", "-c", f"kill -{int(number)} $$")
+    assert done.returncode == 128 + number
+    assert f"killed by {signal.Signals(number).name}" in done.stderr
+    assert status(run)["status"] == "Failed"
+
+
+def test_a_command_that_does_not_exist(run: Path) -> None:
+    done = launch(run, "no-such-command-at-all")
+    assert (done.returncode, done.stderr) == (2, "leadline: no such command: no-such-command-at-all\n")
+    assert status(run)["status"] == "Failed"
+
+
+def test_a_command_that_is_not_executable(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("echo\n")
+    done = launch(run, str(tmp_path / "plain"))
+    assert (done.returncode, done.stderr) == (2, f"leadline: not executable: {tmp_path}/plain\n")
+
+
+def test_a_file_that_the_system_cannot_run(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd").write_bytes(b"\x00\x01")
+    (tmp_path / "odd").chmod(0o700)
+    done = launch(run, str(tmp_path / "odd"))
+    assert done.returncode == 2
+    assert "cannot be started: Exec format error" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_use(tmp_path: Path, run: Path) -> None:
+    done = launch(tmp_path / "nothing", "true")
+    assert done.returncode == 2
+    assert done.stderr.startswith("leadline: no run at ")
+    odd = subprocess.run(
+        [sys.executable, "-m", "leadline.agent", str(run)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert odd.returncode == 2
+    assert odd.stderr.startswith("leadline: usage: ")
+
+
+def test_a_python_file_runs_in_this_interpreter(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys; print(sys.executable, sys.argv[1:])")
+    done = launch(run, str(tmp_path / "train.py"), "--epochs", "3")
+    assert done.stdout == f"{sys.executable} ['--epochs', '3']\n"
+
+
+def test_the_job_gets_the_system_way_of_signals(run: Path) -> None:
+    """Python ignores SIGPIPE, and the agent blocks what it waits for; the job sees neither."""
+    done = launch(run, "grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status")
+    masks = [int(line.split()[1], 16) for line in done.stdout.splitlines()]
+    # 32 and 33 are the C library's own, and its posix_spawn ignores them
+    assert [mask & 0x7FFFFFFF for mask in masks] == [0, 0]
+
+
+def test_the_job_knows_its_run(run: Path) -> None:
+    done = launch(run, "sh", "-c", 'echo "$LEADLINE_RUN|$LEADLINE_NODE|$PYTHONPATH"', env={**os.environ, "PYTHONPATH": "/x"})
+    place, node, path = done.stdout.strip().split("|")
+    assert place == str(run)
+    assert node == os.uname().nodename
+    assert path.endswith("bootstrap/site:/x")
+
+
+def test_a_signal_to_the_agent_reaches_the_job_once(run: Path, tmp_path: Path, background: Any) -> None:
+    process = background(agent(run, *python(tmp_path, COUNTER), "1.5"))
+    assert process.stdout.readline() == "ready\n"
+    for number in (signal.SIGINT, signal.SIGUSR1):
+        os.kill(process.pid, number)
+        assert process.stdout.readline() == f"got {number.name}\n"
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert out == "seen SIGINT SIGUSR1\n"
+    assert process.returncode == 0
+
+
+def test_sigterm_ends_the_job_and_the_run_is_interrupted(run: Path, background: Any) -> None:
+    process = background(agent(run, "sleep", "60"))
+    wait_for(lambda: (run / layout.STATUS).exists() and status(run)["job_pid"], "the job")
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert status(run)["status"] == "Interrupted"
+
+
+def test_ctrl_c_in_a_terminal_arrives_once(run: Path, tmp_path: Path) -> None:
+    command = agent(run, *python(tmp_path, COUNTER), "1.5")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(command[0], command)
+    text = read_until(terminal, "ready")
+    os.write(terminal, b"\x03")
+    text += read_until(terminal, "got SIGINT") + read_until(terminal, None)
+    _, code = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert "seen SIGINT\r\n" in text
+    assert os.waitstatus_to_exitcode(code) == 0
+    assert status(run)["status"] == "Completed"
+
+
+def read_until(terminal: int, word: str | None) -> str:
+    """What the terminal shows, until a word comes or, without one, everything has ended."""
+    seen = b""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and (word is None or word.encode() not in seen):
+        if not select.select([terminal], [], [], 0.1)[0]:
+            continue
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:  # the last one has closed it
+            break
+        seen += data
+        if not data:
+            break
+    return seen.decode()
+
+
+def test_colour_only_in_a_terminal(run: Path) -> None:
+    shown = {}
+    for setting in ({}, {"NO_COLOR": "1"}):
+        command = agent(run, "true")
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(command[0], command, environment | {"TERM": "xterm"} | setting)
+        shown[bool(setting)] = read_until(terminal, None)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+    assert "\x1b[2m" in shown[False]
+    assert "\x1b[2m" not in shown[True]
+
+
+def test_kill_9_of_the_agent_leaves_the_job_alone(run: Path, tmp_path: Path, background: Any) -> None:
+    ended = tmp_path / "ended"
+    process = background(agent(run, *python(tmp_path, COUNTER + f"    open({str(ended)!r}, 'w').close()\n"), "1"))
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=PATIENCE)
+    assert process.stdout.read() == "seen\n"
+    wait_for(ended.exists, "the normal end of the job")
+
+
+GRANDCHILD = """
+    import os, signal, subprocess, sys, time
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    deaf = subprocess.Popen(
+        [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"],
+        start_new_session=True, stdout=subprocess.PIPE, text=True,
+    )
+    deaf.stdout.readline()
+    print(deaf.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_stop_that_nobody_heeds_is_enforced_on_every_descendant(run: Path, tmp_path: Path, background: Any) -> None:
+    bystander = background(["sleep", "60"])
+    process = background(agent(run, *python(tmp_path, GRANDCHILD)))
+    grandchild = int(process.stdout.readline())
+    write_request(str(run), Request(new_request_id(), "stop", by="user", grace_seconds=0.5))
+    wait_for(lambda: status(run)["status"] == "Stopping", "the transition")
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 10
+    assert is_gone(grandchild)
+    assert bystander.poll() is None
+    assert status(run)["status"] == "Stopped"
+    assert status(run)["stopped_by"] == "user"
+    assert "SIGTERM to 2 processes" in err
+    assert "2 processes still there 5.0 s after SIGTERM: SIGKILL" in err
+    assert "stopped by user: exit 10" in err
+
+
+def test_what_a_stopped_job_leaves_behind_is_ended_too(run: Path, tmp_path: Path, background: Any) -> None:
+    """An orphan in a session of its own is adopted by the agent, and so found."""
+    body = """
+        import os, subprocess, sys, time
+        child = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        print(child.pid, flush=True)
+        while not os.listdir(os.environ["LEADLINE_RUN"] + "/control/acks"):
+            time.sleep(0.02)
+        sys.exit(10)
+    """
+    process = background(agent(run, *python(tmp_path, body)))
+    orphan = int(process.stdout.readline())
+    request = Request(new_request_id(), "stop", by="rule:exploding_tensor", grace_seconds=30.0)
+    write_request(str(run), request)
+    wait_for(lambda: status(run)["status"] == "Stopping", "the transition")
+    acknowledgement = {"id": request.id, "worker": "rank0-1", "step": 3, "time_ns": 1, "outcome": "taken"}
+    write_document(str(run / layout.acknowledgement(request.id, "rank0-1")), acknowledgement)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 10
+    assert is_gone(orphan)
+    assert status(run)["stopped_by"] == "rule:exploding_tensor"
+    assert "stopped by exploding_tensor: exit 10" in err
+
+
+def test_a_request_that_came_too_late_stops_nothing(run: Path, background: Any) -> None:
+    process = background(agent(run, "sh", "-c", "echo go; sleep 1; exit 3"))
+    process.stdout.readline()
+    write_request(str(run), Request(new_request_id(), "stop", step=10, by="rule:r", grace_seconds=30.0))
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    assert status(run)["status"] == "Failed"
+    assert status(run)["stopped_by"] is None
+
+
+def test_attached_to_a_process(run: Path, background: Any) -> None:
+    job = background(["sleep", "60"])
+    watcher = background([sys.executable, "-m", "leadline.agent", str(run), "--attach", str(job.pid)])
+    wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the attachment")
+    write_request(str(run), Request(new_request_id(), "stop", by="user", grace_seconds=0.2))
+    watcher.communicate(timeout=PATIENCE)
+    assert watcher.returncode == 10
+    assert job.wait(timeout=PATIENCE) == -signal.SIGTERM
+    assert status(run)["status"] == "Stopped"
+
+
+def test_an_attached_agent_that_is_told_to_end_leaves_the_process(run: Path, background: Any) -> None:
+    job = background(["sleep", "60"])
+    watcher = background([sys.executable, "-m", "leadline.agent", str(run), "--attach", str(job.pid)])
+    wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the attachment")
+    watcher.send_signal(signal.SIGTERM)
+    watcher.communicate(timeout=PATIENCE)
+    assert job.poll() is None
+    assert status(run)["status"] == "Interrupted"
+
+
+def test_a_worker_that_ended_ends_the_attachment(run: Path, background: Any) -> None:
+    job = background(["sleep", "60"])
+    watcher = background([sys.executable, "-m", "leadline.agent", str(run), "--attach", str(job.pid)])
+    wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the attachment")
+    write_worker(run, job.pid, state="ended")
+    watcher.communicate(timeout=PATIENCE)
+    assert watcher.returncode == 0
+    assert status(run)["status"] == "Completed"
+
+
+def write_worker(run: Path, pid: int, **changes: Any) -> None:
+    document = {
+        "worker": f"rank0-{pid}",
+        "node": os.uname().nodename,
+        "pid": pid,
+        "state": "running",
+        "models": [{"name": "Net", "parameters": 62}],
+        "optimizers": ["AdamW"],
+        "watching": "losses every step, statistics every 50",
+        "steps": {"train": 3750},
+        "own_ns": 7,
+        "loop_ns": 1000,
+        "lost": None,
+        "off": None,
+    }
+    make_folder(str(run / layout.WORKERS))
+    write_document(str(run / layout.worker_document(f"rank0-{pid}")), document | changes)
+
+
+def test_a_worker_is_told_of_and_folded_into_the_manifest(run: Path, background: Any) -> None:
+    process = background(agent(run, "sh", "-c", "echo $$; sleep 1.5"))
+    pid = int(process.stdout.readline())
+    write_worker(run, pid, lost={"since_step": 7, "reason": "the disk is full", "rows": 3, "tensors": 0})
+    _, err = process.communicate(timeout=PATIENCE)
+    lines = err.splitlines()
+    assert lines[1] == "leadline  watching Net (62 parameters, AdamW): losses every step, statistics every 50"
+    assert lines[2] == "leadline  look: leadline show        stop: leadline stop"
+    assert f"leadline  rank0-{pid}: 3 rows lost since step 7: the disk is full" in lines
+    assert ", 3,750 steps. Watching cost 0.7 % and " in err
+    assert "no training step" not in err
+    manifest = json.loads((run / layout.MANIFEST).read_text())
+    assert [each["pid"] for each in manifest["workers"]] == [pid]
+    assert manifest["nodes"][0]["gone"] == [f"rank0-{pid}"]
+    assert manifest["lost"][0]["reason"] == "the disk is full"
+    node = read_document(str(run / layout.node_document(os.uname().nodename)))
+    assert node["cpu_count"] == len(os.sched_getaffinity(0))
+    assert not (run / layout.RESERVE).exists()
+
+
+def test_system_samples_are_stored_and_readable(run: Path) -> None:
+    import pyarrow.ipc
+
+    launch(run, "sleep", "0.6")
+    segments = sorted((run / layout.SYSTEM / os.uname().nodename).iterdir())
+    with pyarrow.ipc.open_stream(segments[0]) as stream:
+        channels = json.loads(stream.schema.metadata[b"leadline.channels"])
+        table = stream.read_all()
+    read = {tuple(channels[index]) for index in table["channel"].to_pylist()}
+    assert ("memory", "total", "used_bytes") in read
+    assert ("process", "job", "process_count") in read
+    assert ("disk", "run", "free_bytes") in read
+
+
+def test_the_agent_stays_slim(run: Path) -> None:
+    call = (
+        "import sys; from leadline.agent.entry import main; main(sys.argv[1:]); "
+        "heavy = {'numpy', 'pyarrow', 'typer', 'rich', 'torch', 'duckdb', 'msgspec', 'asyncio'} & set(sys.modules); "
+        "print('heavy', sorted(heavy))"
+    )
+    command = [sys.executable, "-c", call, str(run), "--", "sleep", "0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "heavy []\n"
+
+
+UNSHARE = ["unshare", "--pid", "--fork", "--mount-proc"]
+
+
+def can_unshare() -> bool:
+    try:
+        return subprocess.run([*UNSHARE, "true"], capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not can_unshare(), reason="a pid namespace needs privileges that are missing here")
+def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
+    """As in a container: orphans are reaped, and a signal from outside ends the job."""
+    body = """
+        import os, subprocess, time
+        subprocess.run(["sh", "-c", "sleep 0.2 & true"])
+        time.sleep(0.6)
+        states = [open(f"/proc/{pid}/stat").read().split()[2] for pid in os.listdir("/proc") if pid.isdigit()]
+        print(os.getppid(), "zombies", states.count("Z"), flush=True)
+        time.sleep(60)
+    """
+    process = background([*UNSHARE, *agent(run, *python(tmp_path, body))])
+    assert process.stdout.readline() == "1 zombies 0\n"
+    inner = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(inner[0]), signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert status(run)["status"] == "Interrupted"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from leadline.actions.action import Action
-from leadline.errors import UnknownNameError
 from leadline.config.parameters import read_parameters
+from leadline.errors import UnknownNameError
 
 BUILT_IN: Final = {"stop_training": "leadline.actions.stop_training:StopTraining"}
 AMAZON: Final = {"StopTraining": "stop_training"}

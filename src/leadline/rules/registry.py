@@ -83,7 +83,7 @@ def find_rule(name: str, folder: str = "") -> type[Rule]:
 def _from_module(module: str, class_name: str) -> type[Rule]:
     try:
         imported = importlib.import_module(module)
-    except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything; it becomes one line
+    except Exception as error:
         raise _not_imported(module, error) from error
     return _pick(imported, class_name, module)
 
@@ -103,7 +103,7 @@ def _import_file(path: str) -> Any:
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - a stranger's file may raise anything; it becomes one line
+    except Exception as error:
         del sys.modules[name]
         raise _not_imported(path, error) from error
     finally:

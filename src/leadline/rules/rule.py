@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from leadline.config.parameters import check_parameters, spoken_name
 from leadline.records.needs import Needs
 from leadline.records.verdict import Verdict
-from leadline.config.parameters import check_parameters, spoken_name
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

@@ -1,0 +1,179 @@
+"""What has come of each rule, and the documents that say so."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from leadline.records.finding import Finding
+from leadline.records.manifest import RuleSpec
+from leadline.store import layout
+from leadline.store.documents import append_line, make_folder, read_document, write_document
+
+_SUMMARY_SECONDS = 0.05
+_COUNTS_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Entry:
+    """One rule."""
+
+    spec: RuleSpec
+    parameters: Mapping[str, Any]
+    verdict: str | None = None
+    why: str = ""
+    judged_steps: int = 0
+    error: str | None = None
+    findings: dict[int, Finding] = field(default_factory=dict)
+    """By id; those that closed as they closed."""
+
+    def status(self, *, is_complete: bool) -> str:
+        """As SageMaker names it."""
+        if self.error is not None:
+            return "Error"
+        if self.findings:
+            return "IssuesFound"
+        return "NoIssuesFound" if is_complete else "InProgress"
+
+    def spoken_verdict(self, *, is_complete: bool) -> str | None:
+        """``clear``, ``fired``, ``undecided``; None where it has none, or not yet."""
+        if self.findings:
+            return "fired"
+        if self.error is not None:
+            return None
+        return (self.verdict or "undecided") if is_complete or self.verdict == "clear" else None
+
+    @property
+    def reason(self) -> str:
+        """Why it has no verdict."""
+        return self.error or ("" if self.findings or self.verdict == "clear" else self.why)
+
+
+class Ledger:
+    """All rules of a run; writes their documents unless it is told to keep them to itself."""
+
+    def __init__(self, run: str, rules: Sequence[tuple[RuleSpec, Mapping[str, Any]]], *, is_written: bool) -> None:
+        self.entries = {spec.alias: Entry(spec, parameters) for spec, parameters in rules}
+        self.judged_step = -1
+        self.is_complete = False
+        self._run, self._is_written = run, is_written
+        self._announcements: list[dict[str, Any]] = []
+        self._said: dict[str, tuple[str, str | None, int]] = {}
+        self._changed: set[str] = set(self.entries)
+        self._summary_at = self._counts_at = 0.0
+        self._is_stale = True
+        if is_written:
+            self._begin_documents()
+
+    def update(self, alias: str, state: Mapping[str, Any]) -> None:
+        """Take in where a rule stands."""
+        entry = self.entries[alias]
+        entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
+        entry.error = entry.error or state["error"]
+        self._note(alias)
+
+    def blame(self, alias: str, error: str) -> None:
+        """A rule brought its worker down."""
+        self.entries[alias].error = error
+        self._note(alias)
+
+    def begin_again(self, alias: str) -> None:
+        """All of a rule is told again from the start."""
+        self.entries[alias].findings.clear()
+        if self._is_written:
+            self._clear_findings(alias)
+        self._note(alias)
+
+    def add(self, alias: str, event: Mapping[str, Any]) -> Finding:
+        """Take in what opened or closed."""
+        finding = Finding(**{name: event[name] for name in Finding.__dataclass_fields__})
+        self.entries[alias].findings[finding.id] = finding
+        if self._is_written:
+            append_line(os.path.join(self._run, layout.rule_findings(alias)), event)
+        self._note(alias)
+        return finding
+
+    def announce(self, finding: Finding, action: str | None) -> None:
+        """Have the terminal told of a finding that opened, once."""
+        known = {(each["rule"], each["step"], each["message"]) for each in self._announcements}
+        if (finding.rule, finding.step, finding.message) in known:
+            return
+        self._announcements.append({
+            "id": len(self._announcements) + 1, "step": finding.step, "rule": finding.rule,
+            "message": finding.message, "action": action,
+        })  # fmt: skip
+        self._is_stale = True
+
+    def write(self, *, at_once: bool = False) -> None:
+        """Write what changed: statuses at once, mere counts once a second, the summary at most every 50 ms."""
+        if not self._is_written:
+            return
+        now = time.monotonic()
+        with_counts = at_once or now - self._counts_at >= _COUNTS_SECONDS
+        if with_counts:
+            self._counts_at = now
+        for alias in sorted(self._changed):
+            self._write_status(alias, with_counts=with_counts)
+        if self._is_stale and (at_once or now - self._summary_at >= _SUMMARY_SECONDS):
+            self._summary_at, self._is_stale = now, False
+            write_document(os.path.join(self._run, layout.RULE_SUMMARY), self.summary())
+
+    def summary(self) -> dict[str, Any]:
+        """``rules/summary.json``."""
+        return {
+            "complete": self.is_complete, "judged_step": self.judged_step, "updated_ns": time.time_ns(),
+            "announcements": self._announcements,
+            "rules": [self._summary_of(entry) for entry in self.entries.values()],
+        }  # fmt: skip
+
+    def _summary_of(self, entry: Entry) -> dict[str, Any]:
+        first = entry.findings[min(entry.findings)] if entry.findings else None
+        return {
+            "name": entry.spec.alias, "rule": entry.spec.rule, "status": entry.status(is_complete=self.is_complete),
+            "verdict": entry.spoken_verdict(is_complete=self.is_complete), "why": entry.reason,
+            "findings": len(entry.findings), "step": first.step if first else None,
+            "message": first.message if first else None, "suggestion": first.suggestion if first else None,
+        }  # fmt: skip
+
+    def finish(self) -> None:
+        """The last of an ended run is judged."""
+        self.is_complete = True
+        self._changed |= set(self.entries)
+        self._is_stale = True
+        self.write(at_once=True)
+
+    def _note(self, alias: str) -> None:
+        self._changed.add(alias)
+        self._is_stale = True
+
+    def _write_status(self, alias: str, *, with_counts: bool) -> None:
+        entry = self.entries[alias]
+        status = entry.status(is_complete=self.is_complete)
+        spoken = (status, entry.spoken_verdict(is_complete=self.is_complete), len(entry.findings))
+        if not with_counts and self._said.get(alias) == spoken:
+            return
+        self._said[alias] = spoken
+        self._changed.discard(alias)
+        document = {
+            "name": alias, "rule": entry.spec.rule, "parameters": dict(entry.parameters), "status": status,
+            "verdict": spoken[1], "why": entry.reason, "judged_steps": entry.judged_steps,
+            "findings": len(entry.findings), "updated_ns": time.time_ns(),
+        }  # fmt: skip
+        write_document(os.path.join(self._run, layout.rule_status(alias)), document)
+
+    def _begin_documents(self) -> None:
+        before = read_document(os.path.join(self._run, layout.RULE_SUMMARY))
+        if isinstance(before, dict):
+            self._announcements = list(before.get("announcements", ()))
+        make_folder(os.path.join(self._run, layout.RULES))
+        for alias in self.entries:
+            make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
+            self._clear_findings(alias)
+
+    def _clear_findings(self, alias: str) -> None:
+        path = os.path.join(self._run, layout.rule_findings(alias))
+        if os.path.exists(path):
+            os.truncate(path, 0)

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
@@ -169,6 +169,14 @@ def stop_current() -> None:
         session.close()
 
 
+def forget(closed: Session) -> None:
+    """Let go of a session that somebody closed."""
+    global _current
+    with _lock:
+        if _current is closed:
+            _current = None
+
+
 def attach_from_environment(framework: str) -> None:
     """What the bootstrap calls once a framework is imported: ``LEADLINE_RUN`` names the run. Never raises."""
     try:
@@ -231,3 +239,87 @@ class mode:
         if _current is not None:
             _current.recorder.flush_scalars()
             _current.recorder.clock.mode = name
+
+
+def watch(
+    model: object = None,
+    *,
+    out: str | None = None,
+    name: str | None = None,
+    preset: str | None = None,
+    capture: Sequence[str] = (),
+    rules: Sequence[str] = (),
+    on: Sequence[str] = (),
+    config: str | None = None,
+    interval_ms: int | None = None,
+) -> str | None:
+    """Watch the trainings of this process, from here on: in a script or notebook, without a launcher.
+
+    An agent and a judge are started beside the process; they end with it. Called again, it begins a new run and
+    ends the one before. Under ``leadline run`` the launcher's run goes on and nothing else is started; with
+    ``LEADLINE_DISABLED=1`` nothing happens.
+
+    Args:
+        model: Only for the eye: models are found by their optimizers.
+        out: The folder below which runs stand; default ``./leadline-runs`` or ``$LEADLINE_ROOT``.
+        name: The run's name; default: script and time.
+        preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
+        capture: In the words of ``--capture``.
+        rules: In the words of ``--rule``.
+        on: In the words of ``--on``.
+        config: A configuration file; default ``./leadline.toml``.
+        interval_ms: How often the machine is sampled.
+    Returns:
+        The run's folder; None where nothing is watched.
+    Raises:
+        ConfigurationError: A wish is wrong; the message is the command line's.
+    """
+    if is_disabled():
+        return None
+    if os.environ.get("LEADLINE_RUN"):
+        session = _current or start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", ""))
+        return session.run if session is not None else None
+    wishes = {
+        "out": out,
+        "name": name,
+        "preset": preset,
+        "capture": list(capture),
+        "rules": list(rules),
+        "on": list(on),
+        "config": config,
+        "interval_ms": interval_ms,
+        "command": [each for each in (sys.argv or [""]) if each] or ["python"],
+    }
+    stop_current()
+    run = _start_agent(wishes)
+    start(run)
+    return run
+
+
+def _start_agent(wishes: Mapping[str, Any]) -> str:
+    """Start the agent of a new run that watches this process; the run's folder."""
+    import json
+    import subprocess
+
+    from leadline.errors import ConfigurationError
+
+    command = [sys.executable, "-m", "leadline", "attach", "--pid", str(os.getpid())]
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=None,
+        start_new_session=True,
+        text=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(json.dumps(wishes))
+    child.stdin.close()
+    run = child.stdout.readline().strip()
+    child.stdout.close()
+    if not run:
+        child.wait()
+        raise ConfigurationError("leadline.watch() was refused; the line above says why")
+    child.returncode = 0  # it lives on by itself, and is nobody's zombie: the agent outlives this process
+    return run

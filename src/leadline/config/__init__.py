@@ -1,1 +1,1 @@
-"""Configuration: settings as they are written, read once and strictly."""
+"""What a user may set, and how it is resolved; written once, checked here."""

@@ -1,0 +1,87 @@
+"""How things look in a terminal; shared by the commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+
+def complain(message: str) -> None:
+    """One clear line about what is wrong."""
+    sys.stderr.write(f"leadline: {' '.join(message.split(chr(10)))}\n")
+
+
+def console() -> Console:
+    """Standard output, in colour only on a terminal, with nothing highlighted that we did not mark."""
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "100"))
+    return Console(highlight=False, soft_wrap=False, width=width)
+
+
+def duration(seconds: float) -> str:
+    """``6 m 12 s``."""
+    whole = round(seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} m"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def size(count: float) -> str:
+    """``41 MB``, by powers of ten."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def number(value: Any) -> str:
+    """A number in at most six digits; NaN and infinity by name; nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}"
+
+
+def plural(count: int, noun: str, many: str | None = None) -> str:
+    """``1 rule``, ``2 rules``."""
+    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
+
+
+def iso(time_ns: int | None) -> str | None:
+    """ISO 8601 in UTC."""
+    if time_ns is None:
+        return None
+    moment = datetime.fromtimestamp(time_ns / 1e9, tz=timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_STYLES = {
+    "IssuesFound": "red",
+    "Error": "red",
+    "Failed": "red",
+    "Stopped": "yellow",
+    "Stopping": "yellow",
+    "Interrupted": "yellow",
+    "NoIssuesFound": "green",
+    "Completed": "green",
+    "InProgress": "cyan",
+    "Starting": "cyan",
+    "undecided": "dim",
+}
+
+
+def status(name: str) -> Text:
+    """A status in its colour."""
+    return Text(name, style=_STYLES.get(name, ""))

@@ -1,0 +1,105 @@
+"""The presets, and how presets, rules and options become one capture plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from leadline.config.options import default_statistics
+from leadline.errors import UnknownNameError
+from leadline.records.names import PRESETS
+from leadline.records.plan import CaptureItem, CapturePlan, Schedule
+
+_EVERY: Final = {"light": 100, "standard": 50, "full": 10}
+_PARAMETERS: Final = ("gradients", "weights", "biases")
+_DEFAULT_EVERY: Final = 500
+_HOST_BYTES: Final = 512 << 20
+
+
+def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
+    """What a preset captures; None: only what the script itself logs.
+
+    Raises:
+        UnknownNameError: No preset has that name.
+    """
+    if name is None:
+        return _scalars(1, ("scalars", "metrics"))
+    if name not in PRESETS:
+        raise UnknownNameError("preset", name, PRESETS)
+    if name == "sagemaker":
+        return _scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars"))
+    items = _scalars(1, ("losses", "metrics", "scalars"))
+    items += tuple(
+        CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
+        for each in _PARAMETERS
+    )
+    if name == "full":
+        items += tuple(
+            CaptureItem(each, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")
+            for each in _PARAMETERS
+        )
+    return items
+
+
+def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
+    schedule = Schedule(every=every)
+    return tuple(CaptureItem(each, statistics=("value",), schedule=schedule, source="preset") for each in collections)
+
+
+def merge(
+    preset: Sequence[CaptureItem],
+    options: Sequence[CaptureItem],
+    rules: Sequence[CaptureItem],
+    *,
+    root: str,
+) -> CapturePlan:
+    """One plan of all wishes.
+
+    A rule's wish without a schedule takes the schedules that the preset and the options give its collection.
+
+    Args:
+        root: The folder below which the run will stand; a tenth of what is free there bounds the run.
+    """
+    base = [*preset, *options]
+    resolved = [item for wish in rules for item in _inherit(wish, base)]
+    return CapturePlan(items=(*base, *resolved), host_bytes=_host_bytes(), disk_bytes=_free_bytes(root) // 10)
+
+
+def _inherit(wish: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem]:
+    if wish.schedule != Schedule():
+        return [wish]
+    found = [
+        replace(wish, collection=_narrower(wish, item), regex=wish.regex or item.regex, schedule=item.schedule)
+        for item in base
+        if _overlap(wish, item)
+    ]
+    return found or [replace(wish, schedule=Schedule(every=_DEFAULT_EVERY))]
+
+
+def _overlap(wish: CaptureItem, item: CaptureItem) -> bool:
+    if item.raw and not item.statistics and not wish.raw:
+        return False
+    return wish.collection in (None, "all") or item.collection in ("all", wish.collection)
+
+
+def _narrower(wish: CaptureItem, item: CaptureItem) -> str | None:
+    return item.collection if wish.collection in (None, "all") else wish.collection
+
+
+def _host_bytes() -> int:
+    try:
+        available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return _HOST_BYTES
+    return max(64 << 20, min(_HOST_BYTES, available // 8))
+
+
+def _free_bytes(folder: str) -> int:
+    """What is free on the disk of a folder, or of the nearest one above it that exists."""
+    folder = os.path.abspath(folder)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,87 @@
+"""Explicit capture for PyTorch: ``leadline.torch.Hook``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from leadline import __version__, session
+from leadline.config.options import parse_capture
+from leadline.config.presets import merge, preset_items
+from leadline.records.manifest import Manifest
+from leadline.store.creation import create_run, write_status
+
+
+class Hook:
+    """Capture in this process, from here on: no agent, no judge, no other process.
+
+    The run it writes is an ordinary one: ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it.
+    Only one hook captures in a process at a time; a new one closes the one before. With ``LEADLINE_DISABLED=1`` it does
+    nothing.
+
+    Args:
+        out: The folder below which runs stand.
+        name: The run's name; default: the script's, with the time.
+        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None for what ``capture`` names alone.
+        capture: What else is captured, in the words of ``--capture``: ``"gradients:every=10,raw=true"``.
+    Raises:
+        ConfigurationError: A wish is wrong.
+        RunExistsError: A run stands there already.
+    """
+
+    def __init__(
+        self,
+        *,
+        out: str = "leadline-runs",
+        name: str | None = None,
+        preset: str | None = "standard",
+        capture: Sequence[str] = (),
+    ) -> None:
+        script = os.path.splitext(os.path.basename(sys.argv[0] or "python"))[0] or "python"
+        self.name = name or f"{script}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
+        self.run = os.path.abspath(os.path.join(out, self.name))
+        """The run's folder."""
+        self._session: session.Session | None = None
+        items = tuple(parse_capture(each) for each in capture)
+        plan = merge(preset_items(preset), items, (), root=out)
+        if session.is_disabled():
+            return
+        manifest = Manifest(
+            name=self.name,
+            uri=self.run,
+            command=tuple(sys.argv[:1]),
+            started_ns=time.time_ns(),
+            leadline=__version__,
+            preset=preset or "none",
+            folder=os.getcwd(),
+            plan=plan,
+        )
+        create_run(self.run, manifest, status="InProgress")
+        self._session = session.start(self.run)
+
+    def log(self, **named: Any) -> None:
+        """Keep scalars for the step under way."""
+        session.log(named)
+
+    def close(self) -> bool:
+        """Stop capturing; whether everything that was captured is on disk."""
+        if self._session is None:
+            return True
+        closing, self._session = self._session, None
+        is_whole = closing.close()
+        session.forget(closing)
+        now = time.time_ns()
+        write_status(self.run, "Completed", now, ended_ns=now)
+        return is_whole
+
+    def __enter__(self) -> Hook:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -9,53 +9,23 @@ import select
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_process import PATIENCE, agent, is_gone, launch, make_run, python, status, wait_for
 
-from leadline.monitor.processes import identify
 from leadline.records.request import Request
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import make_folder, read_document, write_document
 
-PATIENCE = 20.0
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return make_run(tmp_path / "run")
-
-
-def make_run(path: Path, *, rules: bool = False) -> Path:
-    make_folder(str(path))
-    manifest = {
-        "name": "a-run",
-        "command": ["true"],
-        "preset": "standard",
-        "interval_ms": 100,
-        "rules": [{"alias": "r", "rule": "r"}] if rules else [],
-    }
-    write_document(str(path / layout.MANIFEST), manifest)
-    return path
-
-
-def agent(run: Path, *command: str, judge: list[str] | None = None) -> list[str]:
-    if judge is None:
-        return [sys.executable, "-m", "leadline.agent", str(run), "--", *command]
-    call = f"import sys; from leadline.agent.entry import main; sys.exit(main(sys.argv[1:], judge={judge!r}))"
-    return [sys.executable, "-c", call, str(run), "--", *command]
-
-
-def launch(run: Path, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    judge = options.pop("judge", None)
-    return subprocess.run(
-        agent(run, *command, judge=judge), capture_output=True, text=True, timeout=60, check=False, **options
-    )
 
 
 @pytest.fixture
@@ -74,32 +44,6 @@ def background() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
-
-
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"never came: {what}")
-
-
-def status(run: Path) -> dict[str, Any]:
-    document = read_document(str(run / layout.STATUS))
-    assert isinstance(document, dict)
-    return document
-
-
-def is_gone(pid: int) -> bool:
-    return identify(pid) is None
-
-
-def python(tmp_path: Path, body: str) -> list[str]:
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(body))
-    return [sys.executable, "-u", str(script)]
 
 
 COUNTER = """
@@ -203,7 +147,9 @@ def test_the_job_gets_the_system_way_of_signals(run: Path) -> None:
 
 
 def test_the_job_knows_its_run(run: Path) -> None:
-    done = launch(run, "sh", "-c", 'echo "$LEADLINE_RUN|$LEADLINE_NODE|$PYTHONPATH"', env={**os.environ, "PYTHONPATH": "/x"})
+    done = launch(
+        run, "sh", "-c", 'echo "$LEADLINE_RUN|$LEADLINE_NODE|$PYTHONPATH"', env={**os.environ, "PYTHONPATH": "/x"}
+    )
     place, node, path = done.stdout.strip().split("|")
     assert place == str(run)
     assert node == os.uname().nodename
@@ -292,7 +238,7 @@ GRANDCHILD = """
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)
     deaf = subprocess.Popen(
-        [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"],
+        [sys.executable, "-c", "import signal as s, time; s.signal(15, s.SIG_IGN); print(flush=True); time.sleep(60)"],
         start_new_session=True, stdout=subprocess.PIPE, text=True,
     )
     deaf.stdout.readline()
@@ -322,7 +268,8 @@ def test_what_a_stopped_job_leaves_behind_is_ended_too(run: Path, tmp_path: Path
     """An orphan in a session of its own is adopted by the agent, and so found."""
     body = """
         import os, subprocess, sys, time
-        child = subprocess.Popen(["sleep", "60"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        child = subprocess.Popen(["sleep", "60"], start_new_session=True, **quiet)
         print(child.pid, flush=True)
         while not os.listdir(os.environ["LEADLINE_RUN"] + "/control/acks"):
             time.sleep(0.02)

@@ -1,1 +1,1 @@
-"""One slim process per node: it owns the job, samples the machine, keeps the judge running and tells how it ended."""
+"""One slim process per node: it owns the job, samples the machine, keeps the judge and tells the end."""

@@ -324,11 +324,7 @@ class Agent:
             return "Stopped", STOPPED
         if code == 0 and not self._was_told_to_end:
             return "Completed", final
-        if (
-            code in (130, -signal.SIGINT)
-            or self._was_told_to_end
-            or (self._was_interrupted and code is not None)
-        ):
+        if code in (130, -signal.SIGINT) or self._was_told_to_end or (self._was_interrupted and code is not None):
             return "Interrupted", final
         if code is None:
             return ("Completed" if self._has_said_ended() else "Failed"), final

@@ -15,9 +15,9 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 class Job(Protocol):
     """What the agent watches.
 
-    Promises: ``start`` comes first and raises OSError where it cannot; ``tree`` and a fresh one hold the job's
-    processes and no other; ``has_ended`` never goes back; ``exit_status`` is None while it runs, and afterwards where
-    nobody can know it.
+    Promises: ``start`` comes first and raises OSError where it cannot; a tree holds the job's processes and no
+    other; ``has_ended`` never goes back; ``exit_status`` is None while it runs, and afterwards where nobody can
+    know it.
     """
 
     exit_status: int | None

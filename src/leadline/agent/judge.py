@@ -24,7 +24,7 @@ def judge_command(run: str) -> list[str] | None:
 
 
 class Judge:
-    """The judge's process: started before the job, and again a few times when it dies before its work is done."""
+    """The judge's process: started before the job, and again a few times when it dies too early."""
 
     def __init__(
         self,
@@ -58,9 +58,7 @@ class Judge:
         self._starts += 1
         try:
             # a session of its own, so that Ctrl-C does not reach it before it has judged the end
-            self.pid = spawn(
-                self._command, self._environment, self._gate, is_quiet=True, has_own_session=True
-            )
+            self.pid = spawn(self._command, self._environment, self._gate, is_quiet=True, has_own_session=True)
         except OSError as error:
             self._complain(f"the judge cannot be started: {error.strerror}")
         else:

@@ -29,15 +29,11 @@ def why_unstartable(program: str) -> str | None:
     """Why a program cannot be started, as far as that shows before it is tried."""
     if shutil.which(program) is not None:
         return None
-    is_there = (
-        os.path.isfile(program) if os.sep in program else shutil.which(program, mode=os.F_OK) is not None
-    )
+    is_there = os.path.isfile(program) if os.sep in program else shutil.which(program, mode=os.F_OK) is not None
     return f"not executable: {program}" if is_there else f"no such command: {program}"
 
 
-def job_environment(
-    environment: Mapping[str, str], run: str, node: str, *, is_reachable: bool
-) -> dict[str, str]:
+def job_environment(environment: Mapping[str, str], run: str, node: str, *, is_reachable: bool) -> dict[str, str]:
     """The environment of the job: where the run is, and where the bootstrap is found."""
     result = dict(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}
     if is_reachable:
@@ -47,7 +43,7 @@ def job_environment(
 
 
 def why_unreachable(command: list[str], gate: SignalGate) -> str | None:
-    """Why Leadline cannot look into the command's Python, with what to do; None where nothing speaks against it."""
+    """Why Leadline cannot look into the command's Python, and what to do; None where nothing is against it."""
     interpreter = find_interpreter(command[0])
     if interpreter is None:
         return None
@@ -59,9 +55,7 @@ def why_unreachable(command: list[str], gate: SignalGate) -> str | None:
         )
     if is_this_interpreter(interpreter) or can_import(interpreter, gate):
         return None
-    return (
-        f"{interpreter} cannot import leadline; install it there with: {interpreter} -m pip install leadline"
-    )
+    return f"{interpreter} cannot import leadline; install it there with: {interpreter} -m pip install leadline"
 
 
 def is_python(program: str) -> bool:

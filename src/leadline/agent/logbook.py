@@ -1,4 +1,4 @@
-"""What the agent writes of the run: its status, the node, and in the end the manifest; also when the disk is full."""
+"""What the agent writes of the run: its status, the node, in the end the manifest; also on a full disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _RESERVE_BYTES: Final = 64 << 10
 class Logbook:
     """The documents of a run that only the agent writes.
 
-    A document that cannot be written is kept and tried again; ``finish`` gives up the reserve for it. While the job
-    runs the reserve is held back, since whatever were freed then, the job would take.
+    A document that cannot be written is kept and tried again; at the end of the job the reserve is given up for
+    it. While the job runs the reserve is held back, since whatever were freed then, the job would take.
     """
 
     def __init__(self, run: str, node: str, clock: Callable[[], int] = time.time_ns) -> None:

@@ -103,13 +103,10 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 def describe_lost(worker: str, lost: Document) -> str:
     """What a worker could not store."""
-    parts = [
-        counted(int(lost[key]), noun)
-        for key, noun in (("rows", "row"), ("tensors", "tensor"))
-        if lost.get(key)
-    ]
+    parts = [counted(int(lost[key]), noun) for key, noun in (("rows", "row"), ("tensors", "tensor")) if lost.get(key)]
     what = listed(parts) or "captures"
-    return f"{worker}: {what} lost since step {lost.get('since_step', '?')}: {lost.get('reason', 'not said why')}"
+    since, reason = lost.get("since_step", "?"), lost.get("reason", "not said why")
+    return f"{worker}: {what} lost since step {since}: {reason}"
 
 
 def describe_off(worker: str, off: Document) -> str:

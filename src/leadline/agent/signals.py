@@ -65,7 +65,7 @@ def notify_of_new_files(folders: Iterable[str]) -> bool:
 def came_from_terminal(info: signal.struct_siginfo) -> bool:
     """Whether the kernel sent it to the whole foreground group, so that the job has had it already.
 
-    Blind spot: one that somebody sent to the whole group by ``kill -- -PGID`` looks like one sent to us alone.
+    Blind spot: one that somebody sent to the whole group by ``kill -- -PGID`` looks like one to us alone.
     """
     return info.si_code == _SI_KERNEL
 
@@ -115,7 +115,7 @@ def send(identity: Identity, number: int) -> bool:
     except OSError:
         return False
     try:
-        # the descriptor holds the process; only now does its start time prove that it is the one that is meant
+        # the descriptor holds the process; only now does its start time prove that it is the right one
         if identify(identity[0]) != identity:
             return False
         signal.pidfd_send_signal(descriptor, number)

@@ -1,4 +1,4 @@
-"""Ending a job that was asked to stop: it may end by itself, then SIGTERM, then SIGKILL, to its own processes only."""
+"""Ending a job that was asked to stop: by itself, by SIGTERM, by SIGKILL, and no other process with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stopping:
         """Do what is due.
 
         Args:
-            has_ended: Whether the job's first process has ended; what it left behind has no claim to the grace.
+            has_ended: Whether the job's first process has ended; what it left behind has no grace.
         Returns:
             Whether nothing is left to do.
         """
@@ -56,9 +56,7 @@ class Stopping:
         processes = leaves_first(self._tree.rescan())
         if processes and not has_ended:
             self.has_used_force = True
-            late = (
-                f"it still runs {duration(self._grace)} after it was asked to stop: " if self._grace else ""
-            )
+            late = f"it still runs {duration(self._grace)} after it was asked to stop: " if self._grace else ""
             self._tell(f"{late}SIGTERM to {counted(len(processes), 'process', 'processes')}")
         for process in reversed(processes):
             send(process.identity, signal.SIGTERM)
@@ -67,9 +65,11 @@ class Stopping:
         processes = leaves_first(self._tree.rescan())
         if processes and not self._has_told_kill:
             self._has_told_kill = True
-            self._tell(
-                f"{counted(len(processes), 'process', 'processes')} still there {duration(KILL_AFTER_SECONDS)} "
-                "after SIGTERM: SIGKILL"
-            )
+            after = f"{duration(KILL_AFTER_SECONDS)} after SIGTERM"
+            self._tell(f"{_processes(len(processes))} still there {after}: SIGKILL")
         for process in processes:
             send(process.identity, signal.SIGKILL)
+
+
+def _processes(count: int) -> str:
+    return counted(count, "process", "processes")

@@ -8,15 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 PREFIX: Final = "leadline"
-_BRIGHT, _DIM, _RED, _YELLOW, _GREEN, _PLAIN = (
-    "\x1b[1m",
-    "\x1b[2m",
-    "\x1b[31m",
-    "\x1b[33m",
-    "\x1b[32m",
-    "\x1b[0m",
-)
-_COLOURS: Final = {"found": _RED, "warning": _YELLOW, "good": _GREEN, "quiet": _DIM, "plain": ""}
+_COLOURS: Final = {"found": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
+_PLAIN: Final = "\x1b[0m"
 _CLEAR_LINE: Final = "\r\x1b[K"
 _WIDEST: Final = 120
 
@@ -27,9 +20,7 @@ class Terminal:
     def __init__(self, descriptor: int = 2, environment: Mapping[str, str] = os.environ) -> None:
         self._descriptor = descriptor
         self._is_terminal = is_terminal(descriptor)
-        self.has_colour = (
-            self._is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
-        )
+        self.has_colour = self._is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
     @property
     def width(self) -> int:
@@ -40,17 +31,21 @@ class Terminal:
 
     def say(self, text: str, tone: str = "plain") -> None:
         """One line of ours, behind our name."""
-        self.write([f"{self.dye(PREFIX, 'quiet')}  {self.dye(text, tone)}"])
+        self.write([f"{PREFIX}  {self.dye(text, tone)}"])
 
     def dye(self, text: str, tone: str) -> str:
         """The text in the colour of its tone, where there are colours."""
         colour = _COLOURS[tone]
         return f"{colour}{text}{_PLAIN}" if self.has_colour and colour else text
 
+    def _dye_prefix(self, line: str) -> str:
+        return self.dye(PREFIX, "quiet") + line.removeprefix(PREFIX) if line.startswith(PREFIX) else line
+
     def write(self, lines: list[str]) -> None:
         """Several lines in one write, so that they do not mix with the script's."""
         if not lines:
             return
+        lines = [self._dye_prefix(line) for line in lines]
         # a progress bar may stand in the line: it goes, and draws itself again
         start = _CLEAR_LINE if self._is_terminal else ""
         data = (start + "\n".join(lines) + "\n").encode(errors="replace")

@@ -33,15 +33,12 @@ def duration(seconds: float) -> str:
 
 def size(count: int) -> str:
     """Bytes in decimal units: ``41 MB``, ``1.2 GB``."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 999.5:
-            break
-        value /= 1000
-    else:
-        unit = "TB"
-    if unit == "bytes":
+    if count < 1000:
         return counted(count, "byte")
+    value, units = count / 1000, ["kB", "MB", "GB", "TB"]
+    unit = units.pop(0)
+    while value >= 999.5 and units:
+        value, unit = value / 1000, units.pop(0)
     return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
 
 

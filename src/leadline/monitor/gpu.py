@@ -34,11 +34,12 @@ class _Gpu:
 class GpuSampler:
     """What NVML says of the GPUs that the job can see.
 
-    A value that the driver refuses is absent, with the reason; what it says it does not support is not asked again.
+    A value that the driver refuses is absent, with the reason; what it does not support is not asked again.
 
     Blind spots:
-        Numbers in ``CUDA_VISIBLE_DEVICES`` are taken in NVML's order (of the bus); CUDA may count GPUs of different
-        models in another, unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. A MIG instance has no utilization of its own.
+        Numbers in ``CUDA_VISIBLE_DEVICES`` are taken in NVML's order (of the bus); CUDA may count GPUs of
+        different models in another, unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. A MIG instance has no utilization
+        of its own.
     """
 
     kind = "gpu"

@@ -19,11 +19,11 @@ class JobSampler:
     """Sums over the job's processes.
 
     Units:
-        ``cpu_percent``: 100 is one core. ``rss_bytes`` counts shared memory once per process; ``pss_bytes``, every
-        30 s, shares it out.
+        ``cpu_percent``: 100 is one core. ``rss_bytes`` counts shared memory once per process; ``pss_bytes``,
+        every 30 s, shares it out.
     Blind spots:
-        A process that lives between two rescans (5 s apart while none ends) is not seen; the time of one that ended
-        since the last sample is not counted.
+        A process that lives between two rescans (5 s apart while none ends) is not seen; the time of one that
+        ended since the last sample is not counted.
     """
 
     kind = "process"

@@ -30,9 +30,7 @@ def machine_samplers(run: str, tree: ProcessTree) -> list[Sampler]:
 def gpu_sampler(visible: str | None) -> Sampler:
     """The GPUs; where there is no NVIDIA driver, what says so."""
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # a package of the same name warns that it is not this one
+        with warnings.catch_warnings(action="ignore"):  # a package of the same name warns that it is not this one
             import pynvml
     except ImportError as error:
         return NoGpuSampler(f"NVML is not installed: {error}")

@@ -19,7 +19,7 @@ from leadline.store.segments import Segment, SegmentFolder
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 5.0
 _ROOM_BYTES: Final = 1 << 20
-"""A segment is opened only where the file system has so much room, or a full disk would fill with empty ones."""
+"""A segment is opened again only where there is so much room: a full disk would fill with empty ones."""
 _JOIN_SECONDS: Final = 2.0
 
 
@@ -130,9 +130,7 @@ class _SystemStore:
         self._retry_at = -math.inf
         self._notices: list[str] = []
 
-    def append(
-        self, channels: tuple[Channel, ...], values: Sequence[float | None], time_ns: int, now: float
-    ) -> None:
+    def append(self, channels: tuple[Channel, ...], values: Sequence[float | None], time_ns: int, now: float) -> None:
         read = [(i, value) for i, value in enumerate(values) if value is not None and math.isfinite(value)]
         if not read:
             return

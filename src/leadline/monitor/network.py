@@ -13,7 +13,8 @@ class NetworkSampler:
     """Bytes through all interfaces but the loopback.
 
     Blind spot:
-        InfiniBand and other RDMA traffic passes by these counters; a bridge and its members count the same bytes twice.
+        InfiniBand and other RDMA traffic passes by these counters; a bridge and its members count the same bytes
+        twice.
     """
 
     kind = "network"

@@ -77,11 +77,11 @@ class ProcessTree:
     """The processes of one job.
 
     A process belongs to the job when it is ``first``, when its parent belongs to the job, or when its parent is
-    ``adopter`` (the agent, which as subreaper inherits the job's orphans). ``outsiders`` and sessions in
-    ``foreign_sessions`` (the agent itself, the judge) never do, nor what descends from them.
+    ``adopter`` (the agent, which as subreaper inherits the job's orphans). ``outsiders`` (the agent itself) and
+    sessions in ``foreign_sessions`` (the judge's) never do, nor what descends from them.
 
-    A pid that was seen once and did not belong cannot come to belong, so a rescan reads only the new ones: its price
-    is one listing of ``/proc``, not a read per process of the machine.
+    A pid that was seen once and did not belong cannot come to belong, so a rescan reads only the new ones: its
+    price is one listing of ``/proc``, not a read per process of the machine.
 
     Without an adopter an orphan whose parent ended between two scans is missed.
     """

@@ -14,12 +14,12 @@ class Sampler(Protocol):
     **Absent, not 0**
     A number that could not be read, or is not known yet (a rate at its first reading), is None, and never 0.
     **Constant channels**
-    ``channels`` is the same tuple as long as the same things are there; a sample has one value for each, in order.
-    A change of ``channels`` shows before the sample that it belongs to.
+    ``channels`` is the same tuple as long as the same things are there; a sample has one value for each, in
+    order. A change shows when the sample has been taken that it belongs to.
     **Said once**
-    Why a channel will never have a value stands in ``absent``, under ``<device>.<metric>`` or the sampler's kind.
+    Why a channel has no value stands in ``absent``, under ``<device>.<metric>`` or the sampler's kind.
     **Cheap**
-    One call costs well under a millisecond of processor time, and its cost does not grow with what others run.
+    One call costs well under a millisecond of processor time, whatever else runs on the machine.
     **Never the end**
     What it raises costs this one sample of this one sampler; the loop reports it and goes on.
     """

@@ -1,0 +1,150 @@
+"""The agent and its judge: told as it finds, started again when it dies, done without when it is not there."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from agent_process import launch, make_run, status
+
+JUDGE = """
+import json, os, sys, time
+
+run = sys.argv[1]
+
+def write(**changes):
+    summary = {"complete": False, "judged_step": 5, "updated_ns": time.time_ns(), "announcements": [], "rules": []}
+    path = f"{run}/rules/summary.json"
+    with open(path + ".part", "w") as file:
+        json.dump(summary | changes, file)
+    os.replace(path + ".part", path)
+
+def await_end():
+    while True:
+        with open(f"{run}/status.json") as file:
+            document = json.load(file)
+        if document["ended_ns"]:
+            return document
+        time.sleep(0.02)
+"""
+FINDING = {
+    "name": "exploding_tensor",
+    "rule": "exploding_tensor",
+    "status": "IssuesFound",
+    "verdict": "fired",
+    "why": "",
+    "findings": 1,
+    "step": 1312,
+    "message": "loss NaN after the learning rate reached 3e-3",
+    "suggestion": "clip gradients, or a peak learning rate of 1e-3",
+}
+CLEAR = FINDING | {"name": "vanishing_gradient", "status": "NoIssuesFound", "verdict": "clear", "findings": 0}
+UNDECIDED = CLEAR | {"name": "low_gpu_utilization", "verdict": "undecided", "why": "no GPU on this node"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "run", rules=True)
+
+
+def judge(tmp_path: Path, run: Path, body: str) -> list[str]:
+    script = tmp_path / "judge.py"
+    script.write_text(JUDGE + textwrap.dedent(body))
+    return [sys.executable, str(script), str(run)]
+
+
+def test_findings_are_told_and_the_verdict_waits_for_the_judge(run: Path, tmp_path: Path) -> None:
+    body = f"""
+        told = [
+            {{"id": 1, "step": 1312, "rule": "exploding_tensor", "message": "loss is NaN", "action": None}},
+            {{"id": 2, "step": 1313, "rule": "a", "message": "b", "action": "stopping at step 1314"}},
+        ]
+        write(announcements=told)
+        await_end()
+        time.sleep(0.3)
+        write(announcements=told, complete=True, rules={[FINDING, CLEAR, UNDECIDED]!r})
+    """
+    done = launch(run, "sleep", "1", judge=judge(tmp_path, run, body))
+    lines = done.stderr.splitlines()
+    assert lines[0].endswith("preset standard, 1 rule")
+    assert "leadline  step 1312  exploding_tensor: loss is NaN      leadline show" in lines
+    assert "leadline  step 1313  a: b → stopping at step 1314" in lines
+    tally = lines.index("leadline  1 of 3 rules found something, 1 clear, 1 undecided")
+    assert lines[tally + 1 :] == [
+        "  exploding_tensor     step 1312   loss NaN after the learning rate reached 3e-3",
+        "                                   try: clip gradients, or a peak learning rate of 1e-3",
+        "  low_gpu_utilization  undecided   no GPU on this node",
+        "  look: leadline show",
+    ]
+    assert done.returncode == 0
+
+
+def test_a_judge_that_dies_is_started_again_and_told_of_once(run: Path, tmp_path: Path) -> None:
+    body = f"""
+        starts = f"{{run}}/../starts"
+        open(starts, "a").write("x")
+        if len(open(starts).read()) < 3:
+            os.kill(os.getpid(), 9)
+        await_end()
+        write(complete=True, rules={[CLEAR]!r})
+    """
+    done = launch(run, "sleep", "0.2", judge=judge(tmp_path, run, body))
+    assert (tmp_path / "starts").read_text() == "xxx"
+    assert done.stderr.count("the judge ended early (signal 9) and is started again") == 1
+    assert "0 of 1 rule found something, 1 clear" in done.stderr
+    assert done.returncode == 0
+
+
+def test_a_judge_that_never_lives_is_given_up(run: Path, tmp_path: Path) -> None:
+    body = """
+        open(f"{run}/../starts", "a").write("x")
+        sys.exit(7)
+    """
+    done = launch(run, "sh", "-c", "sleep 0.3; exit 3", judge=judge(tmp_path, run, body))
+    assert (tmp_path / "starts").read_text() == "xxxx"
+    assert "the judge ended again (status 7); what comes is not judged" in done.stderr
+    assert "the rules were not judged" in done.stderr
+    assert done.returncode == 3
+
+
+def test_a_judge_that_cannot_be_started(run: Path) -> None:
+    done = launch(run, "true", judge=["/no/such/judge"])
+    assert done.stderr.count("the judge cannot be started: No such file or directory") == 1
+    assert done.returncode == 0
+
+
+def test_the_judge_outlives_ctrl_c(run: Path, tmp_path: Path) -> None:
+    """It lives in a session of its own, so only what is sent to it reaches it."""
+    body = """
+        with open(f"{run}/../session", "w") as file:
+            print(os.getsid(0) == os.getpid(), sys.stdin.read() == "", os.environ["LEADLINE_DISABLED"], file=file)
+        await_end()
+        write(complete=True)
+    """
+    launch(run, "sleep", "0.2", judge=judge(tmp_path, run, body))
+    assert (tmp_path / "session").read_text() == "True True 1\n"
+
+
+def test_the_judge_is_no_part_of_the_job(run: Path, tmp_path: Path) -> None:
+    """A stop ends the job's processes; the judge lives to judge the end."""
+    body = """
+        import subprocess
+        helper = subprocess.Popen(["sleep", "30"])
+        request = {"id": "1", "kind": "stop", "step": 2, "by": "rule:r", "grace_seconds": 0.1}
+        path = f"{run}/control/1.json"
+        with open(path + ".part", "w") as file:
+            json.dump(request, file)
+        os.replace(path + ".part", path)
+        document = await_end()
+        rule = {"name": str(helper.poll()), "status": "Stopped", "verdict": "undecided", "why": document["status"]}
+        write(complete=True, rules=[rule])
+        helper.kill()
+    """
+    done = launch(run, "sleep", "30", judge=judge(tmp_path, run, body))
+    assert done.returncode == 10
+    assert "  None  undecided   Stopped" in done.stderr
+    assert status(run)["exit_status"] == 10
+    assert status(run)["stopped_by"] == "rule:r"
+    assert "SIGTERM to 1 process\n" in done.stderr

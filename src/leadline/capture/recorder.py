@@ -169,10 +169,10 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------
 
     def _watch(self, optimizer: Any) -> _Watched:
-        if self.writer is None:
-            self.writer = self._open_writer()
         watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items))
         self._watched[optimizer] = watched
+        if self.writer is None:
+            self.writer = self._open_writer()
         return watched
 
     def _begin_capture(self, watched: _Watched, due: tuple[CaptureItem, ...]) -> None:

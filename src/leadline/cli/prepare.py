@@ -7,7 +7,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import metadata
@@ -97,16 +97,26 @@ def _actions(wishes: Wishes, settings: Settings) -> tuple[ActionSpec, ...]:
     return tuple(ActionSpec(each.rule, each.action, each.status, each.parameters) for each in options)
 
 
+def default_rules() -> list[RuleSpec]:
+    """The rules that judge unless told otherwise."""
+    return [RuleSpec(name, name, source="default") for name in registry.DEFAULT]
+
+
+def rule_specs(options: Iterable[str | RuleOption], folder: str, source: str = "option") -> list[RuleSpec]:
+    """What ``--rule`` options, or the tables of a configuration file, ask for."""
+    parsed = (parse_rule(each) if isinstance(each, str) else each for each in options)
+    return [RuleSpec(_alias(each), each.rule, each.parameters, folder, source) for each in parsed]
+
+
 def _rules(
     wishes: Wishes, settings: Settings, preset: str, actions: Sequence[ActionSpec], folder: str
 ) -> list[RuleSpec]:
     """The preset's own rules, then those of the file, then those asked for; a later one of a name replaces."""
     chosen: dict[str, RuleSpec] = {}
     if settings.default_rules and not wishes.no_default_rules and preset != "sagemaker":
-        chosen = {name: RuleSpec(name, name, source="default") for name in registry.DEFAULT}
-    for source, options in (("config", settings.rule_options()), ("option", map(parse_rule, wishes.rules))):
-        for option in options:
-            chosen[_alias(option)] = RuleSpec(_alias(option), option.rule, option.parameters, folder, source)
+        chosen = {spec.alias: spec for spec in default_rules()}
+    chosen |= {spec.alias: spec for spec in rule_specs(settings.rule_options(), folder, "config")}
+    chosen |= {spec.alias: spec for spec in rule_specs(wishes.rules, folder)}
     for action in actions:
         name = registry.canonical(action.rule)
         if name != "*" and name not in chosen and name in registry.rule_names():

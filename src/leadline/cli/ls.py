@@ -1,0 +1,64 @@
+"""``leadline ls``: the runs below a folder."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from leadline.cli.overview import rules_of, steps_of
+from leadline.cli.prepare import runs_root
+from leadline.cli.render import console, duration, number, status
+from leadline.reader.run import list_runs, open_run
+
+
+def ls(
+    root: Annotated[str | None, typer.Argument(help="A folder of runs; default ./leadline-runs.")] = None,
+    follow: Annotated[bool, typer.Option(help="Stay, and show how they go on.")] = False,
+) -> None:
+    """List the runs below a folder, the latest first."""
+    place = runs_root(root)
+    if not follow:
+        console().print(_table(place))
+        return
+    from rich.live import Live
+
+    with Live(_table(place), console=console(), auto_refresh=False) as live:
+        while True:
+            time.sleep(1)
+            live.update(_table(place), refresh=True)
+
+
+def _table(root: str) -> Table | Text:
+    runs = list_runs(root)
+    if not runs:
+        return Text(f"no runs below {root}; leadline run train.py makes one")
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in ("NAME", "STATUS", "STEPS", "LOSS", "RULES", "AGE"):
+        table.add_column(name, justify="right" if name in ("STEPS", "LOSS", "AGE") else "left", no_wrap=True)
+    for each in runs:
+        table.add_row(*_row(each))
+    return table
+
+
+def _row(summary: Any) -> tuple[str | Text, ...]:
+    run = open_run(summary.uri)
+    steps = sum(steps_of(run.worker_documents()).values())
+    rules = rules_of(run.uri)
+    fired = [rule["name"] for rule in rules if rule["findings"]]
+    judged = (
+        Text(", ".join(fired), style="red") if fired else Text(f"{len(rules)} clear" if rules else "–", style="dim")
+    )
+    age = duration(time.time() - run.manifest.started_ns / 1e9)
+    return run.name, status(run.status), f"{steps:,}", _loss(run), judged, age
+
+
+def _loss(run: Any) -> str:
+    names = run.tensor_names(collection="losses")
+    if not names:
+        return "–"
+    values = run.tensor(names[0]).statistics("value").column("value")
+    return number(values[-1].as_py()) if len(values) else "–"

@@ -1,0 +1,98 @@
+"""What `show`, `ls` and `judge` say of a run, gathered once as plain values."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from leadline.cli.render import iso
+from leadline.reader.run import Run
+from leadline.records.finding import Finding
+from leadline.store import layout
+from leadline.store.documents import read_document, read_lines
+
+
+def overview(run: Run) -> dict[str, Any]:
+    """A run as ``leadline show --json`` gives it."""
+    said = read_document(os.path.join(run.uri, layout.STATUS)) or {}
+    workers = run.worker_documents()
+    manifest = run.manifest
+    return {
+        "name": run.name,
+        "uri": run.uri,
+        "status": run.status,
+        "stopped_by": said.get("stopped_by"),
+        "exit_status": said.get("exit_status"),
+        "command": list(manifest.command),
+        "preset": manifest.preset,
+        "started": iso(manifest.started_ns),
+        "ended": iso(said.get("ended_ns")),
+        "steps": steps_of(workers),
+        "workers": [_worker(each) for each in workers],
+        "cost": cost_of(run.uri, workers),
+        "lost": [each["lost"] for each in workers if each.get("lost")],
+        "damage": list(run.damage),
+        "rules": rules_of(run.uri),
+        "actions": [_action(each) for each in read_lines(os.path.join(run.uri, layout.ACTIONS))],
+    }
+
+
+def steps_of(workers: list[dict[str, Any]]) -> dict[str, int]:
+    """Steps by mode, of the worker that is furthest."""
+    steps: dict[str, int] = {}
+    for each in workers:
+        for mode, count in each.get("steps", {}).items():
+            steps[mode] = max(steps.get(mode, 0), count)
+    return steps
+
+
+def cost_of(path: str, workers: list[dict[str, Any]]) -> dict[str, float | int | None]:
+    """The share of step time that watching took, and the run's bytes on disk."""
+    own = sum(each.get("own_ns", 0) for each in workers)
+    loop = sum(each.get("loop_ns", 0) for each in workers)
+    size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
+    return {"step_share": own / loop if loop else None, "bytes": size}
+
+
+def rules_of(path: str) -> list[dict[str, Any]]:
+    """Each rule with its status, verdict and findings."""
+    summary = read_document(os.path.join(path, layout.RULE_SUMMARY)) or {"rules": []}
+    return [{**_rule(each), "findings": findings_of(path, each["name"])} for each in summary["rules"]]
+
+
+def _rule(each: dict[str, Any]) -> dict[str, Any]:
+    return {key: each.get(key) for key in ("name", "rule", "status", "verdict", "why")}
+
+
+def findings_of(path: str, alias: str) -> list[dict[str, Any]]:
+    """A rule's episodes, each as it last was."""
+    episodes: dict[int, dict[str, Any]] = {}
+    for line in read_lines(os.path.join(path, layout.rule_findings(alias))):
+        episodes[line["id"]] = spoken_finding(line)
+    return [episodes[each] for each in sorted(episodes)]
+
+
+def spoken_finding(given: dict[str, Any] | Finding) -> dict[str, Any]:
+    """A finding in the words of ``--json``."""
+    keys = (
+        "step",
+        "last_step",
+        "is_open",
+        "message",
+        "tensors",
+        "tensor_count",
+        "worker",
+        "evidence",
+        "suggestion",
+        "count",
+    )
+    return {key: given[key] if isinstance(given, dict) else getattr(given, key) for key in keys}
+
+
+def _worker(each: dict[str, Any]) -> dict[str, Any]:
+    keys = ("worker", "node", "pid", "state", "framework", "models", "optimizers", "step", "lost", "off", "notes")
+    return {key: each.get(key) for key in keys}
+
+
+def _action(each: dict[str, Any]) -> dict[str, Any]:
+    return {**{key: each.get(key) for key in ("rule", "action", "outcome", "step")}, "time": iso(each.get("time_ns"))}

@@ -1,0 +1,181 @@
+"""The monitor goes on, whatever fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.ipc
+import pytest
+
+from leadline.monitor.monitor import Monitor
+from leadline.records.metric import Channel
+from leadline.store import layout
+from leadline.store.segments import Segment
+
+
+class Scripted:
+    """A sampler that gives what it is told."""
+
+    def __init__(self, kind: str, *values: float | None) -> None:
+        self.kind = kind
+        self.absent: dict[str, str] = {}
+        self.channels = tuple(Channel(kind, "d", f"m{index}") for index in range(len(values)))
+        self.values: Sequence[float | None] | Exception = values
+
+    def sample(self, now: float) -> Sequence[float | None]:
+        if isinstance(self.values, Exception):
+            raise self.values
+        return self.values
+
+
+class Clock:
+    """Time that passes when it is told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wall(self) -> int:
+        return int(self.now * 1e9)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / layout.MANIFEST).write_text("{}")
+    return tmp_path
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def monitor(run: Path, clock: Clock, *samplers: Scripted) -> Monitor:
+    return Monitor(str(run), "n", lambda: samplers, clock=clock, wall_clock=clock.wall)
+
+
+def rows(run: Path) -> list[tuple[int, int, str, float]]:
+    """Segment, sequence, channel and value of everything that is stored."""
+    found = []
+    for number, path in enumerate(sorted((run / "system" / "n").iterdir()), 1):
+        with pyarrow.ipc.open_stream(path) as stream:
+            names = [each[0] + "." + each[2] for each in json.loads(stream.schema.metadata[b"leadline.channels"])]
+            table = stream.read_all().to_pydict()
+        found += [
+            (number, sequence, names[channel], value)
+            for sequence, channel, value in zip(table["sequence"], table["channel"], table["value"], strict=True)
+        ]
+    return found
+
+
+def test_samples_are_stored_in_sequence(run: Path, clock: Clock) -> None:
+    watched = monitor(run, clock, Scripted("a", 1.0, None), Scripted("b", 2.0))
+    watched.sample()
+    clock.now = 0.5
+    watched.sample()
+    assert rows(run) == [(1, 0, "a.m0", 1.0), (1, 0, "b.m0", 2.0), (1, 1, "a.m0", 1.0), (1, 1, "b.m0", 2.0)]
+
+
+def test_what_is_not_a_number_is_absent(run: Path, clock: Clock) -> None:
+    monitor(run, clock, Scripted("a", float("nan"), float("inf"), 3.0)).sample()
+    assert rows(run) == [(1, 0, "a.m2", 3.0)]
+
+
+def test_a_sampler_that_raises_costs_its_own_values(run: Path, clock: Clock) -> None:
+    bad = Scripted("bad", 1.0)
+    bad.values = RuntimeError("broken")
+    watched = monitor(run, clock, bad, Scripted("good", 2.0))
+    watched.sample()
+    assert rows(run) == [(1, 0, "good.m0", 2.0)]
+    assert watched.absent() == {"bad": "RuntimeError: broken"}
+    bad.values = (7.0,)
+    watched.sample()
+    assert rows(run)[1] == (1, 1, "bad.m0", 7.0)
+
+
+def test_a_change_of_channels_opens_the_next_segment(run: Path, clock: Clock) -> None:
+    sampler = Scripted("a", 1.0)
+    watched = monitor(run, clock, sampler)
+    watched.sample()
+    sampler.channels = (*sampler.channels, Channel("a", "d", "new"))
+    sampler.values = (1.0, 2.0)
+    watched.sample()
+    assert rows(run) == [(1, 0, "a.m0", 1.0), (2, 1, "a.m0", 1.0), (2, 1, "a.new", 2.0)]
+
+
+def test_a_full_disk_is_told_once_counted_and_tried_again(
+    run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = monitor(run, clock, Scripted("a", 1.0))
+    watched.sample()
+    real_append, tries = Segment.append, []
+
+    def refuse(self: Segment, *arguments: Any) -> int:
+        tries.append(clock.now)
+        self.close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Segment, "append", refuse)
+    for tick in range(1, 14):
+        clock.now = float(tick)
+        watched.sample()
+    assert tries == [1.0, 6.0, 11.0]
+    assert watched.lost() == {"samples": 13, "since_ns": 10**9, "reason": "No space left on device"}
+    assert len(watched.take_notices()) == 1
+    assert watched.take_notices() == []
+    monkeypatch.setattr(Segment, "append", real_append)
+    clock.now = 16.0
+    watched.sample()
+    assert rows_of_whole(run)[-1][1] == 1  # the sequence has no gap
+    assert watched.describe_lost() == "13 samples of the machine: No space left on device"
+
+
+def rows_of_whole(run: Path) -> list[tuple[int, int, str, float]]:
+    """The same, of segments that hold something."""
+    for path in (run / "system" / "n").iterdir():
+        if path.stat().st_size == 0:
+            path.unlink()
+    return rows(run)
+
+
+def test_a_disk_without_room_is_not_filled_with_empty_segments(
+    run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = monitor(run, clock, Scripted("a", 1.0))
+
+    def refuse(self: Segment, *arguments: Any) -> int:
+        self.close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Segment, "append", refuse)
+    watched.sample()
+    full = os.statvfs_result((4096, 4096, 100, 1, 1, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: full)
+    for tick in range(1, 30):
+        clock.now = float(tick)
+        watched.sample()
+    assert len(list((run / "system" / "n").iterdir())) == 1
+
+
+def test_a_run_that_was_deleted_does_not_come_back(run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = monitor(run, clock, Scripted("a", 1.0))
+    monkeypatch.setattr("leadline.store.segments.SegmentFolder.open", lambda *_: (_ for _ in ()).throw(OSError(2, "x")))
+    watched.sample()
+    monkeypatch.undo()
+    (run / layout.MANIFEST).unlink()
+    clock.now = 6.0
+    watched.sample()
+    assert not (run / "system").exists()
+
+
+def test_the_thread_takes_a_last_sample(run: Path) -> None:
+    watched = Monitor(str(run), "n", lambda: [Scripted("a", 1.0)], interval_seconds=60)
+    watched.start()
+    watched.stop()
+    assert len(rows(run)) >= 1

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.errors import DamagedRunError, LeadlineError, RunNotFoundError
+from leadline.errors import LeadlineError
 from leadline.judge.acting import Acting, Pace
 from leadline.judge.crew import Limits, RuleProcess, gather
 from leadline.judge.ledger import Ledger
 from leadline.judge.plan import resolve_rule
 from leadline.reader import liveness
+from leadline.reader.locate import read_manifest
 from leadline.reader.watch import RunWatch
 from leadline.records.finding import Finding
-from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
+from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.rules.rule import Rule
 from leadline.store import layout
-from leadline.store.documents import read_document
 
 POLL_SECONDS: Final = 0.1
 _PULSE_SECONDS: Final = 1.0
@@ -190,25 +190,6 @@ def judge_run(
         DamagedRunError: Its manifest cannot be read.
     """
     return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
-
-
-def read_manifest(run: str) -> Manifest:
-    """A run's manifest.
-
-    Raises:
-        RunNotFoundError: There is no run there.
-        DamagedRunError: It cannot be read.
-    """
-    path = os.path.join(run, layout.MANIFEST)
-    if not os.path.exists(path):
-        raise RunNotFoundError(f"there is no run at {run}; leadline ls lists those there are")
-    document = read_document(path)
-    try:
-        return Manifest.from_dict(document)  # type: ignore[arg-type]
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
-        raise DamagedRunError(
-            f"{path} cannot be read: it is no manifest; the run's other files are as they were"
-        ) from error
 
 
 def _resolve(specs: Sequence[RuleSpec]) -> tuple[dict[str, Rule], dict[str, str]]:

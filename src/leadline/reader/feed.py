@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from leadline.reader import liveness
-from leadline.reader.segments import Batch
+from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorFolder
 from leadline.reader.timegrid import TimeGrid
@@ -46,16 +45,18 @@ class Feed:
         self._tensors: dict[str, TensorFolder] = {}
         self._complete: dict[str, int] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
+        self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
         self._points: dict[tuple[int, str], Point] = {}
         self._thinned: list[tuple[int, int]] = []
-        self._workers: dict[str, object] = {}
-        self._given: tuple[int, str] = (-1, "")
 
     @property
     def damage(self) -> list[str]:
         """One line for each part of the run that could not be read."""
-        tails = [*self._series.values(), *self._timeline.values(), *self._system.values(), *self._tensors.values()]
-        return [line for tail in tails for line in tail.damage]
+        streams = (*self._series.values(), *self._timeline.values(), *self._system.values())
+        return [
+            *(line for stream in streams for line in stream.damage),
+            *(line for folder in self._tensors.values() for line in folder.damage),
+        ]
 
     def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
         """Read what came.
@@ -83,7 +84,6 @@ class Feed:
             point = self._points.pop(key)
             point.arrays = _with_mode_steps(point)
             point.is_thinned = any(first <= point.step <= last for first, last in self._thinned)
-            self._given = key
             self.judged_step = point.step
             yield point
         if 0 <= horizon < _NEVER:
@@ -108,8 +108,7 @@ class Feed:
             self._complete[worker] = _NEVER
 
     def _take_rows(self, worker: str, batch: Batch) -> None:
-        assert batch.segment.layout is not None
-        shared = self._layouts.setdefault(batch.segment.layout, batch.segment.layout)
+        shared = self._layout_of(batch.segment)
         columns = batch.columns
         steps, mode_steps, times = columns["step"], columns["mode_step"], columns["time_ns"]
         is_clock = all(info.name == CLOCK for info in shared.tensors)
@@ -120,6 +119,14 @@ class Feed:
         self._complete[worker] = max(self._complete[worker], int(columns["complete_step"][-1]))
         last = (int(steps[-1]), int(times[-1]))
         self.seen[worker] = max(last, self.seen.get(worker, last))
+
+    def _layout_of(self, segment: SegmentInfo) -> SeriesLayout:
+        """The layout of a segment, one and the same object for all that are alike."""
+        if id(segment) not in self._layout_of_segment:
+            assert segment.layout is not None
+            shared = self._layouts.setdefault(segment.layout, segment.layout)
+            self._layout_of_segment[id(segment)] = (segment, shared)
+        return self._layout_of_segment[id(segment)][1]
 
     def _point(self, step: int, mode: str) -> Point:
         if (step, mode) not in self._points:
@@ -151,8 +158,3 @@ def _folders(run: str, part: str) -> list[str]:
 
 def _documents(run: str) -> list[str]:
     return [name.removesuffix(".json") for name in _folders(run, layout.WORKERS) if name.endswith(".json")]
-
-
-def finished(run: str) -> set[str]:
-    """The workers that write no more."""
-    return liveness.finished_workers(run, liveness.read_workers(run))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -82,14 +81,25 @@ def effective_status(run: str) -> str:
     status = str(document.get("status", "Starting"))
     if status in JOB_ENDED or not document:
         return status
-    if not _is_gone(document, document.get("agent_pid"), None):
+    is_away = not is_here(document.get("node"))
+    if not (_is_silent(run) if is_away else _is_gone(document, document.get("agent_pid"), None)):
         return status
     workers = read_workers(run)
-    if set(workers) - finished_workers(run, workers):
+    if not is_away and set(workers) - finished_workers(run, workers):
         return status
     if workers:
         return "Completed" if all(each.get("state") == "ended" for each in workers.values()) else "Interrupted"
-    return status if not _is_gone(document, document.get("job_pid"), None) else "Interrupted"
+    return "Interrupted" if is_away or _is_gone(document, document.get("job_pid"), None) else status
+
+
+def _is_silent(run: str) -> bool:
+    """Whether a run of another node has written nothing for a while."""
+    latest = 0.0
+    for part in (layout.WORKERS, layout.NODES, layout.SYSTEM, layout.SERIES):
+        for folder, _, names in os.walk(os.path.join(run, part)):
+            latest = max([latest, *(os.path.getmtime(os.path.join(folder, name)) for name in names)])
+    latest = max(latest, os.path.getmtime(os.path.join(run, layout.STATUS)))
+    return time.time() - latest > SILENT_SECONDS
 
 
 def _is_gone(document: Mapping[str, Any], pid: Any, known_at_ns: Any) -> bool:
@@ -100,7 +110,7 @@ def _is_gone(document: Mapping[str, Any], pid: Any, known_at_ns: Any) -> bool:
 
 def is_here(node: Any) -> bool:
     """Whether a node's name is this host's."""
-    return node == socket.gethostname()
+    return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
 
 
 def _names(run: str, folder: str) -> list[str]:

@@ -164,7 +164,7 @@ def message_end(data: bytes, start: int) -> int | None:
     if len(data) - metadata < length:
         return None
     body = _body_bytes(data[metadata : metadata + length])
-    return metadata + length + body
+    return int(metadata + length + body)
 
 
 def _body_bytes(metadata: bytes) -> int:
@@ -220,7 +220,7 @@ def checksum_of(batch: pa.RecordBatch, sequence: int) -> int:
     buffers: list[codec.Buffer] = []
     for column in batch.columns[2:]:
         if pa.types.is_fixed_size_list(column.type):
-            buffers.append(memoryview(_float64(column.flatten())).cast("B"))
+            buffers.append(_float64(column.flatten()).view(np.uint8).data)
         elif pa.types.is_string(column.type):
             _, offsets, data = column.buffers()
             wanted = 4 * (len(column) + 1)

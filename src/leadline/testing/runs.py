@@ -263,7 +263,7 @@ class _Stream:
         begun = max(row["step"] for row in rows)
         if complete_step is not None:
             begun = max(begun, complete_step) + 1
-        return min([begun, *waiting]) - 1
+        return int(min([begun, *waiting])) - 1
 
     def _segment(self, key: Any) -> tuple[Segment, int]:
         if key not in self._open:

@@ -1,0 +1,99 @@
+"""Tables of what was read: each kind of record, long, as Arrow."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from leadline.reader.segments import Batch
+from leadline.store import layout
+from leadline.store.documents import read_lines
+
+STATISTICS: Final = pa.schema(
+    [
+        ("step", pa.int64()), ("mode", pa.string()), ("mode_step", pa.int64()), ("time_ns", pa.int64()),
+        ("worker", pa.string()), ("value", pa.float64()),
+    ]
+)  # fmt: skip
+SCALARS: Final = pa.schema([pa.field("name", pa.string()), *STATISTICS])
+SERIES: Final = pa.schema([pa.field("name", pa.string()), pa.field("statistic", pa.string()), *STATISTICS])
+SYSTEM: Final = pa.schema(
+    [
+        ("time_ns", pa.int64()), ("node", pa.string()), ("kind", pa.string()), ("device", pa.string()),
+        ("metric", pa.string()), ("value", pa.float64()),
+    ]
+)  # fmt: skip
+TIMELINE: Final = pa.schema(
+    [
+        ("worker", pa.string()), ("name", pa.string()), ("phase", pa.string()), ("step", pa.int64()),
+        ("start_ns", pa.int64()), ("duration_ns", pa.int64()), ("thread", pa.int64()), ("args", pa.string()),
+    ]
+)  # fmt: skip
+FINDINGS: Final = pa.schema(
+    [
+        ("rule", pa.string()), ("id", pa.int64()), ("step", pa.int64()), ("last_step", pa.int64()),
+        ("is_open", pa.bool_()), ("time_ns", pa.int64()), ("message", pa.string()), ("suggestion", pa.string()),
+        ("tensors", pa.list_(pa.string())), ("tensor_count", pa.int64()), ("worker", pa.string()),
+        ("count", pa.int64()), ("evidence", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def column_table(worker: str, batches: Sequence[Batch], column: int) -> pa.Table:
+    """One column of series batches of one layout as ``STATISTICS``; absent readings are NaN."""
+    step, mode_step, time_ns = (
+        np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
+        for name in ("step", "mode_step", "time_ns")
+    )
+    mode = pa.array([mode for batch in batches for mode in batch.columns["mode"]], pa.string())
+    values = np.concatenate([np.asarray(batch.columns["values"])[:, column] for batch in batches])
+    workers = pa.repeat(pa.scalar(worker, pa.string()), len(values))
+    return pa.table([step, mode, mode_step, time_ns, workers, values], schema=STATISTICS)
+
+
+def named(table: pa.Table, schema: pa.Schema, *texts: str) -> pa.Table:
+    """A table with a column in front for each text, the same in every row."""
+    front = [pa.repeat(pa.scalar(text, pa.string()), table.num_rows) for text in texts]
+    return pa.table([*front, *table.columns], schema=schema)
+
+
+def joined(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] = ()) -> pa.Table:
+    """Tables one below the other, in order."""
+    if not tables:
+        return schema.empty_table()
+    table = pa.concat_tables(tables)
+    keys = [(name, "ascending") for name in order]
+    return table.sort_by(keys) if keys else table.combine_chunks()
+
+
+def system_table(node: str, batch: Batch) -> pa.Table:
+    """A batch of system metrics as ``SYSTEM``."""
+    channels = [batch.segment.channels[each] for each in np.asarray(batch.columns["channel"]).tolist()]
+    named_by = [[getattr(each, name) for each in channels] for name in ("kind", "device", "metric")]
+    times, values = batch.columns["time_ns"], batch.columns["value"]
+    return pa.table([times, [node] * batch.rows, *named_by, values], schema=SYSTEM)
+
+
+def timeline_table(worker: str, batch: Batch) -> pa.Table:
+    """A batch of events as ``TIMELINE``."""
+    arrays = [batch.columns[name] for name in TIMELINE.names[1:]]
+    return pa.table([[worker] * batch.rows, *arrays], schema=TIMELINE)
+
+
+def findings_table(run: str) -> pa.Table:
+    """Every finding of every rule as it stands, as ``FINDINGS``."""
+    try:
+        aliases = sorted(os.listdir(os.path.join(run, layout.RULES)))
+    except FileNotFoundError:
+        aliases = []
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for alias in aliases:
+        for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
+            found[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
+    rows = [{name: each.get(name) for name in FINDINGS.names} for each in found.values()]
+    return pa.Table.from_pylist(rows, schema=FINDINGS).sort_by([("step", "ascending"), ("rule", "ascending")])

@@ -1,0 +1,156 @@
+"""One tensor of a run: its values, and statistics of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from leadline.errors import NotCapturedError, NotYetError
+from leadline.reader import tables
+from leadline.reader.tensors import StoredTensor
+from leadline.records.series import TensorInfo
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from leadline.reader.run import Run
+
+
+class Tensor:
+    """A tensor of a run, by name. Every ``step`` is a global one, over all modes."""
+
+    def __init__(self, run: Run, name: str, info: TensorInfo | None) -> None:
+        self._run, self.name, self._info = run, name, info
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.name!r}, shape={self.shape}, {len(self.steps())} steps)"
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Its shape; None where it is not known."""
+        stored = self._stored()
+        return self._info.shape if self._info else stored[0].shape if stored else None
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The collections that it is a member of; empty where they are not known."""
+        return self._info.collections if self._info else ()
+
+    def steps(self, mode: str | None = None) -> list[int]:
+        """The global steps at which it was captured, in any worker, ascending."""
+        found = {each.step for each in self._stored() if mode in (None, each.mode)}
+        for shelf in self._run.archive.shelves.values():
+            if not shelf.columns_of(self.name):
+                continue
+            for batch in shelf.batches:
+                steps = np.asarray(batch.columns["step"]).tolist()
+                found.update(
+                    step for step, each in zip(steps, batch.columns["mode"], strict=True) if mode in (None, each)
+                )
+        return sorted(found)
+
+    def statistic_names(self) -> list[str]:
+        """The statistics that were captured of it."""
+        shelves = self._run.archive.shelves.values()
+        return sorted({name for shelf in shelves for name in shelf.columns_of(self.name)})
+
+    def value(self, step: int, worker: str | None = None) -> npt.NDArray[Any]:
+        """Its elements, where the tensor itself was stored.
+
+        Shape:
+            That of the tensor, ``(*shape,)``; of a single number ``()``.
+        Units:
+            Its own; bfloat16 comes as float32.
+        Not a number:
+            As stored.
+        Args:
+            worker: Of which worker; None: the first that has it.
+        Raises:
+            NotYetError: The run has not come to that step.
+            NotCapturedError: It was not stored at that step.
+            DamagedRunError: It cannot be read.
+        """
+        for each in self._stored():
+            if each.step == step and worker in (None, each.worker):
+                return each.load()
+        try:
+            return np.asarray(self._captured("value", step, worker))
+        except NotCapturedError:
+            stored = sorted({each.step for each in self._stored()})
+            raise self._absent(f"{self.name} was not stored whole", step, stored) from None
+
+    def statistic(self, name: str, step: int, worker: str | None = None) -> float:
+        """One statistic at one step: as captured, else computed from the tensor where that was stored.
+
+        Units:
+            Those of ``leadline.statistics.definitions``.
+        Not a number:
+            As the statistic's definition says.
+        Raises:
+            NotYetError: The run has not come to that step.
+            NotCapturedError: Neither it nor the tensor was stored at that step.
+            DamagedRunError: The tensor cannot be read.
+        """
+        try:
+            return self._captured(name, step, worker)
+        except NotCapturedError:
+            computed = self._computed(name, step, worker)
+            if computed is None:
+                raise
+            return computed
+
+    def statistics(self, name: str) -> pa.Table:
+        """One statistic over all steps and workers.
+
+        Shape:
+            A row a captured step and worker: ``step, mode, mode_step, time_ns, worker, value``, ordered by step.
+        Units:
+            Those of ``leadline.statistics.definitions``; times in ns since the epoch.
+        Not a number:
+            As the statistic's definition says; NaN also where it could not be computed.
+        Raises:
+            NotCapturedError: It was not captured at any step.
+        """
+        found = []
+        for shelf in self._run.archive.shelves.values():
+            column = shelf.columns_of(self.name).get(name)
+            if column is not None:
+                found.append(tables.column_table(shelf.worker, shelf.batches, column))
+        if not found:
+            known = ", ".join(self.statistic_names()) or "none"
+            raise NotCapturedError(f"no {name} of {self.name} was captured; captured: {known}")
+        return tables.joined(found, tables.STATISTICS, ("step", "worker"))
+
+    def _captured(self, statistic: str, step: int, worker: str | None) -> float:
+        for shelf in self._run.archive.shelves.values():
+            column = shelf.columns_of(self.name).get(statistic)
+            if column is None or worker not in (None, shelf.worker):
+                continue
+            for batch in shelf.batches:
+                rows = np.flatnonzero(np.asarray(batch.columns["step"]) == step)
+                if rows.size:
+                    return float(np.asarray(batch.columns["values"])[rows[0], column])
+        raise self._absent(f"no {statistic} of {self.name} was captured", step, self.steps())
+
+    def _computed(self, statistic: str, step: int, worker: str | None) -> float | None:
+        from leadline.statistics import arrays
+
+        for each in self._stored():
+            if each.step == step and worker in (None, each.worker):
+                try:
+                    return arrays.compute(statistic, each.load())
+                except KeyError:
+                    return None
+        return None
+
+    def _stored(self) -> list[StoredTensor]:
+        return self._run.archive.stored.get(self.name, [])
+
+    def _absent(self, what: str, step: int, known: list[int]) -> NotCapturedError | NotYetError:
+        if not self._run.has_passed(step):
+            return NotYetError(f"the run has not come to step {step} yet; wait_for_step({step}) waits for it")
+        near = sorted(known, key=lambda each: abs(each - step))[:3]
+        tail = f"; the nearest steps are {', '.join(map(str, sorted(near)))}" if near else ""
+        return NotCapturedError(f"{what} at step {step}{tail}")

@@ -422,3 +422,25 @@ def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
     assert status(run)["status"] == "Interrupted"
+
+
+def test_a_python_that_cannot_import_leadline_is_said_first(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    other = tmp_path / "bin" / "python3"
+    other.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "ran with [$PYTHONPATH]"\n')
+    other.chmod(0o700)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = launch(run, str(other), "train", env=environment)
+    assert done.stdout == "ran with []\n"
+    assert done.stderr.splitlines()[0].endswith(
+        f"only the machine is watched: {other} cannot import leadline; "
+        f"install it there with: {other} -m pip install leadline"
+    )
+    assert status(run)["status"] == "Completed"
+
+
+def test_an_option_that_keeps_leadline_out_is_said_first(run: Path) -> None:
+    done = launch(run, sys.executable, "-I", "-c", "print('trained')")
+    assert done.stdout == "trained\n"
+    assert "only the machine is watched: Python's option -I keeps Leadline out" in done.stderr.splitlines()[0]
+    assert done.returncode == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+_MOST_LISTED = 8
+
+
 class LeadlineError(Exception):
     """Root of all errors of Leadline; the message ends with what to do next."""
 
@@ -28,7 +31,12 @@ class UnknownNameError(ConfigurationError, LookupError):
 
     def __str__(self) -> str:
         nearest = closest(self.name, self.known)
-        ask = f"; did you mean {nearest!r}?" if nearest else f"; known: {', '.join(sorted(self.known)) or 'none'}"
+        listed = (
+            ""
+            if self.hint and len(self.known) > _MOST_LISTED
+            else f"; known: {', '.join(sorted(self.known)) or 'none'}"
+        )
+        ask = f"; did you mean {nearest!r}?" if nearest else listed
         tail = f"  ({self.hint})" if self.hint else ""
         return f"no {self.kind} named {self.name!r}{ask}{tail}"
 

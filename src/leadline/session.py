@@ -97,6 +97,7 @@ class Session:
             "watching": describe_plan(self._manifest),
             "steps": dict(recorder.clock.finished),
             "step": recorder.clock.step - 1,
+            "losses": dict(recorder.losses),
             "time_ns": time.time_ns(),
             "own_ns": recorder.cost.own_ns,
             "loop_ns": recorder.cost.loop_ns,

@@ -83,6 +83,8 @@ class Recorder:
     ) -> None:
         self.cost = Cost()
         self.notes: list[str] = []
+        self.losses: dict[str, float] = {}
+        """The latest value of each loss."""
         self.clock = StepClock(self._tell_owner)
         self.writer: Writer | None = None
         self._adapter = adapter
@@ -94,7 +96,7 @@ class Recorder:
         self._loss_due = Due([item for item in scalar_items if item.collection in ("losses", "all")])
         self._scalar_due = Due([item for item in scalar_items if item.collection != "losses"])
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
-        self._seen: dict[str, None] = {}
+        self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
         self._loss_step = -1
         self._is_loss_due = False
         self._sites: dict[object, _Loss] = {}
@@ -133,11 +135,12 @@ class Recorder:
 
     def before_update(self, optimizer: Any) -> None:
         begun = self.cost.begin()
-        watched = self._watched.get(optimizer)
-        if watched is None or not watched.subject.is_current():
-            watched = self._watch(optimizer)
+        watched = self._watched.get(optimizer) or self._watch(optimizer)
         due = watched.due.at(self.clock.step)
         if due:
+            if not watched.subject.is_current():
+                watched = self._watch(optimizer)
+                watched.due.at(self.clock.step)
             self._begin_capture(watched, due)
         self.cost.end(begun)
 
@@ -186,7 +189,7 @@ class Recorder:
         found = program.before()
         if found is not None:
             row_layout, values = found
-            self.writer.put_row(row_layout, watched.stamp, values, is_urgent=_is_bad(row_layout, values))
+            self.writer.put_row(row_layout, watched.stamp, values, is_urgent=self._is_bad(row_layout, values))
         form = program.raw_form()
         if form is not None:
             buffer = self.writer.acquire(form, watched.stamp.step)
@@ -216,7 +219,8 @@ class Recorder:
         taken = {}
         for each in self._sites.values():
             if each.count:
-                taken[each.name] = _Scalar("losses", (each.total / each.count, float(each.count)))
+                self.losses[each.name] = each.total / each.count
+                taken[each.name] = _Scalar("losses", (self.losses[each.name], float(each.count)))
                 each.total, each.count = 0.0, 0
         return taken
 
@@ -244,6 +248,15 @@ class Recorder:
             known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
         return known
 
+    def _is_bad(self, row_layout: SeriesLayout, values: Any) -> bool:
+        """Whether a row tells of an element that is NaN or infinite."""
+        known = self._counts.get(id(row_layout))
+        if known is None or known[0] is not row_layout:
+            places = tuple(at for at, (_, name) in enumerate(row_layout.columns) if name in _COUNTS)
+            known = self._counts[id(row_layout)] = (row_layout, places)
+        numbers = memoryview(values).cast("d")
+        return any(map(numbers.__getitem__, known[1]))
+
     def _tell_owner(self, optimizer: str) -> None:
         self._event("clock_owner", {"optimizer": optimizer})
 
@@ -254,12 +267,3 @@ class Recorder:
 
 def _selects_scalars(item: CaptureItem) -> bool:
     return item.collection in SCALAR_COLLECTIONS or item.collection in ("all", None)
-
-
-def _is_bad(row_layout: SeriesLayout, values: Any) -> bool:
-    """Whether a row tells of an element that is NaN or infinite."""
-    columns = row_layout.columns
-    if not any(name in _COUNTS for _, name in columns):
-        return False
-    numbers = memoryview(values).cast("d")
-    return any(numbers[at] > 0 for at, (_, name) in enumerate(columns) if name in _COUNTS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 
 def main() -> None:
     """Run the command line; a wrong setting is one clear line and status 2."""
-    import click
     import typer
 
     from leadline.cli.app import app
@@ -17,33 +18,42 @@ def main() -> None:
     command = typer.main.get_command(app)
     try:
         status = command.main(prog_name="leadline", standalone_mode=False)
-    except click.exceptions.Exit as wish:
+    except typer.Exit as wish:
         sys.exit(wish.exit_code)
-    except click.ClickException as error:
-        complain(_spoken(error))
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except LeadlineError as error:
         complain(str(error))
         sys.exit(2)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has enough of it
         sys.exit(0)
+    except _click_error() as error:
+        complain(_spoken(error))
+        sys.exit(2)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _spoken(error: object) -> str:
-    import click
+def _click_error() -> type[Exception]:
+    """The root of what the command line's parser raises; typer carries a click of its own, or uses the one installed."""
+    import typer
 
-    if isinstance(error, click.NoSuchOption):
-        nearest = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-        return f"no option named {error.option_name!r}{nearest}  (leadline {_command(error)}--help lists all)"
-    assert isinstance(error, click.ClickException)
-    message = error.format_message().rstrip(".")
-    return message[0].lower() + message[1:] if message else "that is no command of leadline"
+    return next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-def _command(error: object) -> str:
+def _spoken(error: Any) -> str:
     context = getattr(error, "ctx", None)
-    return f"{context.info_name} " if context is not None and context.parent is not None else ""
+    command = f"{context.info_name} " if context is not None and context.parent is not None else ""
+    help_at = f"  (leadline {command}--help lists all)"
+    if type(error).__name__ == "NoSuchOption":
+        nearest = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        return f"no option named {error.option_name!r}{nearest}{help_at}"
+    message = str(error.format_message()).rstrip(".")
+    parameter = getattr(error, "param", None)
+    where = f"{parameter.opts[0]}: " if parameter is not None and parameter.opts and _where_is_missing(message) else ""
+    return f"{where}{message[:1].lower()}{message[1:]}{'' if where else help_at}"
+
+
+def _where_is_missing(message: str) -> bool:
+    """Whether a message of the parser does not name the option that it is about."""
+    return "--" not in message

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.overview import rules_of, steps_of
 from leadline.cli.prepare import runs_root
 from leadline.cli.render import console, duration, number, status
-from leadline.reader.run import list_runs, open_run
+from leadline.reader.locate import RunSummary, list_runs
 
 
 def ls(
@@ -44,21 +43,13 @@ def _table(root: str) -> Table | Text:
     return table
 
 
-def _row(summary: Any) -> tuple[str | Text, ...]:
-    run = open_run(summary.uri)
-    steps = sum(steps_of(run.worker_documents()).values())
-    rules = rules_of(run.uri)
+def _row(run: RunSummary) -> tuple[str | Text, ...]:
+    rules = run.rules.get("rules", [])
     fired = [rule["name"] for rule in rules if rule["findings"]]
     judged = (
         Text(", ".join(fired), style="red") if fired else Text(f"{len(rules)} clear" if rules else "–", style="dim")
     )
+    losses = [loss for document in run.workers.values() for loss in (document.get("losses") or {}).values()]
     age = duration(time.time() - run.manifest.started_ns / 1e9)
-    return run.name, status(run.status), f"{steps:,}", _loss(run), judged, age
-
-
-def _loss(run: Any) -> str:
-    names = run.tensor_names(collection="losses")
-    if not names:
-        return "–"
-    values = run.tensor(names[0]).statistics("value").column("value")
-    return number(values[-1].as_py()) if len(values) else "–"
+    steps = sum(run.steps.values())
+    return run.name, status(run.status), f"{steps:,}", number(losses[0]) if losses else "–", judged, age

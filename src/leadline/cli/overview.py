@@ -14,8 +14,8 @@ from leadline.store.documents import read_document, read_lines
 
 def overview(run: Run) -> dict[str, Any]:
     """A run as ``leadline show --json`` gives it."""
-    said = read_document(os.path.join(run.uri, layout.STATUS)) or {}
-    workers = run.worker_documents()
+    said = run.status_document
+    workers = list(run.worker_documents().values())
     manifest = run.manifest
     return {
         "name": run.name,

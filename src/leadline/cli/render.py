@@ -49,6 +49,8 @@ def number(value: Any) -> str:
     """A number in at most six digits; NaN and infinity by name; nothing as a dash."""
     if value is None:
         return "–"
+    if isinstance(value, str):
+        return value
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}"

@@ -1,0 +1,91 @@
+"""Live == afterwards == after a restart == another cut of segments, for every rule."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.judge.judging import Judging
+from leadline.rules.registry import BUILT_IN, find_rule
+from leadline.rules.rule import Rule
+from leadline.store.documents import encode
+from leadline.testing.runs import START_NS, Capture, Heartbeat, Part, RunWriter
+from leadline.testing.stories import stories
+
+RULES: dict[str, Callable[[], Rule]] = {
+    **{name: find_rule(name) for name in BUILT_IN},
+    "weights_compared": lambda: find_rule("weight_update_ratio")(num_steps=2),
+    "short_stall": lambda: find_rule("stalled_training")(threshold=1.5),
+    "near_losses": lambda: find_rule("loss_not_decreasing")(num_steps=2),
+    "all_losses": lambda: find_rule("loss_not_decreasing")(num_steps=3, mode="global"),
+    "only_nan": lambda: find_rule("exploding_tensor")(only_nan=True, tensor_regex=("a.weight", "loss")),
+}
+
+
+class Hearing:
+    """What a judge would have written down."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.restart()
+
+    def restart(self) -> None:
+        self.events: dict[str, list[bytes]] = {name: [] for name in RULES}
+        self.states: dict[str, dict] = {}
+        self._judging = Judging(self._path, [(name, make()) for name, make in RULES.items()], started_ns=START_NS)
+
+    def listen(self, *, is_over: bool = False, most_seconds: float = float("inf")) -> Hearing:
+        while True:
+            progress = self._judging.advance(is_over=is_over, most_seconds=most_seconds)
+            for alias in progress.begun_again:
+                self.events[alias] = []
+            for alias, event in progress.events:
+                self.events[alias].append(encode(event))
+            self.states |= progress.rules
+            if not progress.has_more:
+                return self
+
+    def verdicts(self) -> tuple[dict[str, list[bytes]], dict[str, dict]]:
+        return self.events, self.states
+
+
+def judge_afterwards(path: str) -> Hearing:
+    return Hearing(path).listen(is_over=True)
+
+
+@settings(deadline=None, max_examples=40)
+@given(story=stories(), rows=st.integers(1, 5), batches=st.integers(1, 3), look=st.integers(1, 6), restart=st.integers(0, 20))
+def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
+    story: Sequence[Part], rows: int, batches: int, look: int, restart: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        once = judge_afterwards(RunWriter(f"{folder}/once").write_all(story).end().path)
+        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
+        live = Hearing(writer.path)
+        for count, _ in enumerate(writer.grow(story)):
+            if count == restart:
+                live.restart()
+            if count % look == 0:
+                live.listen(most_seconds=0.0)
+        writer.end()
+        assert live.listen(is_over=True).verdicts() == once.verdicts()
+        assert judge_afterwards(writer.path).verdicts() == once.verdicts()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_worker_that_comes_late_is_judged_as_if_it_had_been_there(tmp_path, name: str) -> None:
+    first = [Capture(step, {"loss": {"value": 1.0}}) for step in range(9)]
+    late = [Capture(step, {"loss": {"value": float("nan")}}, worker="rank1-2") for step in range(9)]
+    beats = [Heartbeat(START_NS + 10**9 * each) for each in range(8)]
+    writer = RunWriter(tmp_path / "live")
+    live = Hearing(writer.path)
+    for _ in writer.grow([*first, *beats, *late]):
+        live.listen()
+    writer.end()
+    afterwards = judge_afterwards(RunWriter(tmp_path / "once").write_all([*late, *first, *beats]).end().path)
+    assert live.listen(is_over=True).events[name] == afterwards.events[name]
+    assert live.states[name] == afterwards.states[name]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from typing import Final
 
 PREFIX: Final = "leadline"
 _COLOURS: Final = {"found": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
 _PLAIN: Final = "\x1b[0m"
-_CLEAR_LINE: Final = "\r\x1b[K"
+_CLEAR_TO_END: Final = "\x1b[K"
+_NARROWEST: Final = 40
 _WIDEST: Final = 120
 
 
@@ -25,9 +25,24 @@ class Terminal:
     @property
     def width(self) -> int:
         """Columns to wrap to."""
-        if not self._is_terminal:
-            return _WIDEST
-        return max(40, min(_WIDEST, shutil.get_terminal_size((_WIDEST, 24)).columns))
+        columns = self._columns()
+        return max(_NARROWEST, min(_WIDEST, columns)) if columns else _WIDEST
+
+    def _columns(self) -> int:
+        """Columns of the terminal; 0 where there is none, or it does not say."""
+        try:
+            return os.get_terminal_size(self._descriptor).columns if self._is_terminal else 0
+        except OSError:
+            return 0
+
+    def _to_line_start(self) -> str:
+        """What leads to the start of a line and spoils nothing.
+
+        The script may have left the cursor behind a prompt or a progress bar. So many blanks wrap to the next line
+        from anywhere but the start of one, from where they stay in theirs.
+        """
+        columns = self._columns()
+        return " " * (columns - 1) + "\r" + _CLEAR_TO_END if columns else ""
 
     def say(self, text: str, tone: str = "plain") -> None:
         """One line of ours, behind our name."""
@@ -46,9 +61,7 @@ class Terminal:
         if not lines:
             return
         lines = [self._dye_prefix(line) for line in lines]
-        # a progress bar may stand in the line: it goes, and draws itself again
-        start = _CLEAR_LINE if self._is_terminal else ""
-        data = (start + "\n".join(lines) + "\n").encode(errors="replace")
+        data = (self._to_line_start() + "\n".join(lines) + "\n").encode(errors="replace")
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]

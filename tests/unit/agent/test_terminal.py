@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
+import termios
 
 import pytest
 
@@ -22,7 +25,17 @@ def shown(environment: dict[str, str]) -> str:
 def test_colour_in_a_terminal() -> None:
     text = shown({"TERM": "xterm"})
     assert "\x1b[31mfound it\x1b[0m" in text
-    assert text.startswith("\r\x1b[K")
+
+
+def test_a_line_that_the_script_has_begun_is_left_alone() -> None:
+    """From column 0 the blanks are taken back, from anywhere else they lead to the next line."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
+    Terminal(theirs, {"TERM": "dumb"}).say("x")
+    assert os.read(ours, 1000) == b" " * 49 + b"\r\x1b[Kleadline  x\r\n"
+    assert Terminal(theirs, {}).width == 50
+    os.close(ours)
+    os.close(theirs)
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

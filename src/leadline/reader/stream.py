@@ -69,11 +69,12 @@ class StreamTail:
     def _find_segments(self) -> None:
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
-        except FileNotFoundError:
+            if changed_ns == self._listed_ns:
+                return
+            names = sorted(os.listdir(self._folder))
+        except (FileNotFoundError, NotADirectoryError):
             return
-        if changed_ns == self._listed_ns:
-            return
-        for name in sorted(os.listdir(self._folder)):
+        for name in names:
             if name.endswith(".arrow") and name not in self._segments:
                 shown = f"{self.part}/{self.stream}/{name}"
                 self._segments[name] = SegmentTail(os.path.join(self._folder, name), shown)

@@ -40,16 +40,7 @@ class Tensor:
 
     def steps(self, mode: str | None = None) -> list[int]:
         """The global steps at which it was captured, in any worker, ascending."""
-        found = {each.step for each in self._stored() if mode in (None, each.mode)}
-        for shelf in self._run.archive.shelves.values():
-            if not shelf.columns_of(self.name):
-                continue
-            for batch in shelf.batches:
-                steps = np.asarray(batch.columns["step"]).tolist()
-                found.update(
-                    step for step, each in zip(steps, batch.columns["mode"], strict=True) if mode in (None, each)
-                )
-        return sorted(found)
+        return sorted({each.step for each in self._stored() if mode in (None, each.mode)} | self._steps_of(mode=mode))
 
     def statistic_names(self) -> list[str]:
         """The statistics that were captured of it."""
@@ -78,8 +69,8 @@ class Tensor:
         try:
             return np.asarray(self._captured("value", step, worker))
         except NotCapturedError:
-            stored = sorted({each.step for each in self._stored()})
-            raise self._absent(f"{self.name} was not stored whole", step, stored) from None
+            stored = {each.step for each in self._stored()} or self._steps_of("value")
+            raise self._absent(f"{self.name} was not stored whole", step, sorted(stored)) from None
 
     def statistic(self, name: str, step: int, worker: str | None = None) -> float:
         """One statistic at one step: as captured, else computed from the tensor where that was stored.
@@ -144,6 +135,19 @@ class Tensor:
                 except KeyError:
                     return None
         return None
+
+    def _steps_of(self, statistic: str | None = None, mode: str | None = None) -> set[int]:
+        found: set[int] = set()
+        for shelf in self._run.archive.shelves.values():
+            columns = shelf.columns_of(self.name)
+            if not columns or statistic not in (None, *columns):
+                continue
+            for batch in shelf.batches:
+                steps = np.asarray(batch.columns["step"]).tolist()
+                found.update(
+                    step for step, each in zip(steps, batch.columns["mode"], strict=True) if mode in (None, each)
+                )
+        return found
 
     def _stored(self) -> list[StoredTensor]:
         return self._run.archive.stored.get(self.name, [])

@@ -77,7 +77,7 @@ class TensorFolder:
         """The tensors in segments that appeared since the last call."""
         try:
             names = sorted(os.listdir(self._folder))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         found: list[StoredTensor] = []
         for name in names:

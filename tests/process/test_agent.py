@@ -444,3 +444,12 @@ def test_an_option_that_keeps_leadline_out_is_said_first(run: Path) -> None:
     assert done.stdout == "trained\n"
     assert "only the machine is watched: Python's option -I keeps Leadline out" in done.stderr.splitlines()[0]
     assert done.returncode == 0
+
+
+def test_a_request_that_makes_no_sense_is_told_and_does_no_harm(run: Path, background: Any) -> None:
+    process = background(agent(run, "sh", "-c", "echo go; sleep 1; exit 3"))
+    process.stdout.readline()
+    write_document(str(run / layout.request("odd")), {"id": "odd", "colour": "blue"})
+    _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3
+    assert "leadline  a request in control cannot be read: " in err

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from agent_process import launch, make_run, status
+from agent_process import is_gone, launch, make_run, status
 
 JUDGE = """
 import json, os, sys, time
@@ -148,3 +148,18 @@ def test_the_judge_is_no_part_of_the_job(run: Path, tmp_path: Path) -> None:
     assert status(run)["exit_status"] == 10
     assert status(run)["stopped_by"] == "rule:r"
     assert "SIGTERM to 1 process\n" in done.stderr
+
+
+def test_a_judge_that_will_not_end_is_ended(run: Path, tmp_path: Path) -> None:
+    body = """
+        import signal
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open(f"{run}/../pid", "w").write(str(os.getpid()))
+        await_end()
+        write(complete=True)
+        time.sleep(60)
+    """
+    done = launch(run, "sleep", "0.5", judge=judge(tmp_path, run, body))
+    assert done.returncode == 0
+    assert is_gone(int((tmp_path / "pid").read_text()))
+    assert "the judge" not in done.stderr

@@ -42,6 +42,7 @@ _ATTACHED_SECONDS: Final = 0.2
 _TELLING_FOLDERS: Final = (layout.CONTROL, layout.WORKERS)
 _HINT_AFTER_SECONDS: Final = 20.0
 _JUDGE_PATIENCE_SECONDS: Final = 10.0
+_JUDGE_FAREWELL_SECONDS: Final = 2.0
 _MOST_ANNOUNCED: Final = 20
 STOPPED: Final = 10
 """The exit status of a job that a request stopped."""
@@ -127,7 +128,7 @@ class Agent:
 
     def abandon(self) -> None:
         """Give up before the job was started."""
-        self._judge.end()
+        self._end_judge(is_patient=False)
         self._log.abandon()
 
     # while the job runs
@@ -223,7 +224,11 @@ class Agent:
     def _look_for_stop(self, now: float) -> None:
         if self._stopping.request is not None or not self._control_file.has_changed():
             return
-        stops = [each for each in read_requests(self._log.run) if each.kind == "stop"]
+        try:
+            stops = [each for each in read_requests(self._log.run) if each.kind == "stop"]
+        except (OSError, TypeError) as error:
+            self._terminal.say(f"a request in {layout.CONTROL} cannot be read: {error}", "warning")
+            return
         if not stops:
             return
         request = stops[0]
@@ -314,6 +319,7 @@ class Agent:
         self._fold()
         self._log.close()
         self._say_verdict(status, final, ended - self._started)
+        self._end_judge(is_patient=self._has_judged_all())
         return final
 
     def _judge_ending(self) -> tuple[str, int]:
@@ -358,7 +364,19 @@ class Agent:
                 break
             self._judge.poll(now, is_urgent=True)
         self._look_at_summary()
-        self._judge.end()
+
+    def _end_judge(self, *, is_patient: bool) -> None:
+        """See the judge off: it may end by itself, then it is told to, then it is made to."""
+        self._judge.retire()
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
+            if number is not None:
+                self._judge.send(number)
+            elif not is_patient:
+                continue
+            end = self._clock() + _JUDGE_FAREWELL_SECONDS
+            while self._judge.pid is not None and self._clock() < end:
+                self._gate.wait(_EAGER_SECONDS)
+                self._reap()
 
     def _lost_by_workers(self) -> list[Document]:
         return [

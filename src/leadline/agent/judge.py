@@ -42,7 +42,7 @@ class Judge:
         self._environment = dict(environment) | {"LEADLINE_DISABLED": "1"}
         self._starts = 0
         self._next_start: float | None = None
-        self._has_told = False
+        self._has_told = self._is_retired = False
 
     @property
     def is_over(self) -> bool:
@@ -67,7 +67,7 @@ class Judge:
     def on_exit(self, code: int, now: float) -> None:
         """Its process has ended."""
         self.pid = None
-        if self._has_completed():
+        if self._has_completed() or self._is_retired:
             return
         how = f"status {code}" if code >= 0 else f"signal {-code}"
         if self._starts > _RESTARTS:
@@ -81,11 +81,15 @@ class Judge:
         if self._next_start is not None and (is_urgent or now >= self._next_start):
             self.start()
 
-    def end(self) -> None:
-        """Ask it to end; it has had its time."""
+    def retire(self) -> None:
+        """Start it no more."""
         self._next_start = None
+        self._is_retired = True
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it runs."""
         if self.pid is not None:
-            os.kill(self.pid, 15)
+            os.kill(self.pid, number)  # our child: nobody else can bear its pid before we reap it
 
     def _complain(self, text: str, *, is_final: bool = False) -> None:
         if not self._has_told or is_final:

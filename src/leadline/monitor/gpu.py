@@ -48,8 +48,10 @@ class GpuSampler:
         self.absent: dict[str, str] = {}
         self._driver = driver
         self._unsupported: set[tuple[str, str]] = set()
-        self._gpus = self._find(visible)
-        self.channels = tuple(Channel("gpu", gpu.device, metric) for gpu in self._gpus for metric in METRICS)
+        self._visible = visible
+        self._gpus: list[_Gpu] = []
+        self._has_looked = False
+        self.channels: tuple[Channel, ...] = ()
 
     @property
     def gpus(self) -> list[dict[str, Any]]:
@@ -57,6 +59,10 @@ class GpuSampler:
         return [gpu.description for gpu in self._gpus]
 
     def sample(self, now: float) -> Sequence[float | None]:
+        if not self._has_looked:  # here and not when made, so that the loop bears it when it raises
+            self._has_looked = True
+            self._gpus = self._find(self._visible)
+            self.channels = tuple(Channel("gpu", gpu.device, metric) for gpu in self._gpus for metric in METRICS)
         return [value for gpu in self._gpus for value in self._read(gpu)]
 
     def _read(self, gpu: _Gpu) -> list[float | None]:

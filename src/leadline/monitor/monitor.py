@@ -62,7 +62,10 @@ class Monitor:
         due = self._clock()
         while True:
             is_last = self._ending.wait(max(0.0, due - self._clock()))
-            self.sample()
+            try:
+                self.sample()
+            except Exception as error:  # noqa: BLE001 - the sampler loop: a boundary that reports and goes on
+                self._fail("monitor", error)
             if is_last:
                 break
             # ticks that were missed are not made up for
@@ -86,10 +89,13 @@ class Monitor:
         try:
             return sampler.sample(now)
         except Exception as error:  # noqa: BLE001 - the sampler loop: a boundary that reports and goes on
-            if sampler.kind not in self._failures:
-                self._failures[sampler.kind] = f"{type(error).__name__}: {error}"
-                _LOG.warning("sampling %s failed", sampler.kind, exc_info=True)
+            self._fail(sampler.kind, error)
             return None
+
+    def _fail(self, kind: str, error: Exception) -> None:
+        if kind not in self._failures:
+            self._failures[kind] = f"{type(error).__name__}: {error}"
+            _LOG.warning("sampling %s failed", kind, exc_info=error)
 
     def absent(self) -> dict[str, str]:
         """What is not read, and why."""

@@ -89,8 +89,16 @@ class FakeDriver:
         return int(self._answer("power", 412_500))
 
 
+def looked(driver: FakeDriver, visible: str | None) -> GpuSampler:
+    """A sampler that has taken its first sample."""
+    sampler = GpuSampler(driver, visible)
+    sampler.sample(0.0)
+    return sampler
+
+
 def named(sampler: GpuSampler) -> dict[str, float | None]:
-    values = sampler.sample(0.0)
+    sampler.sample(0.0)
+    values = sampler.sample(0.5)
     return {f"{each.device}.{each.metric}": value for each, value in zip(sampler.channels, values, strict=True)}
 
 
@@ -117,12 +125,12 @@ def test_all_values_of_all_gpus() -> None:
 
 
 def test_only_the_visible_ones() -> None:
-    assert {each.device for each in GpuSampler(FakeDriver(), "1").channels} == {"gpu1"}
+    assert {each.device for each in looked(FakeDriver(), "1").channels} == {"gpu1"}
 
 
 def test_by_uuid_also_abbreviated() -> None:
     for name in ("GPU-1aaa-bbb", "GPU-1a"):
-        assert {each.device for each in GpuSampler(FakeDriver(), name).channels} == {"gpu1"}
+        assert {each.device for each in looked(FakeDriver(), name).channels} == {"gpu1"}
 
 
 def test_an_instance_has_memory_but_no_utilization() -> None:
@@ -134,7 +142,7 @@ def test_an_instance_has_memory_but_no_utilization() -> None:
 
 
 def test_an_unknown_uuid_is_said() -> None:
-    sampler = GpuSampler(FakeDriver(), "GPU-nothing")
+    sampler = looked(FakeDriver(), "GPU-nothing")
     assert sampler.channels == ()
     assert sampler.absent["gpu GPU-nothing"] == "Not Found"
     assert sampler.absent["gpu"] == "none is visible to the job"
@@ -147,7 +155,7 @@ def test_no_driver_is_said() -> None:
 
 
 def test_no_gpu_is_said() -> None:
-    assert GpuSampler(FakeDriver(0), None).absent == {"gpu": "no GPU on this node"}
+    assert looked(FakeDriver(0), None).absent == {"gpu": "no GPU on this node"}
 
 
 def test_a_failing_value_is_absent_and_the_others_are_not() -> None:

@@ -179,3 +179,10 @@ def test_the_thread_takes_a_last_sample(run: Path) -> None:
     watched.start()
     watched.stop()
     assert len(rows(run)) >= 1
+
+
+def test_what_raises_anywhere_else_in_the_loop_is_reported_too(run: Path) -> None:
+    watched = Monitor(str(run), "n", lambda: 1 / 0, interval_seconds=60)  # type: ignore[arg-type, return-value]
+    watched.start()
+    watched.stop()
+    assert watched.absent() == {"monitor": "ZeroDivisionError: division by zero"}

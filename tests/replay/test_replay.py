@@ -58,7 +58,13 @@ def judge_afterwards(path: str) -> Hearing:
 
 
 @settings(deadline=None, max_examples=40)
-@given(story=stories(), rows=st.integers(1, 5), batches=st.integers(1, 3), look=st.integers(1, 6), restart=st.integers(0, 20))
+@given(
+    story=stories(),
+    rows=st.integers(1, 5),
+    batches=st.integers(1, 3),
+    look=st.integers(1, 6),
+    restart=st.integers(0, 20),
+)
 def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
     story: Sequence[Part], rows: int, batches: int, look: int, restart: int
 ) -> None:

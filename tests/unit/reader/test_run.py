@@ -27,7 +27,9 @@ def parts() -> list[Part]:
         mode = "eval" if step == 4 else "train"
         if step == 2:
             story.append(float_tensors(step, {"a.weight": [1.0, -3.0]}))
-        story.append(Capture(step, {"loss": {"value": 1.0 / (step + 1)}}, mode=mode, mode_step=0 if step == 4 else step))
+        story.append(
+            Capture(step, {"loss": {"value": 1.0 / (step + 1)}}, mode=mode, mode_step=0 if step == 4 else step)
+        )
         if step % 2 == 0:
             story.append(Capture(step, {GRADIENT: {"abs_mean": 0.1 * step}}))
         story.append(Heartbeat(START_NS + step * 10**8, 10.0 * step))

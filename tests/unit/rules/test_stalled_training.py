@@ -1,0 +1,40 @@
+"""stalled_training: silence measured between records, never by a clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.verdict import Clear, Fired, Undecided
+from leadline.rules.stalled_training import StalledTraining
+from leadline.testing.windows import scan
+
+
+def test_fires_after_the_threshold_and_is_clear_on_it() -> None:
+    rule = StalledTraining(threshold=10.0)
+    assert rule.evaluate(scan(20.0, 10.0)) == Clear()
+    fired = rule.evaluate(scan(21.0, 10.0, last_step=7))
+    assert isinstance(fired, Fired)
+    assert fired.message == "nothing new since step 7, for more than 10 s"
+    assert fired.evidence["silent_seconds"] == 11.0
+
+
+def test_before_the_first_step_it_is_undecided() -> None:
+    assert isinstance(StalledTraining(threshold=1.0).evaluate(scan(9000.0, None)), Undecided)
+
+
+def test_it_stops_the_run_only_where_asked_and_named_so() -> None:
+    assert StalledTraining().implied_actions("nightly-3") == ()
+    assert StalledTraining(stop_training_on_fire=True).implied_actions("nightly-3") == ("stop_training",)
+    prefixed = StalledTraining(stop_training_on_fire=True, training_job_name_prefix="nightly")
+    assert prefixed.implied_actions("nightly-3") == ("stop_training",)
+    assert prefixed.implied_actions("weekly-3") == ()
+
+
+def test_captures_nothing() -> None:
+    assert StalledTraining().needs().tensors == ()
+
+
+def test_a_threshold_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="stalled_training: threshold must be a number > 0, not 0"):
+        StalledTraining(threshold=0.0)

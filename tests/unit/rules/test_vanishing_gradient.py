@@ -1,0 +1,47 @@
+"""vanishing_gradient: below the threshold, not on it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.verdict import Clear, Fired, Undecided
+from leadline.rules.vanishing_gradient import VanishingGradient
+from leadline.testing.runs import Capture
+from leadline.testing.windows import verdicts
+
+
+def judge(*means: float, threshold: float = 1e-7, thinned: bool = False) -> Fired | Clear | Undecided:
+    values = {f"gradient/{place}.weight": {"abs_mean": mean} for place, mean in enumerate(means)}
+    ((_, verdict),) = verdicts(VanishingGradient(threshold=threshold), [Capture(0, values)], thinned=thinned)
+    return verdict
+
+
+def test_fires_on_each_by_itself_the_smallest_first() -> None:
+    fired = judge(1e-8, 1.0, 0.0)
+    assert isinstance(fired, Fired)
+    assert fired.message == "2.weight: mean absolute gradient 0 is below 1e-07, and 1 more"
+    assert fired.tensors == ("gradient/2.weight", "gradient/0.weight")
+
+
+def test_clear_exactly_on_its_bound() -> None:
+    assert judge(1e-7) == Clear()
+    assert isinstance(judge(math.nextafter(1e-7, 0)), Fired)
+
+
+def test_not_a_number_is_passed_over() -> None:
+    assert judge(math.nan, 1.0) == Clear()
+    assert isinstance(judge(math.nan), Undecided)
+    assert isinstance(judge(math.inf), Undecided)
+    assert isinstance(judge(1.0, thinned=True), Undecided)
+
+
+def test_only_gradients_are_judged() -> None:
+    assert verdicts(VanishingGradient(), [Capture(0, {"a.weight": {"abs_mean": 0.0}})]) == []
+
+
+def test_a_threshold_of_nothing_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="vanishing_gradient: threshold must be a number > 0, not 0"):
+        VanishingGradient(threshold=0.0)

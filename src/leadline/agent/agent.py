@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.agent.ending import STOPPED, end_of_job, folder_bytes
 from leadline.agent.job import Job, reap
 from leadline.agent.judge import Judge
 from leadline.agent.logbook import Logbook
@@ -44,8 +45,6 @@ _HINT_AFTER_SECONDS: Final = 20.0
 _JUDGE_PATIENCE_SECONDS: Final = 10.0
 _JUDGE_FAREWELL_SECONDS: Final = 2.0
 _MOST_ANNOUNCED: Final = 20
-STOPPED: Final = 10
-"""The exit status of a job that a request stopped."""
 
 
 class Agent:
@@ -304,14 +303,20 @@ class Agent:
         self._look_at_workers()
         if not self._has_hinted:
             self._hint()
-        status, final = self._judge_ending()
+        code = self._job.exit_status
+        status, final = end_of_job(
+            code,
+            was_stopped=self._was_stopped(code),
+            was_told_to_end=self._was_told_to_end,
+            was_interrupted=self._was_interrupted,
+            has_said_ended=self._has_said_ended(),
+        )
         if self._log.has_unwritten or self._monitor.lost() or self._lost_by_workers():
             self._log.give_up_reserve()
         self._write_node()
-        exit_status = self._job.exit_status
         self._log.set_status(
             status=status,
-            exit_status=final if exit_status is not None or status == "Stopped" else None,
+            exit_status=final if code is not None or status == "Stopped" else None,
             stopped_by=self._log.status["stopped_by"] if status == "Stopped" else None,
             ended_ns=time.time_ns(),
         )
@@ -321,20 +326,6 @@ class Agent:
         self._say_verdict(status, final, ended - self._started)
         self._end_judge(is_patient=self._has_judged_all())
         return final
-
-    def _judge_ending(self) -> tuple[str, int]:
-        """The terminal status of the run, and the status to exit with."""
-        code = self._job.exit_status
-        final = 0 if code is None else (128 - code if code < 0 else code)
-        if self._was_stopped(code):
-            return "Stopped", STOPPED
-        if code == 0 and not self._was_told_to_end:
-            return "Completed", final
-        if code in (130, -signal.SIGINT) or self._was_told_to_end or (self._was_interrupted and code is not None):
-            return "Interrupted", final
-        if code is None:
-            return ("Completed" if self._has_said_ended() else "Failed"), final
-        return "Failed", final
 
     def _was_stopped(self, code: int | None) -> bool:
         if self._stopping.request is None:
@@ -411,15 +402,3 @@ class Agent:
             unwatched=self._unwatched,
         )
         self._terminal.write(verdict_lines(ending, width=self._terminal.width))
-
-
-def folder_bytes(folder: str) -> int:
-    """What a folder takes on disk."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
-            except OSError:
-                continue
-    return total

@@ -221,7 +221,7 @@ def main() -> int:
     started = harness.machine()
     options.scratch.mkdir(parents=True, exist_ok=True)
     rounds = harness.rounds_of(options)
-    rows = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=options.scratch) as scratch:
         bench = Bench(Path(scratch))
         for case in cases:
@@ -230,6 +230,7 @@ def main() -> int:
                 rows.append(measure_elsewhere(case, options, Path(scratch)))
             else:
                 rows.append(bench.measure(case, rounds if options.quick else rounds * case.factor))
+            harness.save("capture", rows, started=started, options=options)
     return harness.report("capture", rows, started=started, options=options)
 
 

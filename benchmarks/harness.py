@@ -182,7 +182,7 @@ def machine() -> dict[str, Any]:
 
 
 def report(name: str, rows: Iterable[Row], *, started: dict[str, Any], options: argparse.Namespace) -> int:
-    """Print the table, write the JSON file.
+    """Print the table and save the rows.
 
     Returns:
         0, or 1 where a row could not be measured or misses something that it was asked to store.
@@ -192,19 +192,24 @@ def report(name: str, rows: Iterable[Row], *, started: dict[str, Any], options: 
     print(f"\n{name}{'  (quick: not to quote)' if options.quick else ''}")
     print(_machine_line(started, load))
     print(_table(rows))
-    path = options.json or RESULTS / f"{name}.json"
+    print(f"written to {save(name, rows, started=started, options=options)}")
+    return 0 if all(each.counts for each in rows) else 1
+
+
+def save(name: str, rows: Sequence[Row], *, started: dict[str, Any], options: argparse.Namespace) -> Path:
+    """Write the JSON file; also called between the rows of a long benchmark, which may be interrupted."""
+    path: Path = options.json or RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     written = {
         "benchmark": name,
         "quick": options.quick,
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "machine": started,
-        "load_at_end": load,
+        "load_at_end": os.getloadavg()[0],
         "rows": [{**asdict(each), "counts": each.counts, "verdict": each.verdict} for each in rows],
     }
     path.write_text(json.dumps(written, indent=1) + "\n")
-    print(f"written to {path}")
-    return 0 if all(each.counts for each in rows) else 1
+    return path
 
 
 def row_from_dict(data: dict[str, Any]) -> Row:

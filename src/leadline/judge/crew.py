@@ -48,6 +48,7 @@ class RuleProcess:
         self._run, self._started_ns, self._limits, self._blame = run, started_ns, limits, blame
         self._falls = 0
         self._is_busy = False
+        self._is_ready = False
         self._was_over = False
         self._is_wanted = True
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,7 +72,7 @@ class RuleProcess:
         os.close(command_read)
         os.close(answer_write)
         self._command, self._inbox = command_write, pipe.Inbox(answer_read)
-        self._is_busy = False
+        self._is_busy = self._is_ready = False
         rules = [asdict(spec) for spec in self.specs]
         order = {"run": self._run, "started_ns": self._started_ns, "rules": rules}
         self._send({**order, "memory_bytes": self._limits.memory_bytes})
@@ -94,6 +95,9 @@ class RuleProcess:
         if self._inbox.is_closed:
             self._fallen(self._how_it_ended())
             return []
+        if answers and not self._is_ready:
+            self._is_ready, self._progress_at = True, (-1, time.monotonic())
+            answers = answers[1:]
         for answer in answers:
             self._is_busy = False
             self._is_wanted = self._is_wanted or bool(answer["has_more"])
@@ -105,7 +109,8 @@ class RuleProcess:
         if not self._is_busy:
             return
         (asked, place), now = self._slate.read(), time.monotonic()
-        limit = self._limits.hang_seconds if place >= 0 else max(HANG_SECONDS, self._limits.hang_seconds)
+        is_judging = place >= 0 and self._is_ready
+        limit = self._limits.hang_seconds if is_judging else max(HANG_SECONDS, self._limits.hang_seconds)
         if asked != self._progress_at[0]:
             self._progress_at = (asked, now)
         elif now - self._progress_at[1] > limit:

@@ -215,6 +215,8 @@ def describe_error(error: BaseException) -> str:
     theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
     where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
     message = " ".join(str(error).split())
+    if isinstance(error, MemoryError):
+        message = "it wanted more memory than rules may take"
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
 
 

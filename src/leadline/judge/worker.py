@@ -30,6 +30,7 @@ def main() -> int:
         for message in inbox.receive():
             if worker is None:
                 worker = _Worker(message, slate)
+                pipe.send(outbox, {"ready": True})
             else:
                 pipe.send(outbox, worker.advance(message))
     return 0

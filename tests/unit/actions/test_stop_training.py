@@ -1,0 +1,70 @@
+"""stop_training: at which step, and that a dry run asks for nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leadline.actions.action import Occasion, Progress
+from leadline.actions.registry import find_action, make_action
+from leadline.actions.stop_training import StopTraining, stop_step
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.finding import Finding
+from leadline.store import control, layout
+
+SECOND_NS = 1_000_000_000
+FINDING = Finding(1, "e", 7, 7, True, 0, "loss is NaN")
+
+
+def progress(step: int, seconds_per_step: float = 0.1, worker: str = "rank0-1", time_ns: int = 0) -> Progress:
+    return Progress(worker, step, time_ns, seconds_per_step)
+
+
+def test_one_worker_stops_at_its_next_boundary() -> None:
+    assert stop_step([progress(9)], now_ns=60 * SECOND_NS, at_least=8) == 10
+    assert stop_step([], now_ns=0, at_least=8) == 8
+    assert stop_step([progress(3)], now_ns=0, at_least=8) == 8
+
+
+@pytest.mark.parametrize(
+    ("others", "now_ns", "step"),
+    [
+        ([progress(9, 10.0), progress(9, 10.0)], 0, 11),
+        ([progress(9, 0.0), progress(4, 0.0)], 0, 11),
+        ([progress(100, 0.01), progress(90, 0.01)], 0, 151),
+        ([progress(100, 0.1), progress(90, 0.1)], 1 * SECOND_NS, 116),
+    ],
+)
+def test_several_workers_all_meet_the_step(others: list[Progress], now_ns: int, step: int) -> None:
+    assert stop_step(others, now_ns=now_ns, at_least=8) == step
+
+
+def make_occasion(path: Path) -> Occasion:
+    os.makedirs(path / layout.ACKS)
+    return Occasion(str(path), FINDING, (progress(9),), SECOND_NS)
+
+
+def test_it_writes_a_request_that_says_who_and_why(tmp_path: Path) -> None:
+    outcome = StopTraining(grace=3.0).run(make_occasion(tmp_path))
+    (request,) = control.read_requests(str(tmp_path))
+    assert (request.kind, request.step, request.by, request.reason) == ("stop", 10, "rule:e", "loss is NaN")
+    assert request.grace_seconds == 3.0
+    assert (outcome.step, outcome.request, outcome.announcement) == (10, request.id, "stopping at step 10")
+
+
+def test_a_dry_run_asks_for_nothing(tmp_path: Path) -> None:
+    outcome = StopTraining(dry_run=True).run(make_occasion(tmp_path))
+    assert outcome.outcome == "dry run: would ask to stop at step 10"
+    assert outcome.announcement is None
+    assert control.read_requests(str(tmp_path)) == []
+
+
+def test_actions_are_found_by_both_names_and_read_strictly() -> None:
+    assert find_action("StopTraining") is find_action("stop_training") is StopTraining
+    assert make_action("stop_training", {"grace": "7", "dry_run": "true"}) == StopTraining(grace=7.0, dry_run=True)
+    with pytest.raises(UnknownNameError, match="did you mean 'stop_training'"):
+        find_action("stop_trainin")
+    with pytest.raises(ConfigurationError, match="grace must be a number >= 0, not 'soon'"):
+        make_action("stop_training", {"grace": "soon"})

@@ -1,0 +1,194 @@
+"""The judge: what it writes down, whom it blames, and that it goes on whatever a rule does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.errors import DamagedRunError, RunNotFoundError
+from leadline.judge.crew import Limits
+from leadline.judge.judge import Results, RuleResult, judge_run
+from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.store import control, layout
+from leadline.store.documents import read_document, read_lines
+from leadline.testing.runs import Capture, Part, RunWriter
+
+LOSSES: list[Part] = [Capture(step, {"loss": {"value": float("nan") if step == 7 else 1.0}}) for step in range(12)]
+MINE = """
+import os, time
+from leadline.rules import Clear, Fired, Needs, Rule
+
+class Mine(Rule):
+    limit: float = 5
+
+    def needs(self):
+        return Needs.of("losses", "value")
+
+    def evaluate(self, window):
+        print("a rule may print")
+        if window.step == self.limit:
+            {body}
+        return Clear()
+"""
+FAST = Limits(hang_seconds=2.0, memory_bytes=256 << 20)
+
+
+def mine(folder: Path, body: str, alias: str = "mine") -> RuleSpec:
+    (folder / f"{alias}.py").write_text(MINE.format(body=body))
+    return RuleSpec(alias, f"{alias}.py:Mine", folder=str(folder))
+
+
+def run_of(tmp_path: Path, *rules: RuleSpec, parts: list[Part] = LOSSES, **options: Any) -> RunWriter:
+    return RunWriter(tmp_path / "run", rules=rules, **options).write_all(parts)
+
+
+def result(results: Results, name: str) -> RuleResult:
+    (found,) = [each for each in results.rules if each.name == name]
+    return found
+
+
+def test_documents_say_what_was_judged(tmp_path: Path) -> None:
+    rules = [RuleSpec(name, name) for name in ("exploding_tensor", "vanishing_gradient", "loss_not_decreasing")]
+    writer = run_of(tmp_path, *rules).end()
+    results = judge_run(writer.path, write=True)
+    assert [(each.status, each.verdict) for each in results.rules] == [
+        ("IssuesFound", "fired"),
+        ("NoIssuesFound", "undecided"),
+        ("NoIssuesFound", "undecided"),
+    ]
+    folder = Path(writer.path)
+    status = read_document(str(folder / layout.rule_status("exploding_tensor")))
+    assert (status["status"], status["verdict"], status["judged_steps"], status["findings"]) == (
+        "IssuesFound",
+        "fired",
+        12,
+        1,
+    )
+    assert status["parameters"] == {"collection_names": None, "tensor_regex": None, "only_nan": False}
+    status = read_document(str(folder / layout.rule_status("vanishing_gradient")))
+    assert status["why"] == "no gradients were captured"
+    opened, closed = read_lines(str(folder / layout.rule_findings("exploding_tensor")))
+    assert (opened["event"], opened["step"], opened["is_open"]) == ("opened", 7, True)
+    assert (closed["event"], closed["last_step"], closed["is_open"], closed["count"]) == ("closed", 7, False, 1)
+    summary = read_document(str(folder / layout.RULE_SUMMARY))
+    assert summary["complete"]
+    assert summary["judged_step"] == 11
+    assert [each["message"] for each in summary["announcements"]] == ["loss is NaN"]
+    assert summary["rules"][0]["step"] == 7
+
+
+def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
+    writer = run_of(tmp_path).end()
+    before = sorted(Path(writer.path).rglob("*"))
+    results = judge_run(writer.path, [RuleSpec("again", "exploding_tensor")])
+    assert result(results, "again").findings[0].message == "loss is NaN"
+    assert sorted(Path(writer.path).rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("raise ValueError('two\\nlines')", "ValueError: two lines (mine.py:14)"),
+        ("raise SystemExit(3)", "SystemExit: 3 (mine.py:14)"),
+        ("return None", "TypeError: evaluate() must return Clear, Fired or Undecided, not NoneType"),
+        ("bytearray(1 << 30)", "MemoryError: it wanted more memory than rules may take (mine.py:14)"),
+        ("time.sleep(60)", "gave no answer for 2 s"),
+        ("os._exit(7)", "its process ended with status 7"),
+        ("os.kill(os.getpid(), 11)", "its process was ended by SIGSEGV"),
+    ],
+)
+def test_a_rule_that_fails_is_blamed_and_the_others_go_on(tmp_path: Path, body: str, why: str) -> None:
+    others = (mine(tmp_path, "return Fired('as asked')", "other"), RuleSpec("exploding_tensor", "exploding_tensor"))
+    writer = run_of(tmp_path, mine(tmp_path, body), *others).end()
+    results = judge_run(writer.path, write=True, limits=FAST)
+    failed = result(results, "mine")
+    assert (failed.status, failed.verdict, failed.why) == ("Error", None, why)
+    assert result(results, "other").findings[0].step == 5
+    assert result(results, "exploding_tensor").findings[0].step == 7
+    assert read_document(f"{writer.path}/{layout.rule_status('mine')}")["status"] == "Error"
+
+
+def test_a_rule_that_is_gone_since_the_run_began_is_an_error_of_that_rule(tmp_path: Path) -> None:
+    writer = run_of(
+        tmp_path, RuleSpec("lost", "lost.py:Lost", folder=str(tmp_path)), RuleSpec("e", "exploding_tensor")
+    ).end()
+    results = judge_run(writer.path)
+    assert "there is no rule file" in result(results, "lost").why
+    assert result(results, "e").verdict == "fired"
+
+
+def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
+    action = ActionSpec("exploding_tensor", "stop_training", parameters={"grace": "5"})
+    writer = run_of(tmp_path, RuleSpec("exploding_tensor", "exploding_tensor"), actions=[action])
+    judge_run(writer.path, write=True)
+    (request,) = control.read_requests(writer.path)
+    assert (request.kind, request.step, request.by) == ("stop", 12, "rule:exploding_tensor")
+    assert (request.reason, request.grace_seconds) == ("loss is NaN", 5.0)
+    (line,) = read_lines(f"{writer.path}/{layout.ACTIONS}")
+    assert line["outcome"] == "asked to stop at step 12"
+    assert line["request"] == request.id
+    announced = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"]
+    assert [each["action"] for each in announced] == ["stopping at step 12"]
+    judge_run(writer.path, write=True)
+    assert len(control.read_requests(writer.path)) == 1
+    assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"] == announced
+    assert len(read_lines(f"{writer.path}/{layout.rule_findings('exploding_tensor')}")) == 2
+
+
+def test_nothing_is_stopped_that_has_ended(tmp_path: Path) -> None:
+    action = ActionSpec("*", "stop_training")
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action]).end()
+    judge_run(writer.path, write=True)
+    assert control.read_requests(writer.path) == []
+    assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"] == "too late: the run had ended"
+
+
+def test_an_action_that_fails_is_written_down_and_judging_goes_on(tmp_path: Path) -> None:
+    action = ActionSpec("*", "stop_training")
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action])
+    for each in sorted((Path(writer.path) / layout.CONTROL).rglob("*"), reverse=True):
+        each.rmdir()
+    (Path(writer.path) / layout.CONTROL).rmdir()
+    (Path(writer.path) / layout.CONTROL).write_text("in the way")
+    assert result(judge_run(writer.path, write=True), "e").verdict == "fired"
+    assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"].startswith("failed: ")
+
+
+def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), parts=[])
+    found: list[Results] = []
+    judge = threading.Thread(target=lambda: found.append(judge_run(writer.path, write=True, follow=True)))
+    judge.start()
+    for _ in writer.grow(LOSSES):
+        assert judge.is_alive()
+    writer.end()
+    judge.join(timeout=30)
+    assert result(found[0], "e").judged_steps == 12
+
+
+def test_a_run_without_rules_is_complete_at_once(tmp_path: Path) -> None:
+    writer = run_of(tmp_path).end()
+    assert judge_run(writer.path, write=True).rules == ()
+    assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["complete"]
+
+
+def test_a_damaged_run_is_judged_as_far_as_it_goes(tmp_path: Path) -> None:
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
+    path = Path(writer.path) / layout.segment(layout.SERIES, "rank0-1", 1)
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    (Path(writer.path) / layout.WORKERS / "rank0-1.json").write_text("{")
+    results = judge_run(writer.path)
+    assert result(results, "e").findings[0].step == 7
+    assert len(results.damage) == 1
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFoundError):
+        judge_run(tmp_path)
+    (tmp_path / layout.MANIFEST).write_text(json.dumps({"name": 1}))
+    with pytest.raises(DamagedRunError):
+        judge_run(tmp_path)

@@ -1,0 +1,121 @@
+"""The plan: every error before the training starts, and what must be captured for which rule."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.plan import plan, resolve_rules
+from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.plan import CaptureItem, Schedule
+
+
+def spec(name: str, alias: str = "", **parameters: object) -> RuleSpec:
+    return RuleSpec(alias or name, name, parameters)
+
+
+def planned(*specs: RuleSpec, actions: tuple[ActionSpec, ...] = ()) -> tuple[CaptureItem, ...]:
+    return plan(resolve_rules(specs), actions)
+
+
+def test_a_need_without_an_interval_inherits_it() -> None:
+    (item,) = planned(spec("vanishing_gradient"))
+    assert item == CaptureItem(
+        "gradients", None, ("abs_mean",), False, Schedule(), ("train",), "rule:vanishing_gradient"
+    )
+
+
+def test_a_rule_with_an_action_sees_every_step() -> None:
+    action = ActionSpec("v", "stop_training")
+    items = planned(spec("vanishing_gradient", "v"), spec("exploding_tensor"), actions=(action,))
+    assert {(item.source, item.schedule.every) for item in items} == {("rule:v", 1), ("rule:exploding_tensor", None)}
+    items = planned(spec("exploding_tensor"), actions=(ActionSpec("*", "StopTraining"),))
+    assert [item.schedule.every for item in items] == [1]
+
+
+def test_needs_with_an_interval_keep_it() -> None:
+    items = planned(spec("weight_update_ratio", num_steps="20"), actions=(ActionSpec("*", "stop_training"),))
+    assert {(item.collection, item.raw, item.schedule.every) for item in items} == {
+        ("weights", True, 20),
+        ("biases", True, 20),
+    }
+
+
+def test_a_rule_of_time_captures_nothing() -> None:
+    assert planned(spec("stalled_training")) == ()
+
+
+def test_specifications_are_recorded_as_they_were_read() -> None:
+    ((recorded, rule),) = resolve_rules([spec("VanishingGradient", "v", threshold="1e-6")])
+    assert recorded == RuleSpec("v", "vanishing_gradient", {"threshold": 1e-6})
+    assert rule.threshold == 1e-6
+    ((recorded, _),) = resolve_rules([spec("exploding_tensor", collection_names="losses,gradients")])
+    assert recorded.parameters == {"collection_names": ["losses", "gradients"]}
+    assert resolve_rules([recorded])[0][0] == recorded
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        ([spec("vanishing_gradeint")], "did you mean 'vanishing_gradient'"),
+        ([spec("vanishing_gradient", treshold=1)], "did you mean 'threshold'"),
+        (
+            [spec("vanishing_gradient", threshold="low")],
+            "vanishing_gradient: threshold must be a number > 0, not 'low'",
+        ),
+        ([spec("vanishing_gradient"), spec("vanishing_gradient")], "two rules are named"),
+        ([spec("vanishing_gradient", "../up")], "no name for a rule"),
+    ],
+)
+def test_errors_come_before_the_training(specs: list[RuleSpec], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        resolve_rules(specs)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (ActionSpec("*", "stop_trainin"), "no action named 'stop_trainin'; did you mean 'stop_training'"),
+        (ActionSpec("exploding", "stop_training"), "did you mean 'exploding_tensor'"),
+        (ActionSpec("*", "stop_training", parameters={"grase": 1}), "did you mean 'grace'"),
+        (ActionSpec("*", "stop_training", parameters={"grace": "-1"}), "stop_training: grace must be a number >= 0"),
+    ],
+)
+def test_actions_are_checked_before_the_training(action: ActionSpec, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        planned(spec("exploding_tensor"), actions=(action,))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return 3", "needs.. must return Needs, not int"),
+        ("return Needs()", "asks for nothing"),
+        ("return Needs.of('losses', 'vale')", "no statistic named 'vale'; did you mean 'value'"),
+        ("raise ValueError('no way')", "no way"),
+    ],
+)
+def test_needs_that_are_none_are_refused(tmp_path: Path, body: str, message: str) -> None:
+    text = f"from leadline.rules import Needs, Rule\nclass Mine(Rule):\n    def needs(self):\n        {body}\n"
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(ConfigurationError, match=message):
+        resolve_rules([RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))])
+
+
+def test_an_unknown_name_error_is_both() -> None:
+    with pytest.raises(UnknownNameError):
+        resolve_rules([spec("nothing_like_it")])
+
+
+def test_planning_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from leadline.judge.plan import plan, resolve_rules; from leadline.records.manifest import RuleSpec; "
+        "from leadline.rules.registry import BUILT_IN; plan(resolve_rules([RuleSpec(n, n) for n in BUILT_IN]), ()); "
+        "print(sorted({'numpy', 'pyarrow', 'duckdb', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,101 @@
+"""What a window gives: order, history, and which steps a rule sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from leadline.reader.feed import Feed
+from leadline.reader.timegrid import TimeGrid
+from leadline.reader.view import View
+from leadline.reader.window import natural
+from leadline.records.needs import Needs, TensorNeed
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
+from leadline.testing.windows import points
+
+
+def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
+    assert sorted(["l.10", "l.9", "l.b", "rank11-5", "rank2-9"], key=natural) == [
+        "l.9",
+        "l.10",
+        "l.b",
+        "rank2-9",
+        "rank11-5",
+    ]
+
+
+def test_readings_come_losses_first_then_as_captured() -> None:
+    view = View([TensorNeed("all", statistics=("value", "l2"))])
+    captured = {"z.weight": {"l2": 1.0}, "a.weight": {"l2": 2.0}, "accuracy": {"value": 3.0}, "loss": {"value": 4.0}}
+    (point,) = points([Capture(0, captured, worker="rank1-2"), Capture(0, captured)], shapes={})
+    window = view.show(point)
+    assert window is not None
+    assert [(each.worker, each.tensor) for each in window.readings("value")] == [
+        ("rank0-1", "loss"), ("rank1-2", "loss"), ("rank0-1", "accuracy"), ("rank1-2", "accuracy"),
+    ]  # fmt: skip
+    assert [each.tensor for each in window.readings("l2")] == ["z.weight", "a.weight"] * 2
+    assert [each.tensor for each in window.readings("l2", where=lambda values: values > 1)] == ["a.weight"] * 2
+    assert window.readings("max") == []
+
+
+def test_the_past_goes_back_as_far_as_the_need_says() -> None:
+    for history, expected in [(0, []), (2, [2.0, 3.0]), (None, [0.0, 1.0, 2.0, 3.0])]:
+        view = View([TensorNeed("losses", statistics=("value",), history=history)])
+        for point in points([Capture(step, {"loss": {"value": float(step)}}) for step in range(5)], shapes={}):
+            window = view.show(point)
+            assert window is not None
+            (reading,) = window.readings("value")
+            past = [each.value for each in window.earlier(reading)]
+            view.keep()
+        assert past == expected
+
+
+def test_only_steps_with_what_is_needed_are_shown() -> None:
+    view = View(Needs.of("gradients", "abs_mean").tensors)
+    parts = [
+        Capture(0, {"gradient/a": {"abs_mean": 1.0}}),
+        Capture(1, {"gradient/a": {"l2": 1.0}}),
+        Capture(2, {"loss": {"value": 1.0}}),
+    ]
+    assert [view.show(point) is not None for point in points(parts, shapes={})] == [True, False, False]
+
+
+def test_a_step_is_given_out_once_every_worker_has_passed_it(tmp_path) -> None:
+    writer = RunWriter(tmp_path / "run")
+    feed = Feed(writer.path, TimeGrid(START_NS))
+
+    def given() -> list[int]:
+        feed.refresh()
+        return [point.step for point in feed.points()]
+
+    loss = {"loss": {"value": 1.0}}
+    writer.write(Capture(0, loss))
+    writer.write(Capture(0, loss, worker="rank1-2"))
+    assert given() == []
+    writer.write(Capture(1, loss))
+    assert given() == []
+    writer.write(Capture(1, loss, worker="rank1-2"))
+    assert given() == [0]
+    writer.write(Capture(5))
+    writer.write(Capture(5, worker="rank1-2"))
+    assert given() == [1]
+    feed.refresh(gone=["rank1-2"])
+    writer.write(Capture(9, loss))
+    assert given() == []
+    writer.write(Capture(10))
+    assert given() == [9]
+    assert not feed.is_overtaken
+
+
+def test_moments_are_judged_when_the_records_are_past_them() -> None:
+    grid = TimeGrid(START_NS)
+    grid.add_records(np.array([START_NS + SECOND_NS // 2]), np.array([3]))
+    assert list(grid.scans()) == []
+    grid.add_heartbeats([START_NS + 4 * SECOND_NS])
+    scans = list(grid.scans())
+    assert [(each.time_ns - START_NS) // SECOND_NS for each in scans] == [1, 2]
+    assert {(each.last_record_ns, each.last_step) for each in scans} == {(START_NS + SECOND_NS // 2, 3)}
+    grid.add_records(np.array([START_NS + SECOND_NS + 1]), np.array([4]))
+    assert grid.is_overtaken
+    grid.restart()
+    grid.finish()
+    assert [each.last_step for each in grid.scans()] == [3, 4, 4, 4]

@@ -1,0 +1,200 @@
+"""Launching real trainings through ``leadline run``, and looking at the runs that they leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import leadline
+from leadline.reader.run import Run
+
+SCRIPTS = Path(__file__).parent / "scripts"
+LEADLINE = (sys.executable, "-m", "leadline")
+CONSOLE_SCRIPT = str(Path(sys.executable).parent / "leadline")
+PATIENCE = 120.0
+"""Seconds that anything launched may take; far more than it needs, since the machine may be busy."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has come to its end."""
+
+    status: int
+    out: str
+    err: str
+    root: Path
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def said(self) -> list[str]:
+        """What Leadline wrote on the terminal."""
+        return [line for line in self.err.splitlines() if line.startswith("leadline")]
+
+    @property
+    def run(self) -> Run:
+        return only_run(self.root)
+
+    def show(self) -> dict[str, Any]:
+        return show(self.run.path)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a command: this one without anything of Leadline's."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE")}
+    return clean | {"OMP_NUM_THREADS": "1"} | changes
+
+
+def command(options: tuple[str, ...] | list[str], *job: str, root: Path) -> list[str]:
+    return [*LEADLINE, "run", "--out", str(root / "runs"), *options, "--", *job]
+
+
+def script(name: str) -> str:
+    return str(SCRIPTS / name)
+
+
+def bare(name: str, *arguments: str, folder: Path, **changes: str) -> Ended:
+    """A script without Leadline."""
+    return finish([sys.executable, script(name), *arguments], folder, env=environment(**changes))
+
+
+def watched(
+    options: tuple[str, ...] | list[str], *job: str, folder: Path, given: str | None = None, **changes: str
+) -> Ended:
+    """A command through ``leadline run``, from its start to its end."""
+    return finish(command(options, *job, root=folder), folder, env=environment(**changes), given=given)
+
+
+def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None) -> Ended:
+    done = subprocess.run(
+        words, cwd=folder, env=env, input=given, stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr, folder / "runs")
+
+
+@contextmanager
+def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **changes: str) -> Iterator[Running]:
+    """A command through ``leadline run`` that is under way; ended by force if the test leaves it running."""
+    process = subprocess.Popen(
+        command(options, *job, root=folder), cwd=folder, env=environment(**changes),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    running = Running(process, folder)
+    try:
+        yield running
+    finally:
+        if process.poll() is None:
+            for pid in [*descendants(process.pid), process.pid]:
+                end(pid)
+            process.communicate(timeout=PATIENCE)
+
+
+class Running:
+    """A command under way: its agent's process is the one that was started."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.process, self.folder = process, folder
+
+    @property
+    def agent(self) -> int:
+        return self.process.pid
+
+    def job(self) -> int:
+        """The training's pid, as the agent noted it."""
+        document = wait_for(lambda: self._status().get("job_pid"), "the job")
+        return int(document)
+
+    def process_of(self, module: str) -> int:
+        """The newest descendant that runs a module."""
+        return int(wait_for(lambda: max(self._running(module), default=0), module))
+
+    def wait(self) -> Ended:
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return Ended(self.process.returncode, out, err, self.folder / "runs")
+
+    def _running(self, module: str) -> list[int]:
+        return [pid for pid in descendants(self.agent) if module in arguments(pid)]
+
+    def _status(self) -> dict[str, Any]:
+        for path in (self.folder / "runs").glob("*/status.json"):
+            try:
+                return dict(json.loads(path.read_text()))
+            except (OSError, ValueError):
+                return {}
+        return {}
+
+
+def end(pid: int) -> None:
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        return
+
+
+def arguments(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
+
+
+def descendants(pid: int) -> list[int]:
+    """All that descend from a process."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found[1:]
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    limit = time.monotonic() + PATIENCE
+    while time.monotonic() < limit:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"never came: {what}")
+
+
+def only_run(root: Path) -> Run:
+    """The one run below a root."""
+    names = sorted(each.name for each in root.iterdir()) if root.is_dir() else []
+    assert len(names) == 1, f"runs in {root}: {names}"
+    return leadline.open_run(root / names[0])
+
+
+def show(run: str | Path) -> dict[str, Any]:
+    """What ``leadline show --json`` says."""
+    done = subprocess.run(
+        [*LEADLINE, "show", "--json", str(run)],
+        env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    return dict(json.loads(done.stdout))
+
+
+def rule(said: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(dict(each) for each in said["rules"] if each["name"] == name)
+
+
+def losses(run: Run, name: str = "loss", worker: str | None = None) -> dict[int, float]:
+    """A loss by step."""
+    rows = run.scalars(name).to_pylist()
+    return {row["step"]: row["value"] for row in rows if worker in (None, row["worker"])}

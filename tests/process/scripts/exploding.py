@@ -1,0 +1,41 @@
+"""A training that breaks at a step: in its loss, or in the gradient of one weight only."""
+
+import sys
+import time
+
+import torch
+from torch import nn
+
+
+def main() -> None:
+    where, bad_step = sys.argv[1], int(sys.argv[2])
+    torch.set_num_threads(1)
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    step = 0
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        if where == "gradient" and step == bad_step:
+            gradient = gradient.clone()
+            gradient[1, 3] = float("nan")
+        return gradient
+
+    model[2].weight.register_hook(spoil)
+    for step in range(5000):
+        loss = model(torch.randn(8, 4)).pow(2).mean()
+        if where == "loss" and step == bad_step:
+            loss = loss * float("nan")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.02)
+    print("never stopped")
+
+
+if __name__ == "__main__":
+    if "--watch" in sys.argv:
+        import leadline
+
+        print(leadline.watch(out="runs", on=["exploding_tensor=stop_training"]), flush=True)
+    main()

@@ -1,0 +1,62 @@
+"""An unchanged script that breaks at a step is found out at that step, and stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import bare, rule, script, show, wait_for, watched
+
+from leadline.records.names import JOB_ENDED
+
+STOP = ("--on", "exploding_tensor=stop_training")
+
+
+def check_stopped(said: dict[str, Any], *, bad_step: int) -> dict[str, Any]:
+    """What holds of every run that the rule stopped; the finding."""
+    assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
+    found = rule(said, "exploding_tensor")
+    assert (found["status"], found["verdict"]) == ("IssuesFound", "fired")
+    first = dict(found["findings"][0])
+    assert first["step"] == bad_step
+    (action,) = said["actions"]
+    assert (action["rule"], action["action"]) == ("exploding_tensor", "stop_training")
+    assert action["step"] > bad_step
+    assert said["steps"]["train"] > bad_step
+    assert said["steps"]["train"] < 5000
+    return first
+
+
+@pytest.mark.parametrize("bad_step", [0, 37])
+def test_a_loss_that_becomes_nan_stops_the_job(tmp_path: Path, bad_step: int) -> None:
+    ended = watched(STOP, script("exploding.py"), "loss", str(bad_step), folder=tmp_path)
+    assert ended.status == 10
+    assert ended.out == ""
+    finding = check_stopped(ended.show(), bad_step=bad_step)
+    gradients = {"gradient/0.weight", "gradient/0.bias", "gradient/2.weight", "gradient/2.bias"}
+    assert set(finding["tensors"]) == {"loss"} | gradients
+    assert finding["tensors"][0] == "loss"
+    assert finding["message"].startswith("loss is NaN")
+    assert any(f"step {bad_step}  exploding_tensor: loss is NaN" in line for line in ended.said)
+    assert any("stopped by exploding_tensor: exit 10" in line for line in ended.said)
+    assert "Traceback" not in ended.err
+
+
+def test_a_nan_in_one_gradient_alone_is_found_before_the_loss_shows_it(tmp_path: Path) -> None:
+    ended = watched(STOP, script("exploding.py"), "gradient", "23", folder=tmp_path)
+    assert ended.status == 10
+    finding = check_stopped(ended.show(), bad_step=23)
+    assert finding["tensors"] == ["gradient/2.weight"]
+    assert finding["evidence"]["nan_count"] == 1
+    assert finding["message"] == "2.weight: 1 of 16 gradients is NaN"
+
+
+def test_watch_in_the_script_does_the_same_without_a_launcher(tmp_path: Path) -> None:
+    ended = bare("exploding.py", "loss", "37", "--watch", folder=tmp_path)
+    assert ended.status == 10
+    (run,) = ended.lines
+    said = wait_for(lambda: (found := show(run)) and found["status"] in JOB_ENDED and found, "the end of the run")
+    finding = check_stopped(said, bad_step=37)
+    assert finding["tensors"][0] == "loss"
+    assert len(finding["tensors"]) == 5

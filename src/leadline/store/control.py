@@ -6,10 +6,13 @@ import os
 import secrets
 import time
 from dataclasses import asdict
+from typing import TypeVar
 
 from leadline.records.request import Acknowledgement, Request
 from leadline.store import layout
 from leadline.store.documents import make_folder, read_document, write_document
+
+T = TypeVar("T", Request, Acknowledgement)
 
 
 def new_request_id() -> str:
@@ -28,9 +31,8 @@ def write_request(run: str, request: Request) -> None:
 
 
 def read_requests(run: str) -> list[Request]:
-    """Every request of the run, the oldest first."""
-    found = (read_document(path) for path in _documents(os.path.join(run, layout.CONTROL)))
-    return [Request(**each) for each in found if each is not None]
+    """Every request of the run, the oldest first; what somebody left there that is no request is left out."""
+    return _read(os.path.join(run, layout.CONTROL), Request)
 
 
 def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
@@ -46,8 +48,17 @@ def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
 
 def read_acknowledgements(run: str) -> list[Acknowledgement]:
     """Every acknowledgement of the run."""
-    found = (read_document(path) for path in _documents(os.path.join(run, layout.ACKS)))
-    return [Acknowledgement(**each) for each in found if each is not None]
+    return _read(os.path.join(run, layout.ACKS), Acknowledgement)
+
+
+def _read(folder: str, kind: type[T]) -> list[T]:
+    found = []
+    for path in _documents(folder):
+        try:
+            found.append(kind(**read_document(path)))  # type: ignore[arg-type]
+        except TypeError:
+            continue
+    return found
 
 
 def _documents(folder: str) -> list[str]:

@@ -27,8 +27,17 @@ def _plain(value: Any) -> Any:
 
 
 def make_folder(path: str) -> None:
-    """Make a private folder and those above it."""
-    os.makedirs(path, mode=PRIVATE_FOLDER, exist_ok=True)
+    """Make a private folder, and those above it that are not there yet, as private."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(path)
+    if above:
+        make_folder(above)
+    try:
+        os.mkdir(path, PRIVATE_FOLDER)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 def write_document(path: str, value: Any) -> None:

@@ -46,8 +46,9 @@ class Names:
         modules, optimizers = _live_objects()
         outermost = _outermost(modules)
         roots = find_roots(own, outermost)
-        trained = [root for other in optimizers for root in find_roots(parameters_of(other), outermost)]
-        self._place(roots, trained)
+        others = [root for each in optimizers for root in find_roots(parameters_of(each), outermost)]
+        del modules, optimizers, outermost
+        self._place(roots, others)
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in own}
         for root in roots:
@@ -61,17 +62,20 @@ class Names:
         classes = " + ".join(type(_unwrap(root)[0]).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
 
-    def _place(self, roots: Iterable[torch.nn.Module], trained: Iterable[torch.nn.Module]) -> None:
+    def _place(self, roots: list[torch.nn.Module], others: list[torch.nn.Module]) -> None:
         """Give each new root a prefix, if it shares a name with another that some optimizer updates."""
+        alike = [weakref.ref(other) for root in roots for other in others if _is_alike(root, other)]
+        others.clear()
+        if alike:
+            gc.collect()  # a model of an earlier fold may only wait for its cycles to be found
         self._roots = [(known, prefix) for known, prefix in self._roots if known() is not None]
         for root in roots:
             if not any(known() is root for known, _ in self._roots):
-                others = [other for other in trained if other is not root]
-                self._roots.append((weakref.ref(root), self._choose(root, others)))
+                self._roots.append((weakref.ref(root), self._choose(root, alike)))
 
-    def _choose(self, root: torch.nn.Module, others: Iterable[torch.nn.Module]) -> str:
-        names = {name for name, _ in _spoken_parameters(root)}
-        if not any(names & {name for name, _ in _spoken_parameters(other)} for other in others):
+    def _choose(self, root: torch.nn.Module, alike: list[weakref.ref[torch.nn.Module]]) -> str:
+        alive = [other for other in (known() for known in alike) if other is not None]
+        if not any(_is_alike(root, other) for other in alive):
             return ""
         taken = {prefix for _, prefix in self._roots}
         own = type(_unwrap(root)[0]).__name__
@@ -118,6 +122,13 @@ def _outermost(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:
 
 def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
     return [child for child in module.__dict__.get("_modules", {}).values() if child is not None]
+
+
+def _is_alike(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    """Whether two models have a parameter of one name."""
+    if one is other:
+        return False
+    return bool({name for name, _ in _spoken_parameters(one)} & {name for name, _ in _spoken_parameters(other)})
 
 
 def _held(module: torch.nn.Module, wanted: set[int]) -> set[int]:

@@ -82,6 +82,8 @@ def _reduce(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dict[str, 
         flat = flats[index]
         for chunk in (flat,) if flat.numel() <= CHUNK_ELEMENTS else flat.split(CHUNK_ELEMENTS):
             kernels.chunk(chunk)
+    if not kernels.found:  # every tensor is empty
+        return {name: np.full(len(flats), np.nan) for name in _KERNELS}
     return _combine(plan, kernels.results(), len(flats))
 
 
@@ -97,6 +99,9 @@ def _plan(sizes: tuple[int, ...]) -> ChunkPlan:
 _PLANS: Final[dict[tuple[int, ...], ChunkPlan]] = {}
 
 
+_KERNELS: Final = ("sum", "min", "max", "squares", "zeros", "l1", "centred")
+
+
 class _Kernels:
     """Runs the kernels that the wanted primaries need, and keeps their results on the device."""
 
@@ -106,12 +111,12 @@ class _Kernels:
         self._l2 = "l2" in wanted
         self._squares = "std" in wanted
         self._zeros = "zero_ratio" in wanted
-        self._found: dict[str, list[torch.Tensor]] = {}
+        self.found: dict[str, list[torch.Tensor]] = {}
         self._scratch: dict[torch.dtype, torch.Tensor] = {}
 
     def chunk(self, flat: torch.Tensor) -> None:
         """One chunk: the kernels follow each other while it is in the cache."""
-        found = self._found
+        found = self.found
         total = flat.sum()
         _keep(found, "sum", total)
         if self._extremes:
@@ -133,7 +138,7 @@ class _Kernels:
 
     def rows(self, matrix: torch.Tensor) -> None:
         """Several small tensors of one size, a row each."""
-        found = self._found
+        found = self.found
         total = matrix.sum(1)
         _keep(found, "sum", total)
         if self._extremes:
@@ -152,11 +157,9 @@ class _Kernels:
 
     def results(self) -> dict[str, Vector]:
         """One number a chunk and kernel, off the device in one copy."""
-        if not self._found:
-            return {}
-        columns = [torch.cat([part.reshape(-1).double() for part in _joined(parts)]) for parts in self._found.values()]
+        columns = [torch.cat([part.reshape(-1).double() for part in _joined(parts)]) for parts in self.found.values()]
         matrix = torch.stack(columns).cpu().numpy()
-        return dict(zip(self._found, matrix, strict=True))
+        return dict(zip(self.found, matrix, strict=True))
 
     def _room(self, flat: torch.Tensor) -> torch.Tensor:
         room = self._scratch.get(flat.dtype)
@@ -209,8 +212,6 @@ def _combine(plan: ChunkPlan, found: dict[str, Vector], count: int) -> dict[str,
             off = found["sum"] / plan.lengths - np.repeat(means, np.diff([*plan.starts, len(plan.lengths)]))
             between = np.add.reduceat(plan.lengths * off * off, plan.starts)
             reduced["centred"] += spread(between)
-    for name in ("sum",):
-        reduced.setdefault(name, np.full(count, np.nan))
     return reduced
 
 

@@ -1,0 +1,66 @@
+"""Presets, and how a rule's wish takes its collection's schedule."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.config.options import parse_capture
+from leadline.config.presets import merge, preset_items
+from leadline.errors import UnknownNameError
+from leadline.records.plan import CaptureItem, Schedule
+
+
+@pytest.mark.parametrize(("preset", "losses", "tensors"), [("light", 1, 100), ("standard", 1, 50), ("full", 1, 10)])
+def test_intervals(preset: str, losses: int, tensors: int) -> None:
+    items = preset_items(preset)
+    assert {item.schedule.every for item in items if item.collection == "losses"} == {losses}
+    assert {item.schedule.every for item in items if item.collection == "gradients" and not item.raw} == {tensors}
+
+
+def test_only_full_stores_raw_tensors() -> None:
+    raw = {
+        preset: {item.schedule.every for item in preset_items(preset) if item.raw} for preset in ("light", "standard")
+    }
+    assert raw == {"light": set(), "standard": set()}
+    assert {item.schedule.every for item in preset_items("full") if item.raw} == {500}
+
+
+def test_sagemaker_captures_scalars_every_500_and_nothing_else() -> None:
+    assert {(item.schedule.every, item.statistics) for item in preset_items("sagemaker")} == {(500, ("value",))}
+
+
+def test_no_preset_still_keeps_what_the_script_logs() -> None:
+    assert {item.collection for item in preset_items(None)} == {"scalars", "metrics"}
+
+
+def test_unknown_preset() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'standard'"):
+        preset_items("standrad")
+
+
+def rule_schedules(wish: CaptureItem, *options: str) -> dict[str | None, Schedule]:
+    plan = merge(preset_items("standard"), [parse_capture(each) for each in options], [wish], root="/tmp")
+    return {item.collection: item.schedule for item in plan.items if item.source == "rule:r"}
+
+
+def test_a_wish_takes_its_collections_schedule() -> None:
+    wish = CaptureItem("gradients", statistics=("abs_mean",), source="rule:r")
+    assert rule_schedules(wish) == {"gradients": Schedule(every=50)}
+
+
+def test_a_wish_for_all_takes_each_collections_schedule() -> None:
+    wish = CaptureItem("all", statistics=("nan_count",), source="rule:r")
+    found = rule_schedules(wish)
+    assert found["losses"] == Schedule(every=1)
+    assert found["gradients"] == found["weights"] == found["biases"] == Schedule(every=50)
+
+
+def test_a_wish_with_a_schedule_keeps_it() -> None:
+    wish = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=7), source="rule:r")
+    assert rule_schedules(wish) == {"gradients": Schedule(every=7)}
+
+
+def test_the_disk_is_bounded_from_the_start() -> None:
+    plan = merge(preset_items("standard"), (), (), root="/nowhere/yet")
+    assert plan.disk_bytes is not None
+    assert plan.disk_bytes > 0

@@ -1,0 +1,72 @@
+"""The configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.config.settings import Settings, load
+from leadline.errors import ConfigurationError
+
+
+def write(folder: Path, text: str) -> None:
+    (folder / "leadline.toml").write_text(text)
+
+
+def test_no_file_is_all_defaults(tmp_path: Path) -> None:
+    assert load(None, str(tmp_path)) == Settings()
+
+
+def test_every_key(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        preset = "full"
+        out = "runs"
+        interval_ms = 1000
+        default_rules = false
+        [capture.gradients]
+        every = 5
+        statistics = ["l2"]
+        [rules.vanishing_gradient]
+        threshold = 1e-8
+        [rules.soon]
+        rule = "stalled_training"
+        threshold = 60
+        [on]
+        "soon@IssuesFound" = "stop_training:grace=5"
+        """,
+    )
+    settings = load(None, str(tmp_path))
+    assert settings.capture_items()[0].statistics == ("l2",)
+    assert [(each.alias, each.rule) for each in settings.rule_options()] == [
+        ("vanishing_gradient", "vanishing_gradient"),
+        ("soon", "stalled_training"),
+    ]
+    assert settings.action_options()[0].parameters == {"grace": "5"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('interval_ms = "fast"', "interval_ms: expected int, got str"),
+        ("interval_ms = 7", "interval_ms must be one of 100, 200, 500"),
+        ("intervalms = 500", "no key named 'intervalms'; did you mean 'interval_ms'?"),
+        ('preset = "standrad"', "no preset named 'standrad'; did you mean 'standard'?"),
+        ("preset =", "is no TOML"),
+        ("[capture]\ngradients = 5", "capture"),
+    ],
+)
+def test_wrong_files_are_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        load(None, str(tmp_path))
+    assert message in str(caught.value)
+    assert "leadline.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+        load(str(tmp_path / "other.toml"), str(tmp_path))

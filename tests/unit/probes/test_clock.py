@@ -1,0 +1,43 @@
+"""The step clock and its owner."""
+
+from __future__ import annotations
+
+from leadline.probes.clock import SILENT_STEPS, StepClock
+
+
+class Optimizer: ...
+
+
+def test_the_first_optimizer_owns_the_clock() -> None:
+    told: list[str] = []
+    clock, first, second = StepClock(told.append), Optimizer(), Optimizer()
+    assert [clock.owns(each) for each in (first, second, first, second)] == [True, False, True, False]
+    assert told == []
+
+
+def test_a_silent_owner_is_replaced_and_told() -> None:
+    told: list[str] = []
+    clock, first, second = StepClock(told.append), Optimizer(), Optimizer()
+    clock.owns(first)
+    owned = [clock.owns(second) for _ in range(SILENT_STEPS + 1)]
+    assert owned == [False] * (SILENT_STEPS - 1) + [True, True]
+    assert told == ["Optimizer"]
+
+
+def test_an_owner_that_is_gone_is_replaced_at_once() -> None:
+    told: list[str] = []
+    clock, first, second = StepClock(told.append), Optimizer(), Optimizer()
+    clock.owns(first)
+    del first
+    assert clock.owns(second)
+    assert told == ["Optimizer"]
+
+
+def test_each_mode_counts_its_own_steps_and_the_global_step_all() -> None:
+    clock = StepClock(lambda _: None)
+    for mode in ("train", "train", "eval", "train"):
+        clock.mode = mode
+        clock.tick()
+    assert clock.finished == {"train": 3, "eval": 1}
+    assert clock.step == 4
+    assert clock.stamp().mode_step == 3

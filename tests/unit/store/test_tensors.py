@@ -1,0 +1,99 @@
+"""Safetensors segments: readable by the library that everybody has, whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
+
+
+def capture(values: dict[str, np.ndarray], step: int) -> TensorCapture:
+    form = CaptureForm([(name, "F32", each.shape, each.nbytes) for name, each in values.items()], "train")
+    buffer = HostBuffer(form)
+    for slot in form.slots:
+        start = form.header_bytes + slot.offset
+        buffer.memory[start : start + slot.bytes] = values[slot.name].tobytes()
+    return TensorCapture(buffer, step, 99)
+
+
+def some(size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+
+
+@pytest.mark.parametrize("size", [1, 1000, 1024, (4 << 20) // 4 + 1, 3_000_001])
+def test_a_capture_is_read_back_as_it_was(tmp_path: Path, size: int) -> None:
+    values = {"a": some(size), "b.weight": some(6, 1).reshape(2, 3), "none": np.zeros((0, 4), np.float32)}
+    written = TensorFolder(str(tmp_path), "w").write([capture(values, 12)])
+    (path,) = (tmp_path / "tensors" / "w").iterdir()
+    assert path.name == "000001.safetensors"
+    assert path.stat().st_size == written
+    read = load_file(path)
+    assert set(read) == {f"train/12/{name}" for name in values}
+    for name, each in values.items():
+        np.testing.assert_array_equal(read[f"train/12/{name}"], each)
+
+
+def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None:
+    captures = [capture({"a": some(10, step)}, step) for step in range(3)] + [capture({"a": some(2_000_000)}, 3)]
+    TensorFolder(str(tmp_path), "w").write(captures)
+    files = sorted((tmp_path / "tensors" / "w").iterdir())
+    keys = sorted(tuple(sorted(load_file(path))) for path in files)
+    assert keys == [("train/0/a", "train/1/a", "train/2/a"), ("train/3/a",)]
+
+
+@pytest.mark.parametrize("size", [10, 2_000_000])
+def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    folder = TensorFolder(str(tmp_path), "w")
+
+    def refuse(descriptor: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("leadline.store.tensors.os.write", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        folder.write([capture({"a": some(size)}, 0)])
+    assert list((tmp_path / "tensors" / "w").iterdir()) == []
+    monkeypatch.undo()
+    folder.write([capture({"a": some(size)}, 1)])
+    assert [path.name for path in (tmp_path / "tensors" / "w").iterdir()] == ["000001.safetensors"]
+
+
+def test_a_file_system_without_unbuffered_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, open_file = [], os.open
+
+    def refuse(path: str, flags: int, mode: int) -> int:
+        opened.append(bool(flags & os.O_DIRECT))
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return open_file(path, flags, mode)
+
+    monkeypatch.setattr("leadline.store.tensors.os.open", refuse)
+    folder, values = TensorFolder(str(tmp_path), "w"), {"a": some(2_000_000)}
+    folder.write([capture(values, 0), capture(values, 1)])
+    assert opened == [True, False, False]
+    for path in (tmp_path / "tensors" / "w").iterdir():
+        np.testing.assert_array_equal(next(iter(load_file(path).values())), values["a"])
+
+
+def test_the_header_has_room_for_any_step() -> None:
+    form = CaptureForm([("a", "F32", (4,), 16)], "train")
+    assert len(form.header(0, {})) == len(form.header(10**14, {"time_ns": str(10**19)})) == form.header_bytes
+
+
+def test_the_pool_is_bounded_and_gives_buffers_again() -> None:
+    form, other = (CaptureForm([(name, "F32", (4096,), 16384)], "train") for name in "ab")
+    pool = BufferPool(2 * form.buffer_bytes)
+    first, second = pool.acquire(form), pool.acquire(form)
+    assert first is not None
+    assert second is not None
+    assert pool.acquire(form) is None
+    pool.release(first)
+    assert pool.acquire(form) is first
+    pool.release(first)
+    assert pool.acquire(other) is not None, "an idle buffer of another form makes room"

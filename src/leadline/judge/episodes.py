@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -26,11 +26,13 @@ class Episodes:
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
-    def apply(self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Collection[str]) -> list[Event]:
+    def apply(
+        self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Callable[[], Collection[str]]
+    ) -> list[Event]:
         """What a verdict opens or closes.
 
         Args:
-            seen: The tensors that were there to be judged.
+            seen: Tells the tensors that were there to be judged.
         """
         match verdict:
             case Fired():
@@ -40,9 +42,9 @@ class Episodes:
             case Clear() | Undecided():
                 return []
 
-    def _is_settled(self, mode: str, seen: Collection[str]) -> bool:
+    def _is_settled(self, mode: str, seen: Callable[[], Collection[str]]) -> bool:
         named = self._named[mode]
-        return not named or not named.isdisjoint(seen)
+        return not named or not named.isdisjoint(seen())
 
     def _fire(self, fired: Fired, step: int, mode: str, time_ns: int) -> list[Event]:
         known = self._open.get(mode)

@@ -66,8 +66,13 @@ class Judge:
     """
 
     def __init__(
-        self, run: str, specs: Sequence[RuleSpec] | None = None, *, is_written: bool = True, limits: Limits | None = None
-    ) -> None:  # fmt: skip
+        self,
+        run: str,
+        specs: Sequence[RuleSpec] | None = None,
+        *,
+        is_written: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
         manifest = read_manifest(run)
         specs = manifest.rules if specs is None else specs
         rules, refused = _resolve(specs)
@@ -80,8 +85,9 @@ class Judge:
         self._acting, self._pace = Acting(run, actions), Pace()
         kept = [spec for spec in specs if spec.alias in rules]
         self._crew = [
-            RuleProcess(run, manifest.started_ns, group, limits or Limits(), self._ledger.blame) for group in gather(kept)
-        ]  # fmt: skip
+            RuleProcess(run, manifest.started_ns, group, limits or Limits(), self._ledger.blame)
+            for group in gather(kept)
+        ]
         self._watch = RunWatch(run)
         self._damage: dict[str, None] = {}
         self._steps: dict[int, int] = {}

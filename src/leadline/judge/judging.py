@@ -60,7 +60,7 @@ class RuleTrack:
         self.judged_steps = self.clear_steps = 0
         self.why = ""
 
-    def judge(self, window: Window, seen: Collection[str]) -> list[Event]:
+    def judge(self, window: Window, seen: Callable[[], Collection[str]]) -> list[Event]:
         """Ask the rule, and turn its verdict into what opens and closes."""
         verdict = self._evaluate(window)
         if verdict is None:
@@ -108,9 +108,9 @@ class Judging:
     """
 
     def __init__(
-        self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] = lambda alias: None
+        self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] | None = None
     ) -> None:  # fmt: skip
-        self._run, self._mark = run, mark
+        self._run, self._mark = run, mark or (lambda alias: None)
         self._tracks = [RuleTrack(alias, rule) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
         self._feed = self._new_feed(TimeGrid(started_ns))
@@ -167,7 +167,7 @@ class Judging:
         window = track.view.show(point)
         if window is None or track.error is not None:
             return
-        self._ask(track, window, track.view.names(), progress)
+        self._ask(track, window, track.view.names, progress)
         track.view.keep()
 
     def _judge_scans(self, progress: Progress, until: float) -> bool:
@@ -177,12 +177,12 @@ class Judging:
         for count, scan in enumerate(self._feed.grid.scans()):
             for track in tracks:
                 if track.error is None and _is_due(track.needs, scan):
-                    self._ask(track, Window(scan.last_step, "train", scan.time_ns, scan=scan), (), progress)
+                    self._ask(track, Window(scan.last_step, "train", scan.time_ns, scan=scan), tuple, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
-    def _ask(self, track: RuleTrack, window: Window, seen: Collection[str], progress: Progress) -> None:
+    def _ask(self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]], progress: Progress) -> None:
         self._mark(track.alias)
         events = track.judge(window, seen)
         self._mark("")

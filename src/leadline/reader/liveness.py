@@ -18,7 +18,7 @@ _START_TOLERANCE_SECONDS = 2.0
 
 
 def is_process_alive(pid: int | None, known_at_ns: int | None = None) -> bool:
-    """Whether a process of this host runs, and is the one that ran at ``known_at_ns`` (its number may be another's now)."""
+    """Whether a process of this host runs, and ran at ``known_at_ns``: its number may be another's by now."""
     if not pid:
         return False
     try:

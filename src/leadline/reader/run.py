@@ -194,8 +194,9 @@ class Run:
             name: Only this one.
             mode: Only of this mode.
         """
-        found = [each for each in self._series(statistic="value", name=name)]
-        table = tables.joined(found, tables.SERIES, ("name", "step", "worker")).drop_columns(["statistic"])
+        table = tables.joined(
+            self._series(statistic="value", name=name), tables.SERIES, ("name", "step", "worker")
+        ).drop_columns(["statistic"])
         return table.filter(pc.equal(table["mode"], mode)) if mode is not None else table
 
     def series(self) -> pa.Table:

@@ -67,6 +67,8 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] =
     if not tables:
         return schema.empty_table()
     table = pa.concat_tables(tables)
+    if len(tables) == 1 and tuple(order)[:1] == ("step",) and bool(np.all(np.diff(table["step"].to_numpy()) >= 0)):
+        return table
     keys = [(name, "ascending") for name in order]
     return table.sort_by(keys) if keys else table.combine_chunks()
 

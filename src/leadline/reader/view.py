@@ -126,10 +126,11 @@ class View:
         if not needs or not point.arrays:
             return []
         collections = {info.name: info.collections for row in point.rows for info in row.layout.tensors}
-        found = [
-            array for array in point.arrays
-            if any(need.selects(array.tensor, collections.get(array.tensor) or guess_collections(array.tensor)) for need in needs)
-        ]  # fmt: skip
+        found = []
+        for array in point.arrays:
+            member_of = collections.get(array.tensor) or guess_collections(array.tensor)
+            if any(need.selects(array.tensor, member_of) for need in needs):
+                found.append(array)
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
 
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:

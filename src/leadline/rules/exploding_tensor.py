@@ -115,5 +115,5 @@ def _suggestion(reading: TensorReading) -> str:
         )
     return (
         "usually an earlier step's non-finite gradient reached it; "
-        "try: go back to the last good checkpoint with a lower learning rate, and look at the gradients before this step"
+        "try: the last good checkpoint with a lower learning rate, and look at the gradients before this step"
     )

@@ -66,7 +66,8 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
         check_selection(self.name, self.collection_names, self.tensor_regex)
         if not (self.use_losses_collection or self.collection_names or self.tensor_regex):
             raise ConfigurationError(
-                f"{self.name}: nothing is selected; give collection_names or tensor_regex, or use_losses_collection=true"
+                f"{self.name}: nothing is selected; "
+                "give collection_names or tensor_regex, or use_losses_collection=true"
             )
 
     def needs(self) -> Needs:
@@ -102,12 +103,17 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
             f"{reading.tensor} {deed} from step {before.mode_step} to {reading.mode_step} "
             f"({before.value:.4g} to {reading.value:.4g})",
             tensors=(reading.tensor,),
-            evidence={"before": before.value, "now": reading.value, "change_percent": change, "threshold_percent": limit,
-                      "before_step": before.mode_step},
-            suggestion="usually a learning rate that is too high (or, late in training, not lowered), or noise of small "
-            "batches; try: half the learning rate or a schedule, and a larger num_steps to see past the noise",
+            evidence={
+                "before": before.value,
+                "before_step": before.mode_step,
+                "now": reading.value,
+                "change_percent": change,
+                "threshold_percent": limit,
+            },
+            suggestion="usually a learning rate that is too high (or, late in training, not lowered), or noise of "
+            "small batches; try: half the learning rate or a schedule, and a larger num_steps to see past the noise",
             worker=reading.worker,
-        )  # fmt: skip
+        )
 
 
 def change_percent(before: float, now: float) -> float:

@@ -57,10 +57,14 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
             return Clear()
         return Fired(
             f"nothing new since step {scan.last_step}, for more than {self.threshold:g} s",
-            evidence={"silent_seconds": silent_ns / _SECOND_NS, "last_step": scan.last_step, "threshold": self.threshold},
+            evidence={
+                "silent_seconds": silent_ns / _SECOND_NS,
+                "last_step": scan.last_step,
+                "threshold": self.threshold,
+            },
             suggestion="usually a worker that waits for another that is gone, or a data loader without data; "
             "try: py-spy dump on the training's processes, and NCCL_DEBUG=INFO or num_workers=0",
-        )  # fmt: skip
+        )
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:
         if not self.stop_training_on_fire or not run_name.startswith(self.training_job_name_prefix or ""):

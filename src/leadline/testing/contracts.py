@@ -5,17 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 
-from leadline.config.parameters import describe, parameter_types, read_parameters, spoken_name
+from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.judging import Judging
-from leadline.records.manifest import RuleSpec
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
 from leadline.testing.runs import START_NS, Part, RunWriter
@@ -34,11 +32,11 @@ class RuleContract:
     """
 
     rule: ClassVar[type[Rule]]
-    parameters: ClassVar[dict[str, Any]] = {}
-    fires_on: ClassVar[list[Part]]
-    silent_on: ClassVar[list[Part]]
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    fires_on: ClassVar[Sequence[Part]]
+    silent_on: ClassVar[Sequence[Part]]
 
-    def judge(self, story: list[Part]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def judge(self, story: Sequence[Part]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """State and events after a story, by the way of store, reader and window."""
         with tempfile.TemporaryDirectory() as folder:
             path = RunWriter(f"{folder}/run").write_all(story).end().path
@@ -95,12 +93,3 @@ class RuleContract:
         arguments = text[places[SECTIONS.index("Args")] : places[SECTIONS.index("Source")]]
         documented = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
         assert documented == list(parameter_types(self.rule))
-
-
-def spec_of(rule: Rule, alias: str = "") -> RuleSpec:
-    """The specification of a built-in rule as it is."""
-    parameters = msgspec.structs.asdict(rule)
-    return RuleSpec(alias or spoken_name(type(rule)), spoken_name(type(rule)), parameters)
-
-
-__all__ = ["Clear", "Fired", "RuleContract", "Undecided", "spec_of"]

@@ -17,8 +17,12 @@ _LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8"}
 
 
 def verdicts(
-    rule: Rule, parts: Iterable[Capture | Raw], *, shapes: Mapping[str, tuple[int, ...]] | None = None, thinned: bool = False
-) -> list[tuple[int, Verdict]]:  # fmt: skip
+    rule: Rule,
+    parts: Iterable[Capture | Raw],
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    thinned: bool = False,
+) -> list[tuple[int, Verdict]]:
     """What a rule says at each step at which something that it needs was captured, with the step."""
     view = View(rule.needs().tensors)
     said = []

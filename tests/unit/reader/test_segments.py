@@ -1,4 +1,4 @@
-"""Segments: a torn tail is not there yet, a flipped bit is noticed, and what is read is a prefix of what was written."""
+"""Segments: a torn tail is not there yet, a flipped bit is noticed, what is read is a prefix of what was written."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
     ("name", "given", "message"),
     [
         ("whole", "7.0", "many_kinds: whole must be a whole number >= 1 and <= 9, not '7.0'"),
-        ("whole", "10", "not 10"), ("whole", "seven", "not 'seven'"), ("whole", True, "not True"), ("whole", 7.5, "not 7.5"),
+        ("whole", "10", "not 10"), ("whole", "seven", "not 'seven'"), ("whole", True, "not True"),
+        ("whole", 7.5, "not 7.5"),
         ("number", "0", "must be none or a number > 0"), ("number", "nan", "not 'nan'"), ("number", "1_0", "not '1_0'"),
         ("flag", "yes", "must be true or false"), ("flag", 1, "not 1"), ("names", "a,,b", "must be none or a list"),
         ("names", 3, "not 3"), ("numbers", "1,x", "not '1,x'"), ("word", "c", "must be one of 'a', 'b'"),

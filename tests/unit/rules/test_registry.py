@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.errors import ConfigurationError
 from leadline.rules import registry
 from leadline.rules.registry import find_rule, rule_names
 

@@ -65,7 +65,7 @@ def test_needs_statistics_or_the_weights_themselves() -> None:
 
 
 def test_thresholds_in_the_wrong_order_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="small_threshold .* must be below large_threshold"):
+    with pytest.raises(ConfigurationError, match=r"small_threshold .* must be below large_threshold"):
         WeightUpdateRatio(small_threshold=10.0)
     with pytest.raises(ConfigurationError, match="num_steps must be none or a whole number >= 1, not 0"):
         WeightUpdateRatio(num_steps=0)

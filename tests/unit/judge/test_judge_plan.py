@@ -113,7 +113,8 @@ def test_an_unknown_name_error_is_both() -> None:
 
 def test_planning_loads_nothing_heavy() -> None:
     program = (
-        "import sys; from leadline.judge.plan import plan, resolve_rules; from leadline.records.manifest import RuleSpec; "
+        "import sys; from leadline.judge.plan import plan, resolve_rules; "
+        "from leadline.records.manifest import RuleSpec; "
         "from leadline.rules.registry import BUILT_IN; plan(resolve_rules([RuleSpec(n, n) for n in BUILT_IN]), ()); "
         "print(sorted({'numpy', 'pyarrow', 'duckdb', 'torch'} & set(sys.modules)))"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 from leadline.rules.exploding_tensor import ExplodingTensor
 from leadline.rules.loss_not_decreasing import LossNotDecreasing
@@ -13,7 +14,7 @@ from leadline.rules.weight_update_ratio import WeightUpdateRatio
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat
 
-FALLING = [Capture(step, {"loss": {"value": 10.0 * 0.9**step}}) for step in range(40)]
+FALLING = tuple(Capture(step, {"loss": {"value": 10.0 * 0.9**step}}) for step in range(40))
 
 
 def beats(until_seconds: int) -> list[Heartbeat]:
@@ -26,14 +27,17 @@ def updates(ratio: float) -> list[Capture]:
 
 class TestExplodingTensor(RuleContract):
     rule = ExplodingTensor
-    fires_on = [*FALLING, Capture(40, {"loss": {"value": math.nan}})]
+    fires_on = (
+        *FALLING,
+        Capture(40, {"loss": {"value": math.nan}}),
+    )
     silent_on = FALLING
 
 
 class TestVanishingGradient(RuleContract):
     rule = VanishingGradient
-    fires_on = [Capture(0, {"gradient/a.weight": {"abs_mean": 1e-9}})]
-    silent_on = [Capture(0, {"gradient/a.weight": {"abs_mean": 1e-3}})]
+    fires_on = (Capture(0, {"gradient/a.weight": {"abs_mean": 1e-9}}),)
+    silent_on = (Capture(0, {"gradient/a.weight": {"abs_mean": 1e-3}}),)
 
 
 class TestWeightUpdateRatio(RuleContract):
@@ -44,15 +48,21 @@ class TestWeightUpdateRatio(RuleContract):
 
 class TestLossNotDecreasing(RuleContract):
     rule = LossNotDecreasing
-    fires_on = [Capture(step, {"loss": {"value": 1.0}}) for step in range(40)]
+    fires_on = tuple(Capture(step, {"loss": {"value": 1.0}}) for step in range(40))
     silent_on = FALLING
 
 
 class TestStalledTraining(RuleContract):
     rule = StalledTraining
-    parameters = {"threshold": 5.0}
-    fires_on = [*FALLING, *beats(12)]
-    silent_on = [*FALLING, *beats(6)]
+    parameters: ClassVar = {"threshold": 5.0}
+    fires_on = (
+        *FALLING,
+        *beats(12),
+    )
+    silent_on = (
+        *FALLING,
+        *beats(6),
+    )
 
 
 def test_every_built_in_rule_is_held_to_it_under_its_own_name() -> None:

@@ -10,6 +10,7 @@ import torch
 from leadline.frameworks.torch.hooks import Hooks
 from leadline.frameworks.torch.models import Names
 from leadline.frameworks.torch.program import TorchSubject
+from leadline.frameworks.torch.registry import ModuleRegistry
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 
@@ -25,7 +26,8 @@ class TorchAdapter:
             tell: Takes a line about something that cannot be captured.
         """
         self._tell = tell
-        self._names = Names()
+        self._registry = ModuleRegistry()
+        self._names = Names(self._registry)
         self._hooks: Hooks | None = None
 
     def version(self) -> str:
@@ -34,10 +36,12 @@ class TorchAdapter:
     def install(self, probes: Probes, guard: Guard) -> None:
         self._hooks = Hooks(probes, guard)
         self._hooks.install()
+        self._registry.install()
 
     def uninstall(self) -> None:
         if self._hooks is not None:
             self._hooks.uninstall()
+            self._registry.uninstall()
             self._hooks = None
 
     def subject(self, optimizer: Any) -> TorchSubject:

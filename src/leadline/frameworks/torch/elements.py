@@ -1,4 +1,4 @@
-"""Any tensor as flat float chunks that the kernels can take, without an operation that autograd or a wrapper would see."""
+"""Any tensor as flat floats that the kernels can take, by operations that no autograd and no wrapper sees."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 def elements(tensor: torch.Tensor) -> Elements:
     """The elements of a readable tensor; float32 and float64 are views where the layout allows it."""
+    if tensor.dtype in _FLOATS and tensor.layout is torch.strided and tensor.is_contiguous():
+        return Elements(tensor.view(-1))
     if tensor.layout is torch.sparse_coo:
         values = tensor.coalesce()._values()
         return Elements(_floats(values.reshape(-1)), tensor.numel() - values.numel())

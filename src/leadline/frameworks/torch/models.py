@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import torch
+
+from leadline.frameworks.torch.registry import ModuleRegistry, live_modules, live_optimizers
 
 _WRAPPERS: Final = {
     "DistributedDataParallel": "module.",
@@ -34,7 +35,8 @@ class NamedParameter:
 class Names:
     """Gives models their names; a second model alive whose parameters would be called alike gets its class in front."""
 
-    def __init__(self) -> None:
+    def __init__(self, registry: ModuleRegistry) -> None:
+        self._registry = registry
         self._roots: list[tuple[weakref.ref[torch.nn.Module], str]] = []
 
     def name(self, optimizer: torch.optim.Optimizer) -> tuple[str, list[NamedParameter]]:
@@ -43,12 +45,12 @@ class Names:
         Parameters of these models that no optimizer may change (frozen ones) are named too.
         """
         own = parameters_of(optimizer)
-        modules, optimizers = _live_objects()
-        outermost = _outermost(modules)
+        outermost = self._registry.outermost()
         roots = find_roots(own, outermost)
-        others = [root for each in optimizers for root in find_roots(parameters_of(each), outermost)]
-        del modules, optimizers, outermost
-        self._place(roots, others)
+        if len({id(each) for root in roots for each in root.parameters()} & {id(each) for each in own}) < len(own):
+            outermost = live_modules()
+            roots = find_roots(own, outermost)
+        self._place(roots, outermost)
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in own}
         for root in roots:
@@ -62,20 +64,22 @@ class Names:
         classes = " + ".join(type(_unwrap(root)[0]).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
 
-    def _place(self, roots: list[torch.nn.Module], others: list[torch.nn.Module]) -> None:
+    def _place(self, roots: list[torch.nn.Module], outermost: list[torch.nn.Module]) -> None:
         """Give each new root a prefix, if it shares a name with another that some optimizer updates."""
-        alike = [weakref.ref(other) for root in roots for other in others if _is_alike(root, other)]
-        others.clear()
+        alike = [weakref.ref(other) for root in roots for other in outermost if _is_alike(root, other)]
+        outermost.clear()
+        trained: list[torch.nn.Module] = []
         if alike:
-            gc.collect()  # a model of an earlier fold may only wait for its cycles to be found
+            optimizers = live_optimizers()  # a model of an earlier fold, and its optimizer, may be gone by now
+            alive = [other for other in (known() for known in alike) if other is not None]
+            trained = [root for each in optimizers for root in find_roots(parameters_of(each), alive)]
         self._roots = [(known, prefix) for known, prefix in self._roots if known() is not None]
         for root in roots:
             if not any(known() is root for known, _ in self._roots):
-                self._roots.append((weakref.ref(root), self._choose(root, alike)))
+                self._roots.append((weakref.ref(root), self._choose(root, trained)))
 
-    def _choose(self, root: torch.nn.Module, alike: list[weakref.ref[torch.nn.Module]]) -> str:
-        alive = [other for other in (known() for known in alike) if other is not None]
-        if not any(_is_alike(root, other) for other in alive):
+    def _choose(self, root: torch.nn.Module, trained: list[torch.nn.Module]) -> str:
+        if not any(_is_alike(root, other) for other in trained):
             return ""
         taken = {prefix for _, prefix in self._roots}
         own = type(_unwrap(root)[0]).__name__
@@ -101,27 +105,6 @@ def find_roots(parameters: Iterable[torch.Tensor], outermost: Iterable[torch.nn.
             roots.append(module)
             wanted -= parts
     return roots
-
-
-def _live_objects() -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
-    """All modules and optimizers alive: looked up once a model, so that nothing has to be kept in anybody's modules."""
-    modules, optimizers = [], []
-    for each in gc.get_objects():
-        kind = type(each)  # not isinstance, which would run the __class__ property of other people's proxies
-        if issubclass(kind, torch.nn.Module):
-            modules.append(each)
-        elif issubclass(kind, torch.optim.Optimizer) and "param_groups" in each.__dict__:
-            optimizers.append(each)
-    return modules, optimizers
-
-
-def _outermost(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:
-    inner = {id(child) for module in modules for child in _children(module)}
-    return [module for module in modules if id(module) not in inner]
-
-
-def _children(module: torch.nn.Module) -> list[torch.nn.Module]:
-    return [child for child in module.__dict__.get("_modules", {}).values() if child is not None]
 
 
 def _is_alike(one: torch.nn.Module, other: torch.nn.Module) -> bool:

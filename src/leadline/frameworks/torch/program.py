@@ -21,6 +21,7 @@ from leadline.statistics.definitions import SAMPLE_ELEMENTS
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 _ON_UPDATE: Final = "update_ratio"
+_PLAIN: Final = (torch.nn.Parameter, torch.Tensor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class _Wish:
     is_gradient: bool
     statistics: frozenset[str]
     is_raw: bool
+    is_plain: bool
+    """Whether the parameter is a dense tensor of no special kind, so that neither it nor its gradient needs a look."""
 
     def read(self) -> torch.Tensor | None:
         """The tensor as it is now; None where there is none (a gradient that did not come)."""
@@ -117,6 +120,10 @@ class TorchProgram:
         return self._layout(tuple(present)), np.concatenate(parts).astype("<f8").tobytes()
 
     def _readable(self, wish: _Wish) -> torch.Tensor | None:
+        if wish.is_plain:
+            plain = wish.parameter.grad if wish.is_gradient else wish.parameter
+            if plain is None or (plain.layout is torch.strided and type(plain) in _PLAIN):
+                return plain
         tensor = wish.read()
         if tensor is None:
             return None
@@ -212,7 +219,8 @@ def _wishes(named: NamedParameter, items: Sequence[CaptureItem]) -> list[_Wish]:
         if statistics or is_raw:
             dtype = str(named.parameter.dtype).removeprefix("torch.")
             info = TensorInfo(name, collections, tuple(named.parameter.shape), dtype)
-            found.append(_Wish(info, named.parameter, is_gradient, statistics, is_raw))
+            is_plain = type(named.parameter) in _PLAIN and why_unreadable(named.parameter) is None
+            found.append(_Wish(info, named.parameter, is_gradient, statistics, is_raw, is_plain))
     return found
 
 

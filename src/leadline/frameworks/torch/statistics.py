@@ -1,4 +1,4 @@
-"""The device form of the statistics: few kernels over cache-sized chunks, one copy off the device, float64 from there on."""
+"""The device form of the statistics: few kernels over cache-sized chunks, one copy off the device, then float64."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def _repair(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: froze
     """Read again, element by element and in float64, the tensors whose reductions are not to be trusted."""
     counts = {name: np.zeros(len(parts)) for name in ("nan_count", "nonfinite_count") if name in wanted}
     with np.errstate(all="ignore"):
-        doubtful = ~np.isfinite(np.sum([values for values in reduced.values()], axis=0))
+        doubtful = ~np.isfinite(np.sum(list(reduced.values()), axis=0))
         if "squares" in reduced:
             doubtful |= (reduced["squares"] < _TINY) & ~_is_all_zero(reduced)
         if "centred" in reduced:

@@ -1,4 +1,4 @@
-"""The session of a training process: what the bootstrap, ``watch`` and ``Hook`` start, and everything else belongs to."""
+"""The session of a training process: what the bootstrap, ``watch`` and ``Hook`` start, and all else belongs to."""
 
 from __future__ import annotations
 
@@ -108,15 +108,12 @@ class Session:
 
 def describe_plan(manifest: Manifest) -> str:
     """In a few words what is captured how often: ``losses every step, statistics every 50``."""
-    losses = [item.schedule.every for item in manifest.plan.items if item.collection == "losses"]
-    tensors = [
-        item.schedule.every
-        for item in manifest.plan.items
-        if item.collection in ("gradients", "weights") and item.schedule.every is not None
-    ]
-    raw = [item.schedule.every for item in manifest.plan.items if item.raw and item.schedule.every is not None]
-    parts = [("losses", losses), ("statistics", tensors), ("raw tensors", raw)]
-    spoken = [f"{name} every {_steps(min(e for e in every if e))}" for name, every in parts if any(every)]
+    kinds: dict[str, list[int]] = {"losses": [], "statistics": [], "raw tensors": []}
+    for item in manifest.plan.items:
+        kind = "raw tensors" if item.raw else "losses" if item.collection == "losses" else "statistics"
+        if item.schedule.every is not None and item.collection in ("losses", "gradients", "weights"):
+            kinds[kind].append(item.schedule.every)
+    spoken = [f"{kind} every {_steps(min(every))}" for kind, every in kinds.items() if every]
     return ", ".join(spoken) or "what the rules ask"
 
 

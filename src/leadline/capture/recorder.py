@@ -85,6 +85,8 @@ class Recorder:
         self.notes: list[str] = []
         self.losses: dict[str, float] = {}
         """The latest value of each loss."""
+        self.watching: list[tuple[str, str, int]] = []
+        """Model, optimizer and number of parameters of all that were watched when the last of them came."""
         self.clock = StepClock(self._tell_owner)
         self.writer: Writer | None = None
         self._adapter = adapter
@@ -102,13 +104,6 @@ class Recorder:
         self._sites: dict[object, _Loss] = {}
         self._scalars: dict[str, _Scalar] = {}
         self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
-
-    @property
-    def watching(self) -> list[tuple[str, str, int]]:
-        """Model, optimizer and number of parameters of all that is watched."""
-        return [
-            (each.subject.model, each.subject.optimizer, each.subject.parameters) for each in self._watched.values()
-        ]
 
     def note(self, line: str) -> None:
         """Keep a line about something that is not captured, once."""
@@ -174,6 +169,8 @@ class Recorder:
     def _watch(self, optimizer: Any) -> _Watched:
         watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items))
         self._watched[optimizer] = watched
+        subjects = [each.subject for each in self._watched.values()]
+        self.watching = [(each.model, each.optimizer, each.parameters) for each in subjects]
         if self.writer is None:
             self.writer = self._open_writer()
         return watched

@@ -7,17 +7,21 @@ import os
 import sys
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from leadline.cli.prepare import Wishes, become_agent, prepare
+from leadline.errors import ConfigurationError
 
 
 def attach(pid: Annotated[int, typer.Option(help="The process that trains.")]) -> None:
     """Read wishes as JSON from standard input, make the run, answer with its path, and watch the process."""
     given: dict[str, Any] = json.loads(sys.stdin.read())
     command = given.pop("command")
-    lists = {"capture", "rules", "without", "on"}
-    wishes = Wishes(**{key: tuple(value) if key in lists else value for key, value in given.items()})
+    try:
+        wishes = msgspec.convert(given, Wishes)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"leadline.watch(): {error}") from None
     path = prepare(wishes, command)
     sys.stdout.write(path + "\n")
     sys.stdout.flush()

@@ -30,7 +30,7 @@ def judge(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """Judge stored or running runs; nothing is written into them and no action is done."""
-    found = [leadline.open_run(each) for each in (runs or [None])]
+    found = [leadline.open_run(each) for each in runs] if runs else [leadline.open_run()]
     given = rule_specs(rule or (), os.getcwd())
     resolve_rules(given)
     judged = [(run, _judge(run, given, follow=follow)) for run in found]

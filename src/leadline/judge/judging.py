@@ -53,6 +53,10 @@ class RuleTrack:
     def is_of_time(self) -> bool:
         return self.needs.scan_seconds is not None
 
+    @property
+    def needs_arrays(self) -> bool:
+        return any(need.raw for need in self.needs.tensors)
+
     def begin(self) -> None:
         """Forget what was judged."""
         self.view = View(self.needs.tensors)
@@ -96,6 +100,28 @@ class RuleTrack:
                 "findings": self.episodes.count, "error": self.error}  # fmt: skip
 
 
+class _Lane:
+    """Rules that go through the stream together.
+
+    Those that need tensors whole have one of their own: tensors come later than the numbers of their step, and
+    nobody else should wait for them.
+    """
+
+    def __init__(self, run: str, tracks: list[RuleTrack], grid: TimeGrid) -> None:
+        self.tracks = tracks
+        self._run, self._with_arrays = run, any(track.needs_arrays for track in tracks)
+        self.feed = Feed(run, grid, with_arrays=self._with_arrays)
+
+    def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
+        """Read what came; whether all must be judged again."""
+        self.feed.refresh(is_over=is_over, gone=gone)
+        if not self.feed.is_overtaken:
+            return False
+        self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
+        self.feed.refresh(is_over=is_over, gone=gone)
+        return True
+
+
 class Judging:
     """All rules of one process on their way through a run.
 
@@ -110,10 +136,13 @@ class Judging:
     def __init__(
         self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] | None = None
     ) -> None:  # fmt: skip
-        self._run, self._mark = run, mark or (lambda alias: None)
+        self._mark = mark or (lambda alias: None)
         self._tracks = [RuleTrack(alias, rule) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
-        self._feed = self._new_feed(TimeGrid(started_ns))
+        self._grid = TimeGrid(started_ns)
+        whole = [track for track in self._tracks if track.needs_arrays]
+        others = [track for track in self._tracks if not track.needs_arrays]
+        self._lanes = [_Lane(run, each, self._grid) for each in (others, whole) if each]
 
     def advance(
         self, *, is_over: bool = False, gone: Collection[str] = (), most_seconds: float = float("inf")
@@ -127,38 +156,34 @@ class Judging:
         """
         progress = Progress()
         until = time.monotonic() + most_seconds
-        self._feed.refresh(is_over=is_over, gone=gone)
-        if self._feed.is_overtaken:
-            self._feed = self._new_feed(self._feed.grid)
-            self._feed.refresh(is_over=is_over, gone=gone)
-            self._begin_again(progress, of_time=False)
-        if self._feed.grid.is_overtaken:
-            self._begin_again(progress, of_time=True)
-            self._feed.grid.restart()
-        progress.has_more = not (self._judge_points(progress, until) and self._judge_scans(progress, until))
-        progress.judged_step, progress.seen = self._feed.judged_step, dict(self._feed.seen)
-        progress.damage = self._feed.damage
+        for lane in self._lanes:
+            if lane.refresh(is_over=is_over, gone=gone):
+                self._begin_again([track for track in lane.tracks if not track.is_of_time], progress)
+        if self._grid.is_overtaken:
+            self._begin_again([track for track in self._tracks if track.is_of_time], progress)
+            self._grid.restart()
+        is_done = [self._judge_points(lane, progress, until) for lane in self._lanes]
+        progress.has_more = not (all(is_done) and self._judge_scans(progress, until))
+        for lane in self._lanes[:1]:
+            progress.judged_step, progress.seen = lane.feed.judged_step, dict(lane.feed.seen)
+            progress.damage = lane.feed.damage
         progress.rules = {track.alias: track.state() for track in self._tracks if track.alias in self._dirty}
         self._dirty.clear()
         return progress
 
-    def _new_feed(self, grid: TimeGrid) -> Feed:
-        with_arrays = any(need.raw for track in self._tracks for need in track.needs.tensors)
-        return Feed(self._run, grid, with_arrays=with_arrays)
-
-    def _begin_again(self, progress: Progress, *, of_time: bool) -> None:
-        for track in self._tracks:
-            if track.is_of_time == of_time and track.error is None:
+    def _begin_again(self, tracks: Iterable[RuleTrack], progress: Progress) -> None:
+        for track in tracks:
+            if track.error is None:
                 track.begin()
                 progress.begun_again.append(track.alias)
                 self._dirty.add(track.alias)
 
-    def _judge_points(self, progress: Progress, until: float) -> bool:
+    def _judge_points(self, lane: _Lane, progress: Progress, until: float) -> bool:
         """Judge the steps that are whole; whether all were before ``until``."""
-        tracks = [track for track in self._tracks if not track.is_of_time]
-        for count, point in enumerate(self._feed.points()):
-            for track in tracks:
-                self._judge_point(track, point, progress)
+        for count, point in enumerate(lane.feed.points()):
+            for track in lane.tracks:
+                if not track.is_of_time:
+                    self._judge_point(track, point, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
@@ -174,7 +199,7 @@ class Judging:
         tracks = [track for track in self._tracks if track.is_of_time]
         if not tracks:
             return True
-        for count, scan in enumerate(self._feed.grid.scans()):
+        for count, scan in enumerate(self._grid.scans()):
             for track in tracks:
                 if track.error is None and _is_due(track.needs, scan):
                     self._ask(track, Window(scan.last_step, "train", scan.time_ns, scan=scan), tuple, progress)

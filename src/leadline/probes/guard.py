@@ -1,4 +1,4 @@
-"""The boundary between Leadline and somebody's training: a failure of ours ends here, is told once, and capture goes off."""
+"""The boundary between Leadline and a training: a failure of ours ends here, is told once, and capture goes off."""
 
 from __future__ import annotations
 

@@ -44,6 +44,7 @@ class Feed:
         self._system: dict[str, StreamTail] = {}
         self._tensors: dict[str, TensorFolder] = {}
         self._complete: dict[str, int] = {}
+        self._last_array: dict[str, int] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
         self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
         self._points: dict[tuple[int, str], Point] = {}
@@ -77,7 +78,7 @@ class Feed:
 
     def points(self) -> Iterator[Point]:
         """The steps that every worker has passed and that were not given out yet, in order."""
-        horizon = min(self._complete.values(), default=-1)
+        horizon = min((self._horizon(worker) for worker in self._complete), default=-1)
         for key in sorted(key for key in self._points if key[0] <= horizon):
             if self.is_overtaken:
                 return
@@ -89,10 +90,12 @@ class Feed:
         if 0 <= horizon < _NEVER:
             self.judged_step = max(self.judged_step, horizon)
 
+    def _horizon(self, worker: str) -> int:
+        """The last step of a worker of which nothing more is awaited: tensors come later than a step's numbers."""
+        whole = self._complete[worker]
+        return whole if whole == _NEVER else min(whole, self._last_array.get(worker, whole))
+
     def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
-        if self._with_arrays:
-            # Tensors lie on disk before the row that says that their step is whole, so they are read after it.
-            tail = self._tensors.setdefault(worker, TensorFolder(self._run, worker))
         events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
         series = self._series.setdefault(worker, StreamTail(self._run, layout.SERIES, worker))
         self._complete.setdefault(worker, -1)
@@ -101,7 +104,8 @@ class Feed:
         for batch in events.read_new(is_finished=is_finished):
             self._take_events(batch)
         if self._with_arrays:
-            for stored in tail.read_new():
+            for stored in self._tensors.setdefault(worker, TensorFolder(self._run, worker)).read_new():
+                self._last_array[worker] = max(stored.step, self._last_array.get(worker, -1))
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)
         if is_finished:

@@ -35,7 +35,7 @@ _ALL: Final = (
     Statistic("l1", "sum of absolute values", "tensor", PROPAGATES),
     Statistic("l2", "square root of the sum of squares (entrywise)", "tensor", PROPAGATES),
     Statistic("abs_mean", "l1 over number of elements", "tensor", PROPAGATES, ("l1",)),
-    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, where there are any", ("min", "max")),
+    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, where any", ("min", "max")),
     Statistic("rms", "l2 over the square root of the number of elements", "tensor", PROPAGATES, ("l2",)),
     Statistic("std", "square root of the population variance", "tensor", PROPAGATES),
     Statistic("variance", "population variance: mean squared distance from the mean", "tensor", PROPAGATES, ("std",)),

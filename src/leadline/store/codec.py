@@ -44,7 +44,7 @@ SERIES_COLUMNS: Final[tuple[tuple[str, ColumnType], ...]] = (
     ("time_ns", "int64"),
     ("values", "float64[]"),
 )
-"""``complete_step``: once this batch and those before it in sequence are read, nothing up to that global step is missing."""
+"""``complete_step``: once this batch and those before it are read, nothing up to that global step is missing."""
 
 SYSTEM: Final = TableSchema("system", (("time_ns", "int64"), ("channel", "int64"), ("value", "float64")))
 """``channel`` indexes the schema metadata's ``leadline.channels``."""

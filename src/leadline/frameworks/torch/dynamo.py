@@ -19,7 +19,7 @@ def hide(function: F) -> F:
         from torch._C._dynamo import eval_frame
 
         skip = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
-        eval_frame.set_code_exec_strategy(function.__code__, skip)  # type: ignore[attr-defined]
+        eval_frame.set_code_exec_strategy(function.__code__, skip)
     except (ImportError, AttributeError, TypeError):
         pass  # another version of torch: the first mark is all there is
     return function

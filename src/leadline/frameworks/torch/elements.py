@@ -27,7 +27,7 @@ class Elements:
 
     @property
     def size(self) -> int:
-        return self.flat.numel() + self.implicit_zeros
+        return int(self.flat.numel()) + self.implicit_zeros
 
 
 def why_unreadable(tensor: torch.Tensor) -> str | None:

@@ -125,7 +125,7 @@ def _unwrap(module: torch.nn.Module) -> tuple[torch.nn.Module, str]:
     removed = ""
     while (infix := _WRAPPERS.get(type(module).__name__)) is not None:
         removed += infix
-        module = module._modules[infix[:-1]]  # type: ignore[assignment]
+        module = module._modules[infix[:-1]]
     return module, removed
 
 

@@ -99,6 +99,7 @@ def _plan(sizes: tuple[int, ...]) -> ChunkPlan:
 _PLANS: Final[dict[tuple[int, ...], ChunkPlan]] = {}
 
 
+_COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
 _KERNELS: Final = ("sum", "min", "max", "squares", "zeros", "l1", "centred")
 
 
@@ -187,7 +188,7 @@ def _joined(parts: list[torch.Tensor]) -> list[torch.Tensor]:
     return [*joined, torch.stack(run)] if run else joined
 
 
-_TOGETHER: Final[dict[str, Callable[[Any, Any], Vector]]] = {
+_TOGETHER: Final[dict[str, Any]] = {
     "min": np.minimum.reduceat,
     "max": np.maximum.reduceat,
 }
@@ -235,18 +236,16 @@ def _add_implicit_zeros(parts: Sequence[Elements], reduced: dict[str, Vector]) -
 
 def _repair(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
     """Read again, element by element and in float64, the tensors whose reductions are not to be trusted."""
-    counts = {name: np.zeros(len(parts)) for name in ("nan_count", "nonfinite_count") if name in wanted}
+    counts: dict[str, Vector] = {name: np.zeros(len(parts)) for name in sorted(_COUNTS & wanted)}
     with np.errstate(all="ignore"):
         doubtful = ~np.isfinite(np.sum(list(reduced.values()), axis=0))
         if "squares" in reduced:
             doubtful |= (reduced["squares"] < _TINY) & ~_is_all_zero(reduced)
         if "centred" in reduced:
             doubtful |= (reduced["centred"] < _TINY) & ~_is_constant(reduced)
-    for index in np.flatnonzero(doubtful):
-        part = parts[index]
-        if not part.flat.numel():
-            continue
-        _read_again(part, int(index), reduced, counts)
+    for index in map(int, np.flatnonzero(doubtful)):
+        if parts[index].flat.numel():
+            _read_again(parts[index], index, reduced, counts)
     reduced.update(counts)
 
 

@@ -149,7 +149,8 @@ def _paragraph(rule: Document, names: int, places: int, width: int) -> list[str]
         lines = lines[: _LINES_OF_A_FINDING - 1]
         lines[-1] = lines[-1][: max(len(start) + 1, width - 2)] + " …"
     if _has_found(rule) and rule.get("suggestion"):
-        lines += _wrap(" " * len(start), f"try: {rule['suggestion']}", width)[:2]
+        advice = rule["suggestion"] if "try:" in rule["suggestion"] else f"try: {rule['suggestion']}"
+        lines += _wrap(" " * len(start), advice, width)[:3]
     return lines
 
 

@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _click_error() -> type[Exception]:
-    """The root of what the command line's parser raises; typer carries a click of its own, or uses the one installed."""
+    """The root of what the parser raises; typer carries a click of its own, or uses the one installed."""
     import typer
 
     return next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

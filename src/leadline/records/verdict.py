@@ -22,7 +22,7 @@ class Fired:
     evidence: dict[str, Any] = field(default_factory=dict)
     """The numbers behind it; plain JSON values."""
     suggestion: str = ""
-    """What to try first."""
+    """What to try first, then what it usually means; it is shown behind ``try:``."""
     worker: str | None = None
     """The worker that shows it; None: all, or not known."""
 

@@ -105,15 +105,15 @@ def _describe(reading: TensorReading, nans: float, only_nan: bool) -> str:
 def _suggestion(reading: TensorReading) -> str:
     if "losses" in reading.collections:
         return (
-            "usually too high a learning rate, or a log, square root or division of zero in the loss; "
-            "try: a tenth of the learning rate, or clip gradients (clip_grad_norm_ to 1.0)"
+            "a tenth of the learning rate, or clip gradients (clip_grad_norm_ to 1.0); "
+            "usually the rate is too high, or the loss takes a log, square root or quotient of zero"
         )
     if "gradients" in reading.collections:
         return (
-            "usually overflow in half precision or a spike in the loss; "
-            "try: clip gradients (clip_grad_norm_ to 1.0), or bfloat16 or GradScaler in place of plain float16"
+            "clip gradients (clip_grad_norm_ to 1.0), or bfloat16 or GradScaler in place of plain float16; "
+            "usually half precision overflowed, or the loss had a spike"
         )
     return (
-        "usually an earlier step's non-finite gradient reached it; "
-        "try: the last good checkpoint with a lower learning rate, and look at the gradients before this step"
+        "the last good checkpoint with a lower learning rate, and a look at the gradients before this step; "
+        "usually an earlier step's non-finite gradient reached it"
     )

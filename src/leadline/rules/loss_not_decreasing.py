@@ -110,8 +110,8 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
                 "change_percent": change,
                 "threshold_percent": limit,
             },
-            suggestion="usually a learning rate that is too high (or, late in training, not lowered), or noise of "
-            "small batches; try: half the learning rate or a schedule, and a larger num_steps to see past the noise",
+            suggestion="half the learning rate or a schedule, and a larger num_steps to see past the noise; "
+            "usually the rate is too high (late in training: not lowered), or small batches are noisy",
             worker=reading.worker,
         )
 

@@ -62,8 +62,8 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
                 "last_step": scan.last_step,
                 "threshold": self.threshold,
             },
-            suggestion="usually a worker that waits for another that is gone, or a data loader without data; "
-            "try: py-spy dump on the training's processes, and NCCL_DEBUG=INFO or num_workers=0",
+            suggestion="py-spy dump on the training's processes, then NCCL_DEBUG=INFO or num_workers=0; "
+            "usually a worker waits for another that is gone, or a data loader for its data",
         )
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
             f"{self.threshold:g}" + (f", and {more:,} more" if more else ""),
             tensors=tensors,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
-            suggestion="usually saturated activations or a deep stack without normalization or residual connections; "
-            "try: ReLU-like activations or a normalization layer before them, and a larger initial weight scale",
+            suggestion="ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "
+            "usually activations are saturated, or a deep stack lacks normalization or residual connections",
             worker=worst.worker,
         )

@@ -109,10 +109,10 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
             + (f", and {more:,} more" if more else ""),
             tensors=tensors,
             evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},
-            suggestion="usually too high a learning rate, or weights that start too small; "
-            "try: a tenth of the learning rate, or a warm-up over the first few hundred steps"
+            suggestion="a tenth of the learning rate, or a warm-up over the first few hundred steps; "
+            "usually the rate is too high, or the weights start too small"
             if is_large
-            else "usually too low a learning rate, a vanished gradient or a parameter that nothing trains; "
-            "try: a ten times higher learning rate, and look whether the optimizer was given this parameter",
+            else "a ten times higher learning rate, or a look whether the optimizer was given this parameter; "
+            "usually the rate is too low, the gradient has vanished, or nothing trains it",
             worker=worker,
         )

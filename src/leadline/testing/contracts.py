@@ -50,7 +50,7 @@ class RuleContract:
         (opened,) = [each for each in events if each["event"] == "opened"][:1]
         assert "\n" not in opened["message"]
         assert opened["message"]
-        assert "try: " in opened["suggestion"]
+        assert "; usually " in opened["suggestion"]
         assert encode(opened["evidence"])
 
     def test_is_clear_where_nothing_is_wrong(self) -> None:

@@ -314,10 +314,10 @@ def _start_agent(wishes: Mapping[str, Any]) -> str:
     assert child.stdout is not None
     child.stdin.write(json.dumps(wishes))
     child.stdin.close()
-    run = child.stdout.readline().strip()
+    answer = json.loads(child.stdout.readline() or '{"error": "the agent did not start; its words stand above"}')
     child.stdout.close()
-    if not run:
+    if "error" in answer:
         child.wait()
-        raise ConfigurationError("leadline.watch() was refused; the line above says why")
-    child.returncode = 0  # it lives on by itself, and is nobody's zombie: the agent outlives this process
-    return run
+        raise ConfigurationError(answer["error"])
+    child.returncode = 0  # it lives on by itself: the agent outlives this process
+    return str(answer["run"])

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from leadline.cli.prepare import Wishes, become_agent, prepare
-from leadline.errors import ConfigurationError
+from leadline.errors import LeadlineError
 
 
 def attach(pid: Annotated[int, typer.Option(help="The process that trains.")]) -> None:
@@ -19,14 +19,18 @@ def attach(pid: Annotated[int, typer.Option(help="The process that trains.")]) -
     given: dict[str, Any] = json.loads(sys.stdin.read())
     command = given.pop("command")
     try:
-        wishes = msgspec.convert(given, Wishes)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"leadline.watch(): {error}") from None
-    path = prepare(wishes, command)
-    sys.stdout.write(path + "\n")
-    sys.stdout.flush()
+        path = prepare(msgspec.convert(given, Wishes), command)
+    except (LeadlineError, msgspec.ValidationError) as error:
+        _answer({"error": str(error)})
+        raise typer.Exit(2) from None
+    _answer({"run": path})
     _let_go_of_standard_output()
     become_agent(path, ["--attach", str(pid)])
+
+
+def _answer(said: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
 
 
 def _let_go_of_standard_output() -> None:

@@ -77,7 +77,8 @@ def find_rule(name: str, folder: str = "") -> type[Rule]:
     if name in other_peoples():
         entry = other_peoples()[name]
         return _from_module(entry.module, entry.attr)
-    raise UnknownNameError("rule", name, [*rule_names(), *AMAZON], hint="leadline rules lists all")
+    known = (*AMAZON,) if name[:1].isupper() else rule_names()
+    raise UnknownNameError("rule", name, known, hint="leadline rules lists all")
 
 
 def _from_module(module: str, class_name: str) -> type[Rule]:

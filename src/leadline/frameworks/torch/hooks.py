@@ -23,13 +23,15 @@ _MOST_SCALED: Final = 64
 class _StepFrame:
     """The outermost optimizer step under way in a thread."""
 
-    __slots__ = ("caller", "depth", "is_read", "optimizer")
+    __slots__ = ("caller", "depth", "found_inf", "is_read", "optimizer")
 
     def __init__(self, optimizer: object, caller: FrameType) -> None:
         self.optimizer = optimizer
         self.caller = caller
         self.depth = 0
         self.is_read = False
+        self.found_inf: torch.Tensor | None = None
+        """Above 0 where a fused optimizer will skip by itself: its scaler calls it all the same."""
 
     def is_stale(self, current: FrameType) -> bool:
         """Whether the step was left by an exception: its frame is no longer on the stack."""
@@ -49,7 +51,8 @@ class Hooks:
     """Installs the hooks, and turns what they see into probes.
 
     A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: ``super().step()`` and wrappers
-    nest. A scaler that skips never calls its optimizer; the gradients are read all the same.
+    nest. A scaler that skips never calls its optimizer, or a fused one skips by itself; the gradients are read all
+    the same.
     """
 
     def __init__(self, probes: Probes, guard: Guard) -> None:
@@ -102,6 +105,7 @@ class Hooks:
             if frame.is_read or frame.optimizer is not optimizer:
                 return None
             closure = args[1] if len(args) > 1 else kwargs.get("closure")
+            frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
                 frame.is_read = True
                 guard.run(probes.before_update, optimizer)
@@ -138,8 +142,8 @@ class Hooks:
             frame.depth = 1
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
-            is_skipped = not frame.is_read
-            if is_skipped:
+            is_skipped = not frame.is_read or bool(guard.run(_is_overflow, frame.found_inf))
+            if not frame.is_read:
                 guard.run(probes.before_update, optimizer)
             guard.run(probes.after_update, optimizer, is_skipped=is_skipped)
             return result
@@ -191,6 +195,10 @@ def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guar
         return result
 
     return hide(read_once)
+
+
+def _is_overflow(found_inf: torch.Tensor | None) -> bool:
+    return found_inf is not None and _number(found_inf) > 0
 
 
 def _call_site(frame: FrameType | None) -> object:

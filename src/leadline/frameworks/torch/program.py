@@ -36,10 +36,13 @@ class _Wish:
     is_plain: bool
     """Whether the parameter is a dense tensor of no special kind, so that neither it nor its gradient needs a look."""
 
-    def read(self) -> torch.Tensor | None:
-        """The tensor as it is now; None where there is none (a gradient that did not come)."""
+    def read(self, scale: torch.Tensor | None) -> torch.Tensor | None:
+        """The tensor as it is now, a gradient without its scale; None where there is none (it did not come)."""
         found = self.parameter.grad if self.is_gradient else self.parameter
-        return None if found is None else local(found.detach())
+        if found is None:
+            return None
+        own = local(found.detach())
+        return own / scale if self.is_gradient and scale is not None else own
 
 
 @dataclass(slots=True)
@@ -53,11 +56,22 @@ class _Group:
 class TorchProgram:
     """See ``leadline.probes.adapter.Program``."""
 
-    def __init__(self, wishes: Sequence[_Wish], before: _Before | None, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        wishes: Sequence[_Wish],
+        before: _Before | None,
+        tell: Callable[[str], None],
+        scale: Callable[[], torch.Tensor | None],
+    ) -> None:
+        """
+        Args:
+            scale: Gives the factor that is still in the gradients.
+        """
         self._groups = _group(wishes)
         self._raw = [wish for wish in wishes if wish.is_raw]
         self._before = before
         self._tell = tell
+        self._scale = scale
         self._layouts: dict[tuple[bool, ...], SeriesLayout] = {}
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._filled: tuple[RawForm, list[torch.Tensor]] | None = None
@@ -78,7 +92,8 @@ class TorchProgram:
 
     def raw_form(self) -> CaptureForm | None:
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            named = [(wish.info.name, wish.read()) for wish in self._raw]
+            scale = self._scale()
+            named = [(wish.info.name, wish.read(scale)) for wish in self._raw]
             present = [
                 (name, tensor) for name, tensor in named if tensor is not None and self._is_storable(name, tensor)
             ]
@@ -108,8 +123,9 @@ class TorchProgram:
     def _statistics(self) -> tuple[SeriesLayout, Any] | None:
         present: list[bool] = []
         parts: list[np.ndarray[Any, Any]] = []
+        scale = self._scale()
         for group in self._groups:
-            tensors = [self._readable(wish) for wish in group.wishes]
+            tensors = [self._readable(wish, scale) for wish in group.wishes]
             present += [tensor is not None for tensor in tensors]
             found = [tensor for tensor in tensors if tensor is not None]
             if found:
@@ -119,12 +135,12 @@ class TorchProgram:
             return None
         return self._layout(tuple(present)), np.concatenate(parts).astype("<f8").tobytes()
 
-    def _readable(self, wish: _Wish) -> torch.Tensor | None:
-        if wish.is_plain:
+    def _readable(self, wish: _Wish, scale: torch.Tensor | None) -> torch.Tensor | None:
+        if wish.is_plain and scale is None:
             plain = wish.parameter.grad if wish.is_gradient else wish.parameter
             if plain is None or (plain.layout is torch.strided and type(plain) in _PLAIN):
                 return plain
-        tensor = wish.read()
+        tensor = wish.read(scale)
         if tensor is None:
             return None
         why = why_unreadable(tensor)
@@ -195,7 +211,13 @@ class TorchSubject:
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
         wishes = [wish for named in self._named for wish in _wishes(named, items)]
-        return TorchProgram(wishes, self._before(wishes, device_bytes), self._tell) if wishes else None
+        if not wishes:
+            return None
+        return TorchProgram(wishes, self._before(wishes, device_bytes), self._tell, self._scale)
+
+    def _scale(self) -> torch.Tensor | None:
+        """What a gradient scaler leaves to a fused optimizer to divide by; None outside of such a step."""
+        return getattr(self._optimizer(), "grad_scale", None)
 
     def _before(self, wishes: Sequence[_Wish], device_bytes: int) -> _Before | None:
         """The memory of weights before an update; programs for the same weights share it."""

@@ -105,6 +105,8 @@ class Feed:
             self._take_events(batch)
         if self._with_arrays:
             for stored in self._tensors.setdefault(worker, TensorFolder(self._run, worker)).read_new():
+                if not stored.is_readable:
+                    continue
                 self._last_array[worker] = max(stored.step, self._last_array.get(worker, -1))
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)

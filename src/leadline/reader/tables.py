@@ -90,12 +90,24 @@ def timeline_table(worker: str, batch: Batch) -> pa.Table:
 def findings_table(run: str) -> pa.Table:
     """Every finding of every rule as it stands, as ``FINDINGS``."""
     try:
-        aliases = sorted(os.listdir(os.path.join(run, layout.RULES)))
+        aliases = sorted(each.name for each in os.scandir(os.path.join(run, layout.RULES)) if each.is_dir())
     except FileNotFoundError:
         aliases = []
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for alias in aliases:
         for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
-            found[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
+            if is_finding(line):
+                found[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
     rows = [{name: each.get(name) for name in FINDINGS.names} for each in found.values()]
     return pa.Table.from_pylist(rows, schema=FINDINGS).sort_by([("step", "ascending"), ("rule", "ascending")])
+
+
+def is_finding(line: Any) -> bool:
+    """Whether a line of ``findings.jsonl`` is what it should be."""
+    if not isinstance(line, dict):
+        return False
+    texts = all(isinstance(line.get(name), str) for name in ("rule", "message", "suggestion"))
+    whole = all(isinstance(line.get(name), int) for name in ("id", "step", "last_step", "is_open", "time_ns", "count"))
+    tensors = line.get("tensors")
+    lists = isinstance(tensors, list) and all(isinstance(each, str) for each in tensors)
+    return texts and whole and lists and isinstance(line.get("tensor_count"), int) and "evidence" in line

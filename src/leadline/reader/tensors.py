@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 from dataclasses import dataclass
@@ -37,13 +38,18 @@ class StoredTensor:
     step: int
     name: str
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether numpy has its type."""
+        return self.dtype in _DTYPES
+
     def load(self) -> npt.NDArray[Any]:
         """The elements, ``(*shape,)``; bfloat16 as float32.
 
         Raises:
             DamagedRunError: They cannot be read, or are of a type that numpy does not have.
         """
-        if self.dtype not in _DTYPES:
+        if not self.is_readable:
             raise DamagedRunError(
                 f"{self.name} at step {self.step} is of type {self.dtype}; read {self.path} with its framework"
             )
@@ -52,9 +58,9 @@ class StoredTensor:
                 data = os.pread(file.fileno(), self.nbytes, self.offset)
         except OSError as error:
             raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
-        values = np.frombuffer(data, dtype=_DTYPES[self.dtype])
-        if values.size != int(np.prod(self.shape, dtype=np.int64)):
+        if len(data) != self.nbytes:
             raise DamagedRunError(f"{self.path} is shorter than its header says (at byte {self.offset})")
+        values = np.frombuffer(data, dtype=_DTYPES[self.dtype])
         if self.dtype == "BF16":
             values = (values.astype(np.uint32) << 16).view(np.float32)
         return values.reshape(self.shape)
@@ -115,6 +121,14 @@ def read_header(path: str, worker: str) -> list[StoredTensor]:
         first = _PREFIX_BYTES + length
         if first + end > size:
             raise ValueError("it is cut short")
-        shape = tuple(entry["shape"])
+        shape = tuple(int(each) for each in entry["shape"])
+        _check_size(entry["dtype"], shape, end - start)
         found.append(StoredTensor(path, first + start, end - start, entry["dtype"], shape, worker, mode, step, name))
     return found
+
+
+def _check_size(dtype: str, shape: tuple[int, ...], nbytes: int) -> None:
+    if min(shape, default=0) < 0 or nbytes < 0:
+        raise ValueError("a tensor of it has a negative size")
+    if dtype in _DTYPES and nbytes != np.dtype(_DTYPES[dtype]).itemsize * math.prod(shape):
+        raise ValueError("a tensor of it has not the size of its shape")

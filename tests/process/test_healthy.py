@@ -1,0 +1,106 @@
+"""A healthy training: its own status, no rule fired, and not a bit of it changed, whatever is captured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from launching import CONSOLE_SCRIPT, Ended, bare, environment, finish, losses, rule, script, watched
+
+RAW_EVERY_STEP = ("--capture", "all:every=1,raw=true", "--rule", "vanishing_gradient", "--rule", "weight_update_ratio")
+STEPS = 300
+WEIGHTS = ("0.weight", "0.bias", "3.weight", "3.bias")
+
+
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return bare("healthy.py", "--losses", "losses.json", folder=tmp_path_factory.mktemp("bare"))
+
+
+@pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
+def test_no_preset_changes_a_bit(tmp_path: Path, unwatched: Ended, preset: str) -> None:
+    ended = watched(("--preset", preset), script("healthy.py"), folder=tmp_path)
+    assert (ended.status, ended.out) == (0, unwatched.out)
+    said = ended.show()
+    assert (said["status"], said["exit_status"], said["steps"]) == ("Completed", 0, {"train": STEPS})
+    assert [each["status"] for each in said["rules"]] == ([] if preset == "sagemaker" else ["NoIssuesFound"] * 2)
+    assert all(each["verdict"] == "clear" for each in said["rules"])
+    assert (said["lost"], said["damage"], said["actions"]) == ([], [], [])
+
+    run = ended.run
+    own = json.loads((unwatched.root.parent / "losses.json").read_text())
+    every = 500 if preset == "sagemaker" else 1
+    assert losses(run) == {step: value for step, value in enumerate(own) if step % every == 0}
+    statistics_every = {"light": 100, "standard": 50, "full": 10}.get(preset)
+    expected = list(range(0, STEPS, statistics_every)) if statistics_every else []
+    for name in WEIGHTS if expected else ():
+        assert run.tensor(name).steps() == run.tensor(f"gradient/{name}").steps() == expected
+    assert set(run.tensor_names()) == {"loss", *(WEIGHTS if expected else ()), *gradients(expected)}
+    if preset == "full":
+        assert run.tensor("0.weight").value(0).shape == (32, 16)
+
+
+def gradients(expected: list[int]) -> list[str]:
+    return [f"gradient/{name}" for name in WEIGHTS] if expected else []
+
+
+def test_raw_tensors_of_every_step_change_nothing_either(tmp_path: Path, unwatched: Ended) -> None:
+    ended = finish(
+        [CONSOLE_SCRIPT, "run", "--out", str(tmp_path / "runs"), *RAW_EVERY_STEP, script("healthy.py")],
+        tmp_path, env=environment(),
+    )  # fmt: skip
+    assert (ended.status, ended.out) == (0, unwatched.out)
+    said = ended.show()
+    assert {each["name"] for each in said["rules"]} >= {"exploding_tensor", "vanishing_gradient", "weight_update_ratio"}
+    assert all((each["status"], each["verdict"]) == ("NoIssuesFound", "clear") for each in said["rules"])
+    run = ended.run
+    stored = [(name, step) for name in (*WEIGHTS, *gradients([0])) for step in range(STEPS)]
+    assert sum(run.tensor(name).value(step).size for name, step in stored) == STEPS * 2 * (32 * 16 + 32 + 32 * 4 + 4)
+    assert run.verify() == []
+
+
+def test_disabled_leaves_no_run(tmp_path: Path, unwatched: Ended) -> None:
+    ended = watched((), script("healthy.py"), folder=tmp_path, LEADLINE_DISABLED="1")
+    assert (ended.status, ended.out, ended.err) == (0, unwatched.out, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rule_from_a_file_fires_at_its_step(tmp_path: Path) -> None:
+    rules = tmp_path / "my_rules.py"
+    rules.write_text(LOSS_ABOVE)
+    ended = watched(
+        ("--rule", "my_rules.py:LossAbove:limit=20", "--rule", "high=my_rules.py:LossAbove:limit=1e6"),
+        script("healthy.py"), "--spike-at", "123", "--losses", "losses.json", folder=tmp_path,
+    )  # fmt: skip
+    assert ended.status == 0
+    own = json.loads((tmp_path / "losses.json").read_text())
+    assert [step for step, value in enumerate(own) if value > 20] == [123]
+    said = ended.show()
+    (finding,) = rule(said, "loss_above")["findings"]
+    assert (finding["step"], finding["last_step"], finding["tensors"]) == (123, 123, ["loss"])
+    assert finding["message"] == f"loss is {own[123]:.3g}"
+    assert rule(said, "high")["verdict"] == "clear"
+    assert any("step 123  loss_above: loss is" in line for line in ended.said)
+
+
+LOSS_ABOVE = '''
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired
+from leadline.rules.rule import Rule
+
+
+class LossAbove(Rule):
+    """Fires when a loss is above a limit."""
+
+    limit: float = 3.0
+
+    def needs(self):
+        return Needs.of("losses", "value")
+
+    def evaluate(self, window):
+        for each in window.readings("value"):
+            if each.value > self.limit:
+                return Fired(f"{each.tensor} is {each.value:.3g}", tensors=(each.tensor,))
+        return Clear()
+'''

@@ -1,0 +1,129 @@
+"""What is the script's passes through: arguments, streams, signals, exit status; and every way to launch it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import Ended, bare, rule, script, started, watched
+
+TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
+
+
+def talk(ended: Ended) -> dict[str, Any]:
+    return dict(json.loads(ended.lines[-1]))
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "outcome"),
+    [("0", 0, "Completed"), ("3", 3, "Failed"), ("raise", 1, "Failed"), ("kill", 137, "Failed")],
+)
+def test_arguments_input_and_exit_status_are_the_scripts(
+    tmp_path: Path, ending: str, status: int, outcome: str
+) -> None:  # fmt: skip
+    words = ["with a space", "--preset", "it's", "", "--", "-x", "ünï"]
+    ended = watched((), script("conversation.py"), ending, *words, folder=tmp_path, given="a line\nno end")
+    assert ended.status == status
+    assert talk(ended) == {"words": words, "given": "a line\nno end"}
+    assert ("ValueError: the script's own" in ended.err) == (ending == "raise")
+    said = ended.show()
+    assert (said["status"], said["exit_status"]) == (outcome, status)
+    assert said["steps"] == ({"train": 5} if ending != "kill" else {})  # killed before its first flush
+    assert said["command"][-len(words) :] == words
+
+
+def test_an_interruption_reaches_the_scripts_own_handler_once(tmp_path: Path) -> None:
+    with started((), script("interrupted.py"), folder=tmp_path) as running:
+        assert running.process.stdout is not None
+        assert running.process.stdout.readline() == "ready\n"
+        os.kill(running.agent, signal.SIGINT)
+        ended = running.wait()
+    assert (ended.status, ended.out) == (0, "interrupted 1\n")
+    assert ended.show()["status"] == "Interrupted"
+    assert "Traceback" not in ended.err
+
+
+def test_a_term_signal_reaches_the_scripts_own_handler(tmp_path: Path) -> None:
+    with started((), script("interrupted.py"), "term", folder=tmp_path) as running:
+        assert running.process.stdout is not None
+        assert running.process.stdout.readline() == "ready\n"
+        os.kill(running.agent, signal.SIGTERM)
+        ended = running.wait()
+    assert ended.status == 1
+    assert "told to end" in ended.err
+    assert ended.show()["status"] == "Interrupted"
+
+
+@pytest.mark.parametrize("way", ["module", "interpreter", "console"])
+def test_every_way_to_launch_python_is_watched(tmp_path: Path, way: str) -> None:
+    (tmp_path / "pkg").mkdir()
+    shutil.copy(script("conversation.py"), tmp_path / "pkg" / "training.py")
+    shutil.copy(script("conversation.py"), tmp_path / "own_command")
+    shebang = f"#!{sys.executable}\n"
+    (tmp_path / "own_command").write_text(shebang + Path(script("conversation.py")).read_text())
+    (tmp_path / "own_command").chmod(0o755)
+    command = {
+        "module": (sys.executable, "-m", "pkg.training", "0"),
+        "interpreter": (os.path.realpath(sys.executable) if sys.prefix == sys.base_prefix else sys.executable,
+                        "-X", "dev", str(tmp_path / "pkg" / "training.py"), "0"),
+        "console": (str(tmp_path / "own_command"), "0"),
+    }[way]  # fmt: skip
+    ended = watched((), *command, folder=tmp_path)
+    assert ended.status == 0, ended.err
+    assert ended.show()["steps"] == {"train": 5}
+    assert any("watching Linear (2 parameters, SGD)" in line for line in ended.said)
+
+
+def test_a_command_that_is_no_python_is_monitored_all_the_same(tmp_path: Path) -> None:
+    ended = watched((), "sh", "-c", "echo out; echo err >&2; sleep 1; exit 4", folder=tmp_path)
+    assert (ended.status, ended.out) == (4, "out\n")
+    assert "err\n" in ended.err
+    said = ended.show()
+    assert (said["status"], said["exit_status"], said["workers"], said["steps"]) == ("Failed", 4, [], {})
+    assert any("no training step was seen" in line for line in ended.said)
+    metrics = ended.run.system_metrics().to_pylist()
+    assert any(row["kind"] == "cpu" for row in metrics)
+
+
+def test_an_isolated_python_is_monitored_only_and_the_first_line_says_so(tmp_path: Path) -> None:
+    ended = watched((), sys.executable, "-I", script("conversation.py"), "0", folder=tmp_path)
+    assert ended.status == 0
+    assert talk(ended)["words"] == []
+    assert "only the machine is watched: Python's option -I keeps Leadline out" in ended.said[0]
+    assert ended.show()["workers"] == []
+
+
+def test_all_ranks_stop_together(tmp_path: Path) -> None:
+    ended = watched(
+        ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("distributed.py"), "40", folder=tmp_path
+    )
+    assert ended.status == 10, ended.err
+    said = ended.show()
+    assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
+    assert sorted(each["worker"].split("-")[0] for each in said["workers"]) == ["rank0", "rank1"]
+    finding = rule(said, "exploding_tensor")["findings"][0]
+    assert (finding["step"], finding["tensors"][0]) == (40, "loss")
+    taken = [json.loads(each.read_text()) for each in Path(ended.run.path, "control", "acks").iterdir()]
+    assert len(taken) == 2
+    assert {(each["outcome"], each["step"]) for each in taken} == {("taken", said["actions"][0]["step"])}
+    assert {each["step"] for each in said["workers"]} == {said["actions"][0]["step"]}
+
+
+def test_a_healthy_distributed_training_keeps_every_bit(tmp_path: Path) -> None:
+    ended = watched((), *TORCHRUN, script("distributed.py"), "-1", folder=tmp_path)
+    assert ended.status == 0, ended.err
+    run = ended.run
+    digests = {(tmp_path / f"digest-{rank}").read_text() for rank in (0, 1)}
+    alone = bare("distributed.py", "alone", folder=tmp_path)
+    assert digests == {alone.lines[-1]}
+    assert ended.show()["steps"] == {"train": 60}
+    assert set(run.tensor_names(collection="weights")) == {"0.weight", "2.weight"}
+    assert len(run.workers()) == 2
+    first, second = (run.tensor("gradient/0.weight").statistic("l2", 50, worker=each) for each in run.workers())
+    assert first == second

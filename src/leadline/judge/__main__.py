@@ -30,7 +30,7 @@ def main() -> int:
     try:
         limits = Limits(given.hang_seconds, given.memory_bytes)
         judge_run(os.path.abspath(given.run), write=True, follow=given.follow, limits=limits)
-    except LeadlineError as error:
+    except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {error}\n")
         return 2
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
@@ -17,6 +18,7 @@ from leadline.store import layout
 from leadline.store.documents import append_line, read_lines
 
 _PACE_POINTS = 16
+_LOG = logging.getLogger(__name__)
 
 
 class Pace:
@@ -53,6 +55,7 @@ class Acting:
         self._run = run
         self._actions = tuple(actions)
         self._path = os.path.join(run, layout.ACTIONS)
+        self._unwritten: list[dict[str, Any]] = []
         self._done = {(each["rule"], each["action"], each.get("finding")) for each in read_lines(self._path)}
 
     def follow(
@@ -93,4 +96,14 @@ class Acting:
             "rule": finding.rule, "action": canonical(spec.action), "outcome": outcome.outcome, "time_ns": now_ns,
             "step": outcome.step, "request": outcome.request, "finding": finding.step,
         }  # fmt: skip
-        append_line(self._path, line)
+        self._unwritten.append(line)
+        self.write()
+
+    def write(self) -> None:
+        """Write down what was done; what the disk refuses is kept for the next call."""
+        try:
+            while self._unwritten:
+                append_line(self._path, self._unwritten[0])
+                del self._unwritten[0]
+        except OSError:
+            _LOG.warning("actions.jsonl could not be written; it is tried again", exc_info=True)

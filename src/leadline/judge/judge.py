@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.errors import LeadlineError
+from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.acting import Acting, Pace
 from leadline.judge.crew import Limits, RuleProcess, gather
 from leadline.judge.ledger import Ledger
@@ -107,7 +107,12 @@ class Judge:
         finally:
             for each in self._crew:
                 each.close()
+        self._acting.write()
         self._ledger.finish()
+        if self._ledger.write_error is not None:
+            raise StoreFullError(
+                f"the verdict could not be written: {self._ledger.write_error}; make room and judge again"
+            )
         return self._results()
 
     def _turn(self) -> None:
@@ -194,6 +199,7 @@ def judge_run(
     Raises:
         RunNotFoundError: There is no run there.
         DamagedRunError: Its manifest cannot be read.
+        StoreFullError: The documents could not be written.
     """
     return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
 

@@ -15,6 +15,7 @@ from leadline.store.documents import append_line, make_folder, read_document, wr
 
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -53,7 +54,11 @@ class Entry:
 
 
 class Ledger:
-    """All rules of a run; writes their documents unless it is told to keep them to itself."""
+    """All rules of a run; writes their documents unless it is told to keep them to itself.
+
+    Attributes:
+        write_error: Why the documents could not be written the last time (a full disk); it is tried again.
+    """
 
     def __init__(self, run: str, rules: Sequence[tuple[RuleSpec, Mapping[str, Any]]], *, is_written: bool) -> None:
         self.entries = {spec.alias: Entry(spec, parameters) for spec, parameters in rules}
@@ -65,6 +70,9 @@ class Ledger:
         self._changed: set[str] = set(self.entries)
         self._summary_at = self._counts_at = 0.0
         self._is_stale = True
+        self._unwritten: list[tuple[str, Mapping[str, Any]]] = []
+        self._retry_at = 0.0
+        self.write_error: OSError | None = None
         if is_written:
             self._begin_documents()
 
@@ -83,6 +91,7 @@ class Ledger:
     def begin_again(self, alias: str) -> None:
         """All of a rule is told again from the start."""
         self.entries[alias].findings.clear()
+        self._unwritten = [each for each in self._unwritten if each[0] != alias]
         if self._is_written:
             self._clear_findings(alias)
         self._note(alias)
@@ -91,8 +100,7 @@ class Ledger:
         """Take in what opened or closed."""
         finding = Finding(**{name: event[name] for name in Finding.__dataclass_fields__})
         self.entries[alias].findings[finding.id] = finding
-        if self._is_written:
-            append_line(os.path.join(self._run, layout.rule_findings(alias)), event)
+        self._unwritten.append((alias, event))
         self._note(alias)
         return finding
 
@@ -108,18 +116,32 @@ class Ledger:
         self._is_stale = True
 
     def write(self, *, at_once: bool = False) -> None:
-        """Write what changed: statuses at once, mere counts once a second, the summary at most every 50 ms."""
-        if not self._is_written:
-            return
+        """Write what changed: statuses at once, mere counts once a second, the summary at most every 50 ms.
+
+        What the disk refuses is kept, and tried again a second later.
+        """
         now = time.monotonic()
+        if not self._is_written or (now < self._retry_at and not at_once):
+            return
+        try:
+            self._write(now, at_once=at_once)
+            self.write_error = None
+        except OSError as error:
+            self.write_error, self._retry_at = error, now + _RETRY_SECONDS
+
+    def _write(self, now: float, *, at_once: bool) -> None:
+        while self._unwritten:
+            alias, event = self._unwritten[0]
+            append_line(os.path.join(self._run, layout.rule_findings(alias)), event)
+            del self._unwritten[0]
         with_counts = at_once or now - self._counts_at >= _COUNTS_SECONDS
         if with_counts:
             self._counts_at = now
         for alias in sorted(self._changed):
             self._write_status(alias, with_counts=with_counts)
         if self._is_stale and (at_once or now - self._summary_at >= _SUMMARY_SECONDS):
-            self._summary_at, self._is_stale = now, False
             write_document(os.path.join(self._run, layout.RULE_SUMMARY), self.summary())
+            self._summary_at, self._is_stale = now, False
 
     def summary(self) -> dict[str, Any]:
         """``rules/summary.json``."""
@@ -155,14 +177,14 @@ class Ledger:
         spoken = (status, entry.spoken_verdict(is_complete=self.is_complete), len(entry.findings))
         if not with_counts and self._said.get(alias) == spoken:
             return
-        self._said[alias] = spoken
-        self._changed.discard(alias)
         document = {
             "name": alias, "rule": entry.spec.rule, "parameters": dict(entry.parameters), "status": status,
             "verdict": spoken[1], "why": entry.reason, "judged_steps": entry.judged_steps,
             "findings": len(entry.findings), "updated_ns": time.time_ns(),
         }  # fmt: skip
         write_document(os.path.join(self._run, layout.rule_status(alias)), document)
+        self._said[alias] = spoken
+        self._changed.discard(alias)
 
     def _begin_documents(self) -> None:
         before = read_document(os.path.join(self._run, layout.RULE_SUMMARY))

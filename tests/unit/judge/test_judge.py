@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leadline.errors import DamagedRunError, RunNotFoundError
+from leadline.judge import ledger
 from leadline.judge.crew import Limits
 from leadline.judge.judge import Results, RuleResult, judge_run
+from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
 from leadline.store.documents import read_document, read_lines
@@ -156,6 +159,33 @@ def test_an_action_that_fails_is_written_down_and_judging_goes_on(tmp_path: Path
     (Path(writer.path) / layout.CONTROL).write_text("in the way")
     assert result(judge_run(writer.path, write=True), "e").verdict == "fired"
     assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"].startswith("failed: ")
+
+
+def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = iter([True] * 5)
+
+    def refuse(write: Any) -> Any:
+        def guarded(path: str, value: Any) -> None:
+            if next(refusals, False):
+                raise OSError(28, "No space left on device")
+            write(path, value)
+
+        return guarded
+
+    for name in ("append_line", "write_document"):
+        monkeypatch.setattr(ledger, name, refuse(getattr(ledger, name)))
+    monkeypatch.setattr(ledger, "_RETRY_SECONDS", 0.0)
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
+    entries = ledger.Ledger(writer.path, [(writer.manifest.rules[0], {})], is_written=True)
+    finding = {**asdict(Finding(1, "e", 7, 7, True, 0, "loss is NaN")), "event": "opened"}
+    entries.add("e", finding)
+    for _ in range(5):
+        entries.write(at_once=True)
+        assert isinstance(entries.write_error, OSError)
+    entries.finish()
+    assert entries.write_error is None
+    assert len(read_lines(f"{writer.path}/{layout.rule_findings('e')}")) == 1
+    assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["complete"]
 
 
 def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:

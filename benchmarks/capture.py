@@ -92,7 +92,8 @@ CASES = (
         "a step with nothing to capture: leadline",
         leadline_idle,
         50.0,
-        steps=5000,
+        steps=1000,
+        factor=5,
         is_idle=True,
     ),
 )

@@ -245,12 +245,12 @@ def leadline_raw(every: int) -> Leadline:
 
 def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[str] = ()) -> Leadline:
     """Statistics of everything at every step, some of weights and biases only."""
-    of_weights = "+".join([*statistics, *weight_statistics])
+    of_weights = ",".join([*statistics, *weight_statistics])
     return Leadline(
         [
             f"weights:statistics={of_weights},every=1",
             f"biases:statistics={of_weights},every=1",
-            f"gradients:statistics={'+'.join(statistics)},every=1",
+            f"gradients:statistics={','.join(statistics)},every=1",
         ],
         statistics=tuple(statistics),
         weight_statistics=tuple(weight_statistics),

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -151,6 +152,8 @@ def process_seconds(command: Sequence[str], environment: dict[str, str] | None =
 
 def arguments(description: str | None, *, rounds: int, quick_rounds: int) -> argparse.ArgumentParser:
     """The options that all benchmarks share; ``rounds_of`` turns them into a number."""
+    # so that an ended benchmark takes its scratch folder with it
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(default_rounds=rounds, quick_rounds=quick_rounds)
     parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs, not to quote")

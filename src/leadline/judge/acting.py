@@ -105,5 +105,5 @@ class Acting:
             while self._unwritten:
                 append_line(self._path, self._unwritten[0])
                 del self._unwritten[0]
-        except OSError:
-            _LOG.warning("actions.jsonl could not be written; it is tried again", exc_info=True)
+        except OSError as error:
+            _LOG.info("actions.jsonl could not be written; it is tried again: %s", error)

@@ -18,8 +18,13 @@ from leadline.store.documents import PRIVATE_FILE, make_folder
 ALIGNMENT: Final = 4096
 """What unbuffered writes ask of addresses, offsets and lengths."""
 _CHUNK_BYTES: Final = 64 << 20
+_MOST_PARTS: Final = 512
 _SMALL_BYTES: Final = 4 << 20
+"""Captures up to this size share a segment with those that wait beside them."""
+_DIRECT_BYTES: Final = 16 << 20
+"""Captures above this size go past the page cache: a copy on the training's cores, and its data's place, are spared."""
 _WIDEST_STEP: Final = 10**15
+_STEP_MARK: Final = "@step@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class CaptureForm:
         self.slots = tuple(slots)
         self.mode = mode
         self.data_bytes = offset
+        self._template = json.dumps(self.entries(_STEP_MARK), separators=(",", ":"))[1:]
         widest = len(self._header(_WIDEST_STEP, {"time_ns": str(_WIDEST_STEP * 10**5)}))
         self.header_bytes = _round_up(8 + widest)
         self.buffer_bytes = self.header_bytes + _round_up(self.data_bytes)
@@ -64,7 +70,7 @@ class CaptureForm:
             raise ValueError(f"the metadata of a capture take {len(spoken)} bytes, {room} are kept for them")
         return struct.pack("<Q", room) + spoken.ljust(room)
 
-    def entries(self, step: int, start: int = 0) -> dict[str, Any]:
+    def entries(self, step: int | str, start: int = 0) -> dict[str, Any]:
         """The tensors as a safetensors header names them."""
         return {
             layout.tensor_key(self.mode, step, slot.name): {
@@ -76,8 +82,9 @@ class CaptureForm:
         }
 
     def _header(self, step: int, metadata: Mapping[str, str]) -> bytes:
-        spoken = {"__metadata__": {"format": "pt", **metadata}, **self.entries(step)}
-        return json.dumps(spoken, separators=(",", ":")).encode()
+        spoken = json.dumps({"__metadata__": {"format": "pt", **metadata}}, separators=(",", ":"))[:-1]
+        comma = "," if self.slots else ""
+        return f"{spoken}{comma}{self._template.replace(_STEP_MARK, str(step))}".encode()
 
 
 class HostBuffer:
@@ -155,14 +162,18 @@ class TensorFolder:
             OSError: The segment in progress is not there; those before it are.
         """
         small = [each for each in captures if each.buffer.form.data_bytes <= _SMALL_BYTES]
-        written = sum(self._write_one(each) for each in captures if each.buffer.form.data_bytes > _SMALL_BYTES)
-        return written + (self._write_together(small) if small else 0)
+        large = [each for each in captures if each.buffer.form.data_bytes > _SMALL_BYTES]
+        alone = large + small if len(small) == 1 else large
+        written = sum(self._write_one(each) for each in alone)
+        return written + (self._write_together(small) if len(small) > 1 else 0)
 
     def _write_one(self, capture: TensorCapture) -> int:
         form, memory = capture.buffer.form, capture.buffer.memory
         memory[: form.header_bytes] = form.header(capture.step, {"time_ns": str(capture.time_ns)})
-        with memoryview(memory) as view:
-            return self._write_segment([view], form.header_bytes + form.data_bytes, is_aligned=True)
+        with memoryview(memory) as whole:
+            view = whole if form.data_bytes > _DIRECT_BYTES else whole[: form.header_bytes + form.data_bytes]
+            is_large = form.data_bytes > _DIRECT_BYTES
+            return self._write_segment([view], form.header_bytes + form.data_bytes, is_direct=is_large)
 
     def _write_together(self, captures: Sequence[TensorCapture]) -> int:
         entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -177,14 +188,14 @@ class TensorFolder:
             for each in captures
             for form in (each.buffer.form,)
         ]
-        return self._write_segment([memoryview(header), *views], len(header) + start, is_aligned=False)
+        return self._write_segment([memoryview(header), *views], len(header) + start, is_direct=False)
 
-    def _write_segment(self, parts: list[memoryview], size: int, *, is_aligned: bool) -> int:
+    def _write_segment(self, parts: list[memoryview], size: int, *, is_direct: bool) -> int:
         self._ordinal += 1
         path = os.path.join(self._run, layout.tensor_segment(self._worker, self._ordinal))
         partial = path + ".part"
         try:
-            self._write_file(partial, parts, size, is_direct=is_aligned and self._is_direct)
+            self._write_file(partial, parts, size, is_direct=is_direct and self._is_direct)
             os.rename(partial, path)
         except OSError:
             self._ordinal -= 1
@@ -209,11 +220,14 @@ class TensorFolder:
 def _write_parts(path: str, flags: int, parts: list[memoryview], size: int) -> None:
     descriptor = os.open(path, flags, PRIVATE_FILE)
     try:
+        written = os.writev(descriptor, parts[:_MOST_PARTS]) if len(parts) > 1 else 0
         for part in parts:
-            offset = 0
+            offset = min(written, len(part))
+            written -= offset
             while offset < len(part):
                 offset += os.write(descriptor, part[offset : offset + _CHUNK_BYTES])
-        os.ftruncate(descriptor, size)
+        if sum(map(len, parts)) != size:
+            os.ftruncate(descriptor, size)
     finally:
         os.close(descriptor)
 

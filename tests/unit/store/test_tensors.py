@@ -27,7 +27,7 @@ def some(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
 
-@pytest.mark.parametrize("size", [1, 1000, 1024, (4 << 20) // 4 + 1, 3_000_001])
+@pytest.mark.parametrize("size", [1, 1000, 1024, (4 << 20) // 4 + 1, (16 << 20) // 4 + 1, 5_000_001])
 def test_a_capture_is_read_back_as_it_was(tmp_path: Path, size: int) -> None:
     values = {"a": some(size), "b.weight": some(6, 1).reshape(2, 3), "none": np.zeros((0, 4), np.float32)}
     written = TensorFolder(str(tmp_path), "w").write([capture(values, 12)])
@@ -48,7 +48,7 @@ def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None
     assert keys == [("train/0/a", "train/1/a", "train/2/a"), ("train/3/a",)]
 
 
-@pytest.mark.parametrize("size", [10, 2_000_000])
+@pytest.mark.parametrize("size", [10, 2_000_000, 5_000_000])
 def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     folder = TensorFolder(str(tmp_path), "w")
 
@@ -56,6 +56,7 @@ def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("leadline.store.tensors.os.write", refuse)
+    monkeypatch.setattr("leadline.store.tensors.os.writev", refuse)
     with pytest.raises(OSError, match="No space left"):
         folder.write([capture({"a": some(size)}, 0)])
     assert list((tmp_path / "tensors" / "w").iterdir()) == []
@@ -74,7 +75,7 @@ def test_a_file_system_without_unbuffered_writes(tmp_path: Path, monkeypatch: py
         return open_file(path, flags, mode)
 
     monkeypatch.setattr("leadline.store.tensors.os.open", refuse)
-    folder, values = TensorFolder(str(tmp_path), "w"), {"a": some(2_000_000)}
+    folder, values = TensorFolder(str(tmp_path), "w"), {"a": some(5_000_000)}
     folder.write([capture(values, 0), capture(values, 1)])
     assert opened == [True, False, False]
     for path in (tmp_path / "tensors" / "w").iterdir():

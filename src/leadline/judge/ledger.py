@@ -16,6 +16,8 @@ from leadline.store.documents import append_line, make_folder, read_document, wr
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
+_MOST_ANNOUNCED = 100
+"""Findings of one rule beyond so many are written down, not announced."""
 
 
 @dataclass(slots=True)
@@ -106,8 +108,8 @@ class Ledger:
 
     def announce(self, finding: Finding, action: str | None) -> None:
         """Have the terminal told of a finding that opened, once."""
-        known = {(each["rule"], each["step"], each["message"]) for each in self._announcements}
-        if (finding.rule, finding.step, finding.message) in known:
+        known = {(each["step"], each["message"]) for each in self._announcements if each["rule"] == finding.rule}
+        if (finding.step, finding.message) in known or len(known) >= _MOST_ANNOUNCED:
             return
         self._announcements.append({
             "id": len(self._announcements) + 1, "step": finding.step, "rule": finding.rule,

@@ -19,6 +19,7 @@ from leadline.reader.locate import read_manifest
 from leadline.reader.watch import RunWatch
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.needs import TensorNeed
 from leadline.rules.rule import Rule
 from leadline.store import layout
 
@@ -108,6 +109,7 @@ class Judge:
             for each in self._crew:
                 each.close()
         self._acting.write()
+        self._tell_what_is_missing(liveness.read_workers(self._run))
         self._ledger.finish()
         if self._ledger.write_error is not None:
             raise StoreFullError(
@@ -133,6 +135,7 @@ class Judge:
         if status_ns != self._status_ns or now - self._pulse_at >= _PULSE_SECONDS:
             self._status_ns, self._pulse_at = status_ns, now
             workers = liveness.read_workers(self._run)
+            self._tell_what_is_missing(workers)
             gone = frozenset(liveness.finished_workers(self._run, workers))
             self._is_over = liveness.is_over(self._run)
             has_changed = has_changed or self._is_over or gone != self._gone
@@ -140,6 +143,13 @@ class Judge:
         if has_changed:
             for each in self._crew:
                 each.want()
+
+    def _tell_what_is_missing(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
+        """What a worker could not write, or did not capture any more, is not clear to the rules that need it."""
+        for alias, rule in self._rules.items():
+            needs = rule.needs().tensors
+            missing = [_missing(document, needs) for _, document in sorted(workers.items())]
+            self._ledger.go_blind(alias, next((each for each in missing if each), ""))
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -202,6 +212,16 @@ def judge_run(
         StoreFullError: The documents could not be written.
     """
     return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
+
+
+def _missing(worker: Mapping[str, Any], needs: Sequence[TensorNeed]) -> str:
+    """Why what a rule needs is not all there; "" where it is."""
+    off, lost = worker.get("off"), worker.get("lost")
+    if off and needs:
+        return f"capture went off at step {off['step']:,}: {off['error']}"
+    if lost and ((lost["rows"] and needs) or (lost["tensors"] and any(need.raw for need in needs))):
+        return f"from step {lost['since_step']:,} on something was not written: {lost['reason']}"
+    return ""
 
 
 def _resolve(specs: Sequence[RuleSpec]) -> tuple[dict[str, Rule], dict[str, str]]:

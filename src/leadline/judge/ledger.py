@@ -41,18 +41,24 @@ class Entry:
             return "IssuesFound"
         return "NoIssuesFound" if is_complete else "InProgress"
 
+    blind: str = ""
+    """Why something that it should have seen is not in the run; then nothing found is not clear."""
+
     def spoken_verdict(self, *, is_complete: bool) -> str | None:
         """``clear``, ``fired``, ``undecided``; None where it has none, or not yet."""
         if self.findings:
             return "fired"
         if self.error is not None:
             return None
-        return (self.verdict or "undecided") if is_complete or self.verdict == "clear" else None
+        verdict = "undecided" if self.blind else self.verdict
+        return (verdict or "undecided") if is_complete or verdict == "clear" else None
 
     @property
     def reason(self) -> str:
         """Why it has no verdict."""
-        return self.error or ("" if self.findings or self.verdict == "clear" else self.why)
+        if self.error is not None or self.findings:
+            return self.error or ""
+        return self.blind or ("" if self.verdict == "clear" else self.why)
 
 
 class Ledger:
@@ -89,6 +95,12 @@ class Ledger:
         """A rule brought its worker down."""
         self.entries[alias].error = error
         self._note(alias)
+
+    def go_blind(self, alias: str, why: str) -> None:
+        """Something that a rule should have seen is not in the run."""
+        if self.entries[alias].blind != why:
+            self.entries[alias].blind = why
+            self._note(alias)
 
     def begin_again(self, alias: str) -> None:
         """All of a rule is told again from the start."""

@@ -222,3 +222,33 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / layout.MANIFEST).write_text(json.dumps({"name": 1}))
     with pytest.raises(DamagedRunError):
         judge_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (
+            {"lost": {"since_step": 5, "reason": "No space left on device", "rows": 3, "tensors": 0, "bytes": 9}},
+            "from step 5 on something was not written: No space left on device",
+        ),
+        ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture went off at step 4: ValueError: planted"),
+    ],
+)
+def test_what_is_not_in_the_run_is_not_clear(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    rules = [RuleSpec(name, name) for name in ("exploding_tensor", "stalled_training")]
+    healthy: list[Part] = [Capture(step, {"loss": {"value": 1.0}}) for step in range(12)]
+    writer = run_of(tmp_path, *rules, parts=healthy).end()
+    assert result(judge_run(writer.path), "exploding_tensor").verdict == "clear"
+    writer.write_worker(next(iter(writer._steps)), state="ended", **changes)
+    results = judge_run(writer.path)
+    blind = result(results, "exploding_tensor")
+    assert (blind.status, blind.verdict, blind.why) == ("NoIssuesFound", "undecided", why)
+    assert "not written" not in result(results, "stalled_training").why
+
+
+def test_raw_tensors_that_were_lost_matter_to_rules_that_need_them_only(tmp_path: Path) -> None:
+    healthy: list[Part] = [Capture(step, {"loss": {"value": 1.0}}) for step in range(3)]
+    writer = run_of(tmp_path, RuleSpec("exploding_tensor", "exploding_tensor"), parts=healthy).end()
+    lost = {"since_step": 1, "reason": "memory is full", "rows": 0, "tensors": 4, "bytes": 9}
+    writer.write_worker(next(iter(writer._steps)), state="ended", lost=lost)
+    assert result(judge_run(writer.path), "exploding_tensor").verdict == "clear"

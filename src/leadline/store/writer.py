@@ -93,6 +93,8 @@ class Writer:
         self._disk_bytes = disk_bytes
         self._rows: deque[_Row] = deque()
         self._captures: deque[TensorCapture] = deque()
+        self._acquired_bytes = 0
+        self._settled_bytes = 0
         self._events: deque[Event] = deque()
         self._stamp: StepStamp | None = None
         self._told_step = -1
@@ -107,7 +109,7 @@ class Writer:
         self._tensors: TensorFolder | None = None
         self._tensor_retry_at = 0.0
         self._wake = threading.Event()
-        self._is_closing = False
+        self._is_closing = self._has_ended = False
         self._thread = threading.Thread(target=guarded(self._work), name="leadline-writer", daemon=True)
         self._thread.start()
 
@@ -134,7 +136,8 @@ class Writer:
 
     def acquire(self, form: CaptureForm, step: int) -> HostBuffer | None:
         """A buffer for a raw capture, or None (counted as lost) when memory or disk is used up."""
-        if self._disk_bytes is not None and self.bytes + form.buffer_bytes > self._disk_bytes:
+        under_way = self._acquired_bytes - self._settled_bytes
+        if self._disk_bytes is not None and self.bytes + under_way + form.buffer_bytes > self._disk_bytes:
             reason = f"the run's share of the disk ({self._disk_bytes:,} bytes) is used up"
             self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
             return None
@@ -142,6 +145,8 @@ class Writer:
         if buffer is None:
             reason = "captures come faster than the disk takes them, and their memory is full"
             self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
+            return None
+        self._acquired_bytes += form.buffer_bytes
         return buffer
 
     def put_tensors(self, capture: TensorCapture) -> None:
@@ -157,6 +162,8 @@ class Writer:
     def describe_soon(self) -> None:
         """Rewrite the worker's document at once."""
         self._document_due = 0.0
+        if threading.current_thread() is self._thread:
+            self._write_document()  # its work has failed, and nobody comes to do it later
         self._wake.set()
 
     def close(self) -> bool:
@@ -164,7 +171,10 @@ class Writer:
         self._is_closing = True
         self._wake.set()
         self._thread.join(_CLOSE_SECONDS)
-        return not self._thread.is_alive() and self.lost is None
+        has_failed = not self._thread.is_alive() and not self._has_ended
+        if has_failed:
+            self._end()
+        return self._has_ended and not has_failed and self.lost is None
 
     # --- the writer's thread ------------------------------------------------------------------------------
 
@@ -174,6 +184,10 @@ class Writer:
             self._wake.clear()
             self._flush()
         self._flush()
+        self._end()
+
+    def _end(self) -> None:
+        self._has_ended = True
         for stream in (self._series, self._timeline):
             for segment in stream.open.values():
                 segment.close()
@@ -298,6 +312,7 @@ class Writer:
                     form = each.buffer.form
                     self._lose(each.step, error.strerror, tensors=len(form.slots), size=form.data_bytes)
             for each in batch:
+                self._settled_bytes += each.buffer.form.buffer_bytes
                 self._pool.release(each.buffer)
 
     def _lose(self, step: int, reason: str | None, *, rows: int = 0, tensors: int = 0, size: int = 0) -> None:

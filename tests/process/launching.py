@@ -15,6 +15,7 @@ from typing import Any
 
 import leadline
 from leadline.reader.run import Run
+from leadline.store.documents import read_document
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LEADLINE = (sys.executable, "-m", "leadline")
@@ -119,6 +120,12 @@ class Running:
         """The newest descendant that runs a module."""
         return int(wait_for(lambda: max(self._running(module), default=0), module))
 
+    def flushed_steps(self) -> int:
+        """The steps that the training has told of."""
+        paths = (self.folder / "runs").glob("*/workers/*.json")
+        documents = [read_document(str(path)) or {} for path in paths]
+        return max((each.get("steps", {}).get("train", 0) for each in documents), default=0)
+
     def wait(self) -> Ended:
         out, err = self.process.communicate(timeout=PATIENCE)
         return Ended(self.process.returncode, out, err, self.folder / "runs")
@@ -127,12 +134,8 @@ class Running:
         return [pid for pid in descendants(self.agent) if module in arguments(pid)]
 
     def _status(self) -> dict[str, Any]:
-        for path in (self.folder / "runs").glob("*/status.json"):
-            try:
-                return dict(json.loads(path.read_text()))
-            except (OSError, ValueError):
-                return {}
-        return {}
+        paths = (self.folder / "runs").glob("*/status.json")
+        return next((read_document(str(path)) or {} for path in paths), {})
 
 
 def end(pid: int) -> None:

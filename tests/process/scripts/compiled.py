@@ -16,7 +16,8 @@ def main() -> None:
     compiled = torch.compile(model, backend=backend)
     optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01))
     step_once = torch.compile(optimizer.step, backend=backend)
-    losses, weights = [], {}
+    counters = torch._dynamo.utils.counters
+    losses, weights, early = [], {}, {}
     for step in range(12):
         loss = nn.functional.cross_entropy(compiled(torch.randn(6, 4)), torch.randint(3, (6,)))
         optimizer.zero_grad()
@@ -25,12 +26,14 @@ def main() -> None:
         if step == 9:
             weights = {name: each.detach().flatten().tolist() for name, each in model.named_parameters()}
         step_once()
-    counters = torch._dynamo.utils.counters
+        if step == 3:
+            early = dict(counters["frames"])
     parts = [each.detach().numpy().tobytes() for each in model.parameters()]
     with open(path, "w") as file:
         json.dump({
             "digest": hashlib.sha256(b"".join(parts)).hexdigest(),
-            "stats": counters["stats"], "frames": counters["frames"], "losses": losses, "weights": weights,
+            "stats": counters["stats"], "frames": counters["frames"], "early": early,
+            "losses": losses, "weights": weights,
         }, file)  # fmt: skip
 
 

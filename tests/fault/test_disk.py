@@ -1,0 +1,105 @@
+"""A full disk, a share that is used up, a run that is deleted: training goes on, and the loss is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from launching import Ended, bare, losses, only_run, script, show, started, wait_for, watched
+
+RAW = ("--capture", "all:every=1,raw=true")
+STEPS = ("--pause-at", "50")
+
+
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return bare("healthy.py", folder=tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 MB, mounted where the runs will stand."""
+    place = tmp_path / "runs"
+    place.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+    )
+    if mount.returncode:
+        pytest.skip(f"a disk of its own cannot be mounted here: {mount.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(place: Path) -> None:
+    """Take all the room there is."""
+    with open(place / "filler", "wb", buffering=0) as file:
+        for size in (1 << 20, 4096, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+
+
+def test_a_disk_that_fills_up(tmp_path: Path, small_disk: Path, unwatched: Ended) -> None:
+    with started(RAW, script("healthy.py"), *STEPS, folder=tmp_path) as running:
+        wait_for((tmp_path / "paused").exists, "the pause")
+        wait_for(lambda: running.flushed_steps() == 50, "the flush of the last step before the pause")
+        fill(small_disk)
+        (tmp_path / "go").touch()
+        ended = running.wait()
+    assert (ended.status, ended.out) == (0, unwatched.out)
+    assert any(": No space left on device" in line and "lost since step" in line for line in ended.said)
+    assert any(line.startswith("leadline  lost:") for line in ended.said)
+    assert "Traceback" not in ended.err
+
+    (small_disk / "filler").unlink()
+    run = only_run(small_disk)
+    manifest = json.loads(Path(run.path, "manifest.json").read_text())
+    (lost,) = [each for each in manifest["lost"] if "worker" in each]
+    assert lost["reason"] == "No space left on device"
+    assert lost["rows"] + lost["tensors"] > 0
+    assert 0 <= lost["since_step"] < 300
+    said = show(run.path)
+    assert said["status"] == "Completed"
+    assert said["lost"] == [{key: lost[key] for key in said["lost"][0]}]
+    assert run.verify() == []
+    assert set(range(50)) <= set(run.tensor("0.weight").steps())
+    assert [step for step in losses(run) if step < 50] == list(range(50))
+
+
+def test_a_share_that_is_used_up(tmp_path: Path, small_disk: Path) -> None:
+    """A run takes a tenth of what is free, and no more."""
+    ended = watched(RAW, script("healthy.py"), "--width", "2048", "--steps", "60", folder=tmp_path)
+    assert ended.status == 0
+    assert ended.out == bare("healthy.py", "--width", "2048", "--steps", "60", folder=tmp_path).out
+    run = only_run(small_disk)
+    (worker,) = run.worker_documents().values()
+    assert "share of the disk" in worker["lost"]["reason"]
+    assert worker["lost"]["tensors"] > 0
+    assert sum(each.stat().st_size for each in Path(run.path, "tensors").rglob("*.safetensors")) < 6.8e6
+    assert any("share of the disk" in line and "lost:" in line for line in ended.said)
+    assert run.verify() == []
+
+
+def test_a_run_that_is_deleted(tmp_path: Path, unwatched: Ended) -> None:
+    with started(RAW, script("healthy.py"), *STEPS, folder=tmp_path) as running:
+        wait_for((tmp_path / "paused").exists, "the pause")
+        shutil.rmtree(only_run(tmp_path / "runs").path)
+        (tmp_path / "go").touch()
+        ended = running.wait()
+    assert (ended.status, ended.out) == (0, unwatched.out)
+    assert "Traceback" not in ended.err
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    ended = watched((), script("healthy.py"), folder=tmp_path)
+    assert (ended.status, ended.out) == (2, "")
+    assert len(ended.err.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["runs"]

@@ -1,0 +1,91 @@
+"""A failure of our own inside the training: told once, capture goes off, and the training keeps every bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import optimizer as torch_optimizer
+
+import leadline
+from leadline.capture.recorder import Recorder
+from leadline.frameworks.torch import program
+from leadline.store import writer
+from leadline.torch import Hook
+
+BROKEN_STEP = 7
+
+
+def train(steps: int = 20) -> tuple[list[float], list[torch.Tensor]]:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters())
+    losses = []
+    for _ in range(steps):
+        loss = model(torch.randn(8, 4)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [each.detach() for each in model.parameters()]
+
+
+def breaking(function: Callable[..., Any], at: int, error: BaseException) -> Callable[..., Any]:
+    """The function, which raises at its call number ``at``."""
+    calls = 0
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at + 1:
+            raise error
+        return function(*args, **kwargs)
+
+    return broken
+
+
+PLACES = [
+    (program, "device_statistics"),
+    (program.TorchProgram, "before"),
+    (program.TorchProgram, "after"),
+    (program.TorchProgram, "fill"),
+    (Recorder, "loss"),
+    (Recorder, "after_update"),
+    (writer.Writer, "put_row"),
+    (writer.Writer, "_flush_rows"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), PLACES, ids=[name for _, name in PLACES])
+def test_a_failure_of_ours_is_told_once_and_ends_the_capture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str
+) -> None:
+    expected_losses, expected = train()
+    at = 0 if name == "_flush_rows" else BROKEN_STEP
+    monkeypatch.setattr(owner, name, breaking(getattr(owner, name), at, KeyError("ours")))
+    with Hook(out=str(tmp_path), name="run", capture=["all:every=1,raw=true", "all:every=1"]) as hook:
+        losses, weights = train()
+        leadline.log(after=1.0)
+    assert losses == expected_losses
+    assert all(torch.equal(*pair) for pair in zip(weights, expected, strict=True))
+    assert capfd.readouterr().out == ""
+    run = leadline.open_run(hook.run)
+    (worker,) = run.worker_documents().values()
+    assert worker["off"]["error"].startswith("KeyError: 'ours' (")
+    assert worker["off"]["step"] <= 20
+    assert run.verify() == []
+    assert not torch_optimizer._global_optimizer_pre_hooks
+    assert not torch_optimizer._global_optimizer_post_hooks
+    assert not hasattr(torch.autograd._engine_run_backward, "_leadline")
+
+
+def test_an_interruption_is_the_trainings_and_not_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "after_update", breaking(Recorder.after_update, 3, KeyboardInterrupt()))
+    with Hook(out=str(tmp_path), name="run") as hook, pytest.raises(KeyboardInterrupt):
+        train()
+    (worker,) = leadline.open_run(hook.run).worker_documents().values()
+    assert worker["off"] is None

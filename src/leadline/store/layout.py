@@ -46,7 +46,7 @@ def tensor_segment(worker: str, ordinal: int) -> str:
     return f"{TENSORS}/{worker}/{ordinal:06d}.safetensors"
 
 
-def tensor_key(mode: str, step: int | str, name: str) -> str:
+def tensor_key(mode: str, step: int, name: str) -> str:
     """The key of a tensor within a safetensors segment; ``step`` is the global step."""
     return f"{mode}/{step}/{name}"
 

@@ -24,7 +24,6 @@ _SMALL_BYTES: Final = 4 << 20
 _DIRECT_BYTES: Final = 16 << 20
 """Captures above this size go past the page cache: a copy on the training's cores, and its data's place, are spared."""
 _WIDEST_STEP: Final = 10**15
-_STEP_MARK: Final = "@step@"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class CaptureForm:
         self.slots = tuple(slots)
         self.mode = mode
         self.data_bytes = offset
-        self._template = json.dumps(self.entries(_STEP_MARK), separators=(",", ":"))[1:]
+        self._tails = [_tail(slot) for slot in self.slots]
         widest = len(self._header(_WIDEST_STEP, {"time_ns": str(_WIDEST_STEP * 10**5)}))
         self.header_bytes = _round_up(8 + widest)
         self.buffer_bytes = self.header_bytes + _round_up(self.data_bytes)
@@ -70,21 +69,29 @@ class CaptureForm:
             raise ValueError(f"the metadata of a capture take {len(spoken)} bytes, {room} are kept for them")
         return struct.pack("<Q", room) + spoken.ljust(room)
 
-    def entries(self, step: int | str, start: int = 0) -> dict[str, Any]:
-        """The tensors as a safetensors header names them."""
-        return {
-            layout.tensor_key(self.mode, step, slot.name): {
-                "dtype": slot.dtype,
-                "shape": slot.shape,
-                "data_offsets": (start + slot.offset, start + slot.offset + slot.bytes),
-            }
-            for slot in self.slots
-        }
+    def entries(self, step: int, start: int = 0) -> str:
+        """The tensors as a safetensors header names them, as the inside of a JSON object."""
+        head = json.dumps(layout.tensor_key(self.mode, step, ""))[:-1]
+        return ",".join(
+            [
+                f"{head}{tail}[{start + slot.offset},{start + slot.offset + slot.bytes}]}}"
+                for slot, tail in zip(self.slots, self._tails, strict=True)
+            ]
+        )
 
     def _header(self, step: int, metadata: Mapping[str, str]) -> bytes:
-        spoken = json.dumps({"__metadata__": {"format": "pt", **metadata}}, separators=(",", ":"))[:-1]
-        comma = "," if self.slots else ""
-        return f"{spoken}{comma}{self._template.replace(_STEP_MARK, str(step))}".encode()
+        return _join_header([self.entries(step)], metadata)
+
+
+def _tail(slot: TensorSlot) -> str:
+    """What follows the step in a slot's entry, up to its offsets."""
+    name = json.dumps(slot.name)[1:]
+    return f'{name}:{{"dtype":"{slot.dtype}","shape":{json.dumps(slot.shape)},"data_offsets":'
+
+
+def _join_header(entries: Sequence[str], metadata: Mapping[str, str]) -> bytes:
+    parts = [json.dumps({"format": "pt", **metadata}), *(each for each in entries if each)]
+    return f'{{"__metadata__":{",".join(parts)}}}'.encode()
 
 
 class HostBuffer:
@@ -176,12 +183,11 @@ class TensorFolder:
             return self._write_segment([view], form.header_bytes + form.data_bytes, is_direct=is_large)
 
     def _write_together(self, captures: Sequence[TensorCapture]) -> int:
-        entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-        start = 0
+        entries, start = [], 0
         for each in captures:
-            entries |= each.buffer.form.entries(each.step, start)
+            entries.append(each.buffer.form.entries(each.step, start))
             start += each.buffer.form.data_bytes
-        spoken = json.dumps(entries, separators=(",", ":")).encode()
+        spoken = _join_header(entries, {})
         header = struct.pack("<Q", -(-len(spoken) // 8) * 8) + spoken.ljust(-(-len(spoken) // 8) * 8)
         views = [
             memoryview(each.buffer.memory)[form.header_bytes : form.header_bytes + form.data_bytes]

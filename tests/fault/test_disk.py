@@ -87,14 +87,28 @@ def test_a_share_that_is_used_up(tmp_path: Path, small_disk: Path) -> None:
     assert run.verify() == []
 
 
-def test_a_run_that_is_deleted(tmp_path: Path, unwatched: Ended) -> None:
-    with started(RAW, script("healthy.py"), *STEPS, folder=tmp_path) as running:
-        wait_for((tmp_path / "paused").exists, "the pause")
-        shutil.rmtree(only_run(tmp_path / "runs").path)
-        (tmp_path / "go").touch()
-        ended = running.wait()
-    assert (ended.status, ended.out) == (0, unwatched.out)
-    assert "Traceback" not in ended.err
+@pytest.fixture(scope="module")
+def deleted(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    """The end of a training whose run was deleted half-way."""
+    folder = tmp_path_factory.mktemp("deleted")
+    with started(RAW, script("healthy.py"), *STEPS, folder=folder) as running:
+        wait_for((folder / "paused").exists, "the pause")
+        shutil.rmtree(only_run(folder / "runs").path)
+        (folder / "go").touch()
+        return running.wait()
+
+
+def test_a_run_that_is_deleted_hurts_no_training(deleted: Ended, unwatched: Ended) -> None:
+    assert (deleted.status, deleted.out) == (0, unwatched.out)
+    assert "Traceback" not in deleted.err
+
+
+@pytest.mark.xfail(
+    strict=True, reason="segments and tensors make the folders of a deleted run anew, and nothing is told as lost"
+)
+def test_a_run_that_is_deleted_stays_so_and_the_loss_is_told(deleted: Ended) -> None:
+    assert list(deleted.root.rglob("*")) == []
+    assert any("lost" in line for line in deleted.said)
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:

@@ -60,3 +60,12 @@ def test_watch_in_the_script_does_the_same_without_a_launcher(tmp_path: Path) ->
     finding = check_stopped(said, bad_step=37)
     assert finding["tensors"][0] == "loss"
     assert len(finding["tensors"]) == 5
+
+
+def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> None:
+    ended = watched(
+        ("--on", "exploding_tensor=stop_training:grace=1"), script("exploding.py"), "stubborn", "20", folder=tmp_path
+    )
+    assert (ended.status, ended.out) == (10, "")
+    check_stopped(ended.show(), bad_step=20)
+    assert any("it still runs 1.0 s after it was asked to stop: SIGTERM to 1 process" in line for line in ended.said)

@@ -155,6 +155,14 @@ def test_only_the_overflow_is_found(watch: Watched) -> None:
     assert found <= {watch.worker(kind) for kind in SCALED}
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="exploding_tensor does not know of skipped steps: a scaler that finds its scale is healthy, and is an alarm",
+)
+def test_a_step_that_the_scaler_skips_is_no_alarm(watch: Watched) -> None:
+    assert watch.run.findings().num_rows == 0
+
+
 def test_processes_that_do_not_train_stay_silent(watch: Watched) -> None:
     """Neither the parent of all kinds nor the workers of a data loader leave a trace."""
     assert set(watch.run.worker_documents()) == {watch.worker(kind) for kind in KINDS}

@@ -1,4 +1,7 @@
-"""A training that breaks at a step: in its loss, or in the gradient of one weight only."""
+"""A training that breaks at a step: in its loss, or in the gradient of one weight only.
+
+``stubborn``: in its loss, and it swallows whatever is raised in its steps.
+"""
 
 import sys
 import time
@@ -24,11 +27,15 @@ def main() -> None:
     model[2].weight.register_hook(spoil)
     for step in range(5000):
         loss = model(torch.randn(8, 4)).pow(2).mean()
-        if where == "loss" and step == bad_step:
+        if where != "gradient" and step == bad_step:
             loss = loss * float("nan")
         optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
+        try:
+            optimizer.step()
+        except BaseException:
+            if where != "stubborn":
+                raise
         time.sleep(0.02)
     print("never stopped")
 

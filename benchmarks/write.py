@@ -52,6 +52,7 @@ def tensor_row(
 
     def leadline() -> float:
         run = Path(tempfile.mkdtemp(dir=scratch))
+        (run / layout.TENSORS).mkdir()
         folder = TensorFolder(str(run), "rank0-1")
         handed = [TensorCapture(buffer, step, time.time_ns()) for step in range(captures)]
         used = time.process_time()
@@ -99,6 +100,7 @@ def series_row(rows_a_batch: int, *, rounds: int, scratch: Path) -> Row:
     values, found = [], 0
     for _ in range(rounds):
         run = Path(tempfile.mkdtemp(dir=scratch))
+        (run / layout.SERIES).mkdir()
         segment = SegmentFolder(str(run), layout.SERIES, "rank0-1").open(schema, metadata)
 
         def append() -> None:

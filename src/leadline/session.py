@@ -46,7 +46,16 @@ class Session:
         control = ControlWatch(run, lambda: self.worker)
         self.recorder = Recorder(manifest.plan, self._adapter, control, self._open_writer)
         self._adapter.install(self.recorder, self.guard)
+        self.guard.run(self.recorder.begin_step)
         atexit.register(self.close)
+
+    def register(self, model: object) -> None:
+        """Name a model, so that it need not be looked for.
+
+        Raises:
+            TypeError: It is no model.
+        """
+        self._adapter.register(model)
 
     def close(self) -> bool:
         """Take the hooks away and write what is left; whether everything captured is on disk."""
@@ -258,7 +267,7 @@ def watch(
     ``LEADLINE_DISABLED=1`` nothing happens.
 
     Args:
-        model: Only for the eye: models are found by their optimizers.
+        model: The model that is trained, where there is one; models are found by their optimizers anyway.
         out: The folder below which runs stand; default ``./leadline-runs`` or ``$LEADLINE_ROOT``.
         name: The run's name; default: script and time.
         preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
@@ -275,8 +284,7 @@ def watch(
     if is_disabled():
         return None
     if os.environ.get("LEADLINE_RUN"):
-        session = _current or start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", ""))
-        return session.run if session is not None else None
+        return _watched(_current or start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", "")), model)
     wishes = {
         "out": out,
         "name": name,
@@ -289,9 +297,15 @@ def watch(
         "command": [each for each in (sys.argv or [""]) if each] or ["python"],
     }
     stop_current()
-    run = _start_agent(wishes)
-    start(run)
-    return run
+    return _watched(start(_start_agent(wishes)), model)
+
+
+def _watched(session: Session | None, model: object) -> str | None:
+    if session is None:
+        return None
+    if model is not None:
+        session.register(model)
+    return session.run
 
 
 def _start_agent(wishes: Mapping[str, Any]) -> str:

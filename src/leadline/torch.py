@@ -24,6 +24,8 @@ class Hook:
     nothing.
 
     Args:
+        model: The model that is trained; models are found by their optimizers anyway, at the price of a walk over
+            all objects (0.1 s) where they were built before.
         out: The folder below which runs stand.
         name: The run's name; default: the script's, with the time.
         preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None for what ``capture`` names alone.
@@ -35,6 +37,7 @@ class Hook:
 
     def __init__(
         self,
+        model: object = None,
         *,
         out: str = "leadline-runs",
         name: str | None = None,
@@ -62,6 +65,8 @@ class Hook:
         )
         create_run(self.run, manifest, status="InProgress")
         self._session = session.start(self.run)
+        if model is not None and self._session is not None:
+            self._session.register(model)
 
     def log(self, **named: Any) -> None:
         """Keep scalars for the step under way."""

@@ -36,7 +36,11 @@ def test_no_preset_changes_a_bit(tmp_path: Path, unwatched: Ended, preset: str) 
     expected = list(range(0, STEPS, statistics_every)) if statistics_every else []
     for name in WEIGHTS if expected else ():
         assert run.tensor(name).steps() == run.tensor(f"gradient/{name}").steps() == expected
-    assert set(run.tensor_names()) == {"loss", *(WEIGHTS if expected else ()), *gradients(expected)}
+    layers, settings = run.tensor_names(collection="layers"), run.tensor_names(collection="hyperparameters")
+    assert bool(layers) == (preset in ("standard", "full"))
+    assert ("AdamW/lr" in settings) == (preset != "sagemaker")
+    names = {"loss", *(WEIGHTS if expected else ()), *gradients(expected), *layers, *settings}
+    assert set(run.tensor_names()) == names
     if preset == "full":
         assert run.tensor("0.weight").value(0).shape == (32, 16)
 

@@ -93,6 +93,8 @@ class Agent:
         )
         self._gone: set[str] = set()
         self._told: set[tuple[str, str]] = set()
+        self._unreadable: set[str] = set()
+        self._is_run_removed = False
         self._announced = 0
         self._has_hinted = self._was_told_to_end = self._was_interrupted = False
         self._poll_at = 0.0
@@ -187,6 +189,7 @@ class Agent:
 
     def _poll(self, now: float) -> None:
         self._poll_at = now + _CALM_SECONDS
+        self._look_for_removal()
         if self._has_rules:
             self._look_at_summary()
         self._judge.poll(now)
@@ -197,6 +200,14 @@ class Agent:
             self._terminal.say(notice, "warning")
         if not self._has_hinted and now - self._started > _HINT_AFTER_SECONDS:
             self._hint()
+
+    def _look_for_removal(self) -> None:
+        if self._is_run_removed or os.path.isdir(self._log.run):
+            return
+        self._is_run_removed = True
+        self._has_rules = False
+        self._judge.retire()
+        self._terminal.say("the run's folder was removed: what was captured is lost; the training goes on", "warning")
 
     def _look_at_summary(self) -> bool:
         """Read the judge's summary where it changed, announce what is new, and tell whether it changed."""
@@ -224,10 +235,11 @@ class Agent:
         if self._stopping.request is not None or not self._control_file.has_changed():
             return
         try:
-            stops = [each for each in read_requests(self._log.run) if each.kind == "stop"]
-        except (OSError, TypeError) as error:
-            self._terminal.say(f"a request in {layout.CONTROL} cannot be read: {error}", "warning")
+            requests = read_requests(self._log.run, complain=self._tell_unreadable)
+        except OSError as error:
+            self._tell_unreadable(str(error))
             return
+        stops = [each for each in requests if each.kind == "stop"]
         if not stops:
             return
         request = stops[0]
@@ -235,6 +247,11 @@ class Agent:
         self._log.set_status(status="Stopping", stopped_by=request.by or "user")
         if not request.by.startswith("rule:"):
             self._terminal.say("stopping: it was asked to by leadline stop", "warning")
+
+    def _tell_unreadable(self, what: str) -> None:
+        if what not in self._unreadable:
+            self._unreadable.add(what)
+            self._terminal.say(f"a request in {layout.CONTROL} cannot be read: {what}", "warning")
 
     def _can_be_heard(self) -> bool:
         """Whether some process of the job may yet stop by itself."""

@@ -14,11 +14,11 @@ from leadline.capture.dueness import Due
 from leadline.probes.adapter import Adapter, Program, Subject
 from leadline.probes.clock import StepClock
 from leadline.records.event import Event
-from leadline.records.names import SCALAR_COLLECTIONS
-from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.names import SCALAR_COLLECTIONS, is_module_collection
+from leadline.records.plan import CaptureItem, CapturePlan, is_of_modules
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store.tensors import TensorCapture
-from leadline.store.writer import Writer
+from leadline.store.writer import SKIPPED_LAYOUT, Writer
 
 _COUNTS = frozenset({"nan_count", "nonfinite_count"})
 
@@ -93,12 +93,14 @@ class Recorder:
         self._control = control
         self._open_writer = open_writer
         self._device_bytes = plan.device_bytes
-        self._tensor_items = [item for item in plan.items if item.collection not in SCALAR_COLLECTIONS]
-        scalar_items = [item for item in plan.items if _selects_scalars(item)]
-        self._loss_due = Due([item for item in scalar_items if item.collection in ("losses", "all")])
-        self._scalar_due = Due([item for item in scalar_items if item.collection != "losses"])
+        self._tensor_items = [item for item in plan.items if _selects_parameters(item)]
+        self._loss_due = Due([item for item in plan.items if item.collection in ("losses", "all", None)])
+        self._scalar_due = Due([item for item in plan.items if item.collection in ("scalars", "metrics", "all", None)])
+        self._setting_due = Due([item for item in plan.items if item.collection == "hyperparameters"])
+        self._forward_due = Due([item for item in plan.items if is_of_modules(item)])
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
+        self._is_forward_watched = False
         self._loss_step = -1
         self._is_loss_due = False
         self._sites: dict[object, _Loss] = {}
@@ -144,12 +146,20 @@ class Recorder:
         watched = self._watched.get(optimizer)
         if watched is not None and watched.running is not None:
             self._end_capture(watched, is_skipped=is_skipped)
-        if is_skipped:
+        if is_skipped and self.writer is not None:
             self._event("step_skipped", {"optimizer": type(optimizer).__name__})
+            self.writer.put_row(SKIPPED_LAYOUT, self.clock.stamp(), struct.pack("<d", 1.0))
         if self.clock.owns(optimizer):
             self._end_step()
         self.cost.end(begun)
         self._control.obey(self.clock.step - 1)
+
+    def begin_step(self) -> None:
+        """Make ready for the step that begins: watch its forward pass where that is due."""
+        due = self._forward_due.at(self.clock.step)
+        if due:
+            self._adapter.watch_forward(due)
+            self._is_forward_watched = True
 
     # --- the script's own words ---------------------------------------------------------------------------
 
@@ -203,7 +213,11 @@ class Recorder:
 
     def _end_step(self) -> None:
         stamp = self.clock.stamp()
+        if self._is_forward_watched:
+            self._end_forward(stamp)
         taken = self._take_losses()
+        if self._setting_due.at(stamp.step):
+            taken |= self._take_settings()
         if self._scalars and self._scalar_due.at(stamp.step):
             taken |= self._take_scalars()
         if taken:
@@ -211,6 +225,30 @@ class Recorder:
         if self.writer is not None:
             self.writer.finish_step(stamp)
         self.clock.tick()
+        self.begin_step()
+
+    def _end_forward(self, stamp: StepStamp) -> None:
+        self._is_forward_watched = False
+        forward = self._adapter.end_forward()
+        if forward is None or self.writer is None:
+            return
+        found = forward.row()
+        if found is not None:
+            row_layout, values = found
+            self.writer.put_row(row_layout, stamp, values, is_urgent=self._is_bad(row_layout, values))
+        form = forward.raw_form()
+        if form is not None:
+            buffer = self.writer.acquire(form, stamp.step)
+            if buffer is not None:
+                forward.fill(buffer)
+                self.writer.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns))
+
+    def _take_settings(self) -> dict[str, _Scalar]:
+        return {
+            name: _Scalar("hyperparameters", (value,))
+            for watched in self._watched.values()
+            for name, value in watched.subject.hyperparameters().items()
+        }
 
     def _take_losses(self) -> dict[str, _Scalar]:
         taken = {}
@@ -262,5 +300,7 @@ class Recorder:
             self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
 
 
-def _selects_scalars(item: CaptureItem) -> bool:
-    return item.collection in SCALAR_COLLECTIONS or item.collection in ("all", None)
+def _selects_parameters(item: CaptureItem) -> bool:
+    if item.collection in SCALAR_COLLECTIONS:
+        return False
+    return item.collection is None or not is_module_collection(item.collection)

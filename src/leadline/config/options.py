@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.names import COLLECTIONS, MODES, RULE_STATUSES, SCALAR_COLLECTIONS
+from leadline.records.names import COLLECTIONS, MODES, RULE_STATUSES, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.statistics.definitions import BASIC, STATISTICS
 
-CAPTURED: Final = ("all", "losses", "metrics", "scalars", "weights", "biases", "gradients")
-"""The collections that this version captures."""
+CAPTURED: Final = (
+    "all", "losses", "metrics", "scalars", "weights", "biases", "gradients",
+    "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters",
+)  # fmt: skip
+"""The collections that this version captures; beside them ``relu_output`` and the like."""
 CAPTURE_KEYS: Final = ("every", "every_seconds", "start", "end", "steps", "modes", "statistics", "raw", "regex")
 
 _PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
@@ -126,9 +129,9 @@ def parse_capture(text: str) -> CaptureItem:
 
 def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     """What a capture option, or a table of the configuration file, asks for."""
-    if collection not in COLLECTIONS:
+    if collection not in COLLECTIONS and not is_module_collection(collection):
         raise UnknownNameError("collection", collection, CAPTURED)
-    if collection not in CAPTURED:
+    if collection not in CAPTURED and not is_module_collection(collection):
         raise ConfigurationError(
             f"the collection {collection!r} is not captured by this version; it captures {', '.join(CAPTURED[1:])}"
         )
@@ -159,7 +162,7 @@ def default_statistics(collection: str) -> tuple[str, ...]:
     """The statistics that are taken of a collection unless told otherwise."""
     if collection in SCALAR_COLLECTIONS:
         return ("value",)
-    if collection == "gradients":
+    if collection == "gradients" or is_module_collection(collection):
         return BASIC
     updates = (*BASIC, "update_ratio")
     return (*updates, "value") if collection == "all" else updates

@@ -127,7 +127,6 @@ def _describe(kind: Any) -> str:
         return "one of " + ", ".join(repr(each) for each in typing.get_args(plain))
     bounds = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)]
     signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
-    limits = [
-        f"{sign} {getattr(each, field):g}" for each in bounds for field, sign in signs if getattr(each, field) is not None
-    ]  # fmt: skip
+    told = [(sign, getattr(each, field)) for each in bounds for field, sign in signs]
+    limits = [f"{sign} {limit:g}" for sign, limit in told if limit is not None]
     return " ".join([words.get(plain, "a value"), " and ".join(limits)]).strip()

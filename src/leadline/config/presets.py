@@ -11,8 +11,10 @@ from leadline.config.options import default_statistics
 from leadline.errors import UnknownNameError
 from leadline.records.names import PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
+from leadline.statistics.definitions import BASIC
 
 _EVERY: Final = {"light": 100, "standard": 50, "full": 10}
+_ACTIVATIONS_EVERY: Final = {"standard": 500, "full": 100}
 _PARAMETERS: Final = ("gradients", "weights", "biases")
 _DEFAULT_EVERY: Final = 500
 _HOST_BYTES: Final = 512 << 20
@@ -33,8 +35,11 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     items = _scalars(1, ("losses", "metrics", "scalars"))
     items += tuple(
         CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
-        for each in _PARAMETERS
+        for each in (*_PARAMETERS, "hyperparameters")
     )
+    if name in _ACTIVATIONS_EVERY:
+        schedule = Schedule(every=_ACTIVATIONS_EVERY[name])
+        items += (CaptureItem("layers", statistics=BASIC, schedule=schedule, source="preset"),)
     if name == "full":
         items += tuple(
             CaptureItem(each, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")

@@ -64,6 +64,22 @@ class Subject(Protocol):
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> Program | None:
         """A program for those wishes; None where they select nothing of this subject."""
 
+    def hyperparameters(self) -> dict[str, float]:
+        """The optimizer's settings as they are now, by name."""
+
+
+class Forward(Protocol):
+    """What a training step's first forward pass took and gave."""
+
+    def row(self) -> tuple[SeriesLayout, Any] | None:
+        """Its statistics: the layout, and one float64 a column as a buffer."""
+
+    def raw_form(self) -> CaptureForm | None:
+        """The form of its raw tensors; None: there are none."""
+
+    def fill(self, buffer: HostBuffer) -> None:
+        """Copy the raw tensors into a buffer of ``raw_form()``."""
+
 
 class Adapter(Protocol):
     """A framework.
@@ -84,8 +100,21 @@ class Adapter(Protocol):
     def uninstall(self) -> None:
         """Stop calling them."""
 
+    def register(self, model: object) -> None:
+        """Name a model, so that it need not be looked for.
+
+        Raises:
+            TypeError: It is none of this framework's.
+        """
+
     def subject(self, optimizer: object) -> Subject:
         """What an optimizer updates, with names."""
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        """Capture those wishes from the forward pass of the step that begins."""
+
+    def end_forward(self) -> Forward | None:
+        """Stop; what was captured."""
 
     def rank(self) -> int | None:
         """This process's rank in a distributed job, where the framework knows it."""

@@ -118,6 +118,9 @@ class Feed:
         columns = batch.columns
         steps, mode_steps, times = columns["step"], columns["mode_step"], columns["time_ns"]
         is_clock = all(info.name == CLOCK for info in shared.tensors)
+        if is_clock and shared.columns[0][1] == "skipped":
+            for step, mode in zip(steps, columns["mode"], strict=True):
+                self._point(int(step), str(mode)).is_skipped = True
         for index in range(0 if not is_clock else batch.rows, batch.rows):
             row = Row(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
             self._point(int(steps[index]), str(columns["mode"][index])).rows.append(row)

@@ -40,6 +40,7 @@ class Point:
     rows: list[Row] = field(default_factory=list)
     arrays: list[TensorArray] = field(default_factory=list)
     is_thinned: bool = False
+    is_skipped: bool = False
 
     @property
     def time_ns(self) -> int:
@@ -76,7 +77,9 @@ class View:
         if not any(self._select(row.layout).columns for row in point.rows) and not self.arrays():
             return None
         self._modes.add(point.mode)
-        return Window(point.step, point.mode, point.time_ns, source=self, is_thinned=point.is_thinned)
+        return Window(
+            point.step, point.mode, point.time_ns, source=self, is_thinned=point.is_thinned, is_skipped=point.is_skipped
+        )
 
     def modes(self) -> frozenset[str]:
         return frozenset(self._modes)

@@ -105,15 +105,16 @@ class Window:
         mode: The mode of that step.
         time_ns: Wall clock of the step or moment, as recorded.
         is_thinned: Whether something that was to be captured at this step was not, or was lost.
+        is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
         scan: The moment, for a rule of time; else None.
     """
 
     def __init__(
         self, step: int, mode: str, time_ns: int, *, source: _Source | None = None,
-        is_thinned: bool = False, scan: Scan | None = None,
+        is_thinned: bool = False, is_skipped: bool = False, scan: Scan | None = None,
     ) -> None:  # fmt: skip
         self.step, self.mode, self.time_ns = step, mode, time_ns
-        self.is_thinned, self.scan = is_thinned, scan
+        self.is_thinned, self.is_skipped, self.scan = is_thinned, is_skipped, scan
         self._source = source
 
     def readings(self, statistic: str, *, where: Callable[[Floats], Choices] | None = None) -> list[TensorReading]:

@@ -14,12 +14,21 @@ COLLECTIONS: Final[tuple[str, ...]] = (
 SCALAR_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars", "hyperparameters"})
 """Collections whose members are single numbers, stored as the statistic ``value``."""
 
+MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})
+"""Collections of what modules take and give; beside them ``<kind>_input`` and ``<kind>_output``."""
+
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
 JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]
 JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
 RuleStatus = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped"]
 RULE_STATUSES: Final = ("InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped")
+
+
+def is_module_collection(name: str) -> bool:
+    """Whether a collection holds what modules take and give: ``layers``, ``relu_output`` …"""
+    kind, _, side = name.rpartition("_")
+    return name in MODULE_COLLECTIONS or (side in ("input", "output") and kind.isidentifier())
 
 
 def gradient_name(parameter: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from leadline.records.names import is_module_collection
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -67,6 +69,17 @@ class CaptureItem:
         if self.collection is not None and self.collection != "all" and self.collection not in collections:
             return False
         return self.regex is None or re.search(self.regex, name) is not None
+
+
+def is_of_modules(item: CaptureItem) -> bool:
+    """Whether a wish may mean what modules take and give.
+
+    ``all`` does only where the user said it: for a rule it is what is captured anyway, and a forward hook at every
+    step is nothing that a rule may cause by itself.
+    """
+    if item.collection in (None, "all"):
+        return item.collection is None or item.source == "option"
+    return is_module_collection(item.collection)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
     How it decides:
         A tensor fires when its count of NaN and infinite elements is above 0 (with ``only_nan``: of NaN alone);
         a single number when it is NaN or infinite itself. Counts are counted on the elements, never inferred
-        from a sum or norm, which may overflow on healthy data.
+        from a sum or norm, which may overflow on healthy data. At a step that a gradient scaler skips the
+        gradients are not judged: that they overflow now and then is how it finds its scale.
     Not a number:
         Is what it looks for.
     Blind spots:
@@ -54,12 +55,12 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         numbers = window.readings("value", where=self._is_bad_number)
-        arrays = window.readings("nan_count" if self.only_nan else "nonfinite_count", where=_is_counted)
+        arrays = self._arrays(window, "nan_count" if self.only_nan else "nonfinite_count")
         if not numbers and not arrays:
             if window.is_thinned:
                 return Undecided("part of what was to be captured at this step was lost")
             return Clear()
-        nans = {(each.worker, each.tensor): each.value for each in window.readings("nan_count", where=_is_counted)}
+        nans = {(each.worker, each.tensor): each.value for each in self._arrays(window, "nan_count")}
         bad = [*numbers, *arrays]
         first = bad[0]
         more = len({each.tensor for each in bad}) - 1
@@ -71,6 +72,10 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
             suggestion=_suggestion(first),
             worker=first.worker,
         )
+
+    def _arrays(self, window: Window, statistic: str) -> list[TensorReading]:
+        found = window.readings(statistic, where=_is_counted)
+        return [each for each in found if "gradients" not in each.collections] if window.is_skipped else found
 
     def _is_bad_number(self, values: Floats) -> Choices:
         is_nan: Choices = values != values

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TypeVar
 
 from leadline.records.request import Acknowledgement, Request
 from leadline.store import layout
-from leadline.store.documents import make_folder, read_document, write_document
+from leadline.store.documents import make_leaf, read_document, write_document
 
 T = TypeVar("T", Request, Acknowledgement)
 
@@ -26,13 +27,17 @@ def write_request(run: str, request: Request) -> None:
     Raises:
         OSError: It could not be written.
     """
-    make_folder(os.path.join(run, layout.CONTROL))
+    make_leaf(os.path.join(run, layout.CONTROL))
     write_document(os.path.join(run, layout.request(request.id)), asdict(request))
 
 
-def read_requests(run: str) -> list[Request]:
-    """Every request of the run, the oldest first; what somebody left there that is no request is left out."""
-    return _read(os.path.join(run, layout.CONTROL), Request)
+def read_requests(run: str, *, complain: Callable[[str], None] | None = None) -> list[Request]:
+    """Every request of the run, the oldest first.
+
+    Args:
+        complain: Takes the path of what somebody left there that is no request.
+    """
+    return _read(os.path.join(run, layout.CONTROL), Request, complain)
 
 
 def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
@@ -41,23 +46,25 @@ def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
     Raises:
         OSError: It could not be written.
     """
-    make_folder(os.path.join(run, layout.ACKS))
+    make_leaf(os.path.join(run, layout.CONTROL))
+    make_leaf(os.path.join(run, layout.ACKS))
     path = os.path.join(run, layout.acknowledgement(acknowledgement.id, acknowledgement.worker))
     write_document(path, asdict(acknowledgement))
 
 
 def read_acknowledgements(run: str) -> list[Acknowledgement]:
     """Every acknowledgement of the run."""
-    return _read(os.path.join(run, layout.ACKS), Acknowledgement)
+    return _read(os.path.join(run, layout.ACKS), Acknowledgement, None)
 
 
-def _read(folder: str, kind: type[T]) -> list[T]:
+def _read(folder: str, kind: type[T], complain: Callable[[str], None] | None) -> list[T]:
     found = []
     for path in _documents(folder):
         try:
             found.append(kind(**read_document(path)))  # type: ignore[arg-type]
         except TypeError:
-            continue
+            if complain is not None:
+                complain(path)
     return found
 
 

@@ -33,6 +33,15 @@ def make_folder(path: str) -> None:
     above = os.path.dirname(path)
     if above:
         make_folder(above)
+    make_leaf(path)
+
+
+def make_leaf(path: str) -> None:
+    """Make a private folder within one that is there: a run that somebody removed is not made anew.
+
+    Raises:
+        OSError: The folder above is not there, or takes nothing.
+    """
     try:
         os.mkdir(path, PRIVATE_FOLDER)
     except FileExistsError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from leadline.store import layout
 from leadline.store.codec import BatchEncoder, Buffer, TableSchema
-from leadline.store.documents import PRIVATE_FILE, make_folder
+from leadline.store.documents import PRIVATE_FILE, make_leaf
 
 
 class Segment:
@@ -62,5 +62,5 @@ class SegmentFolder:
         """Open the next segment."""
         self._ordinal += 1
         path = os.path.join(self._run, layout.segment(self._part, self._stream, self._ordinal))
-        make_folder(os.path.dirname(path))
+        make_leaf(os.path.dirname(path))
         return Segment(path, BatchEncoder(schema, {"stream": self._stream, **metadata}))

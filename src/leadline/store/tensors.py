@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, make_folder
+from leadline.store.documents import PRIVATE_FILE, make_leaf
 
 ALIGNMENT: Final = 4096
 """What unbuffered writes ask of addresses, offsets and lengths."""
@@ -158,7 +158,7 @@ class TensorFolder:
         self._run, self._worker = run, worker
         self._ordinal = 0
         self._is_direct = hasattr(os, "O_DIRECT")
-        make_folder(os.path.join(run, layout.TENSORS, worker))
+        make_leaf(os.path.join(run, layout.TENSORS, worker))
 
     def write(self, captures: Sequence[TensorCapture]) -> int:
         """Write captures, small ones together in one segment; each appears under its name when it is whole.

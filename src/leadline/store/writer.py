@@ -13,7 +13,7 @@ from typing import Any, Final
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
-from leadline.store.documents import InPlaceDocument, encode, make_folder
+from leadline.store.documents import InPlaceDocument, encode, make_leaf
 from leadline.store.segments import Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
 
@@ -27,6 +27,8 @@ _MOST_ROWS: Final = 256
 
 CLOCK_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))
 """What a heartbeat row bears: steps pass, and nothing of them is captured."""
+SKIPPED_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "skipped"),))
+"""What a step's row bears that a gradient scaler skipped: 1."""
 
 
 @dataclass(slots=True)
@@ -99,7 +101,7 @@ class Writer:
         self._stamp: StepStamp | None = None
         self._told_step = -1
         for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
-            make_folder(os.path.join(run, folder))
+            make_leaf(os.path.join(run, folder))
         path = os.path.join(run, layout.worker_document(worker))
         self._document = InPlaceDocument(path, self._full_document("running"))
         self._document_due = 0.0
@@ -232,7 +234,7 @@ class Writer:
             return self._series.folder.open(codec.series_schema(width), codec.series_metadata(row_layout))
 
         if self._append(self._series, id(row_layout), open_segment, len(rows), columns, rows[0].stamp.step):
-            self.rows += 0 if row_layout is CLOCK_LAYOUT else len(rows)
+            self.rows += 0 if row_layout in (CLOCK_LAYOUT, SKIPPED_LAYOUT) else len(rows)
 
     def _flush_events(self) -> None:
         events = [self._events.popleft() for _ in range(len(self._events))]

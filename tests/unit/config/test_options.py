@@ -53,7 +53,7 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     ("text", "message"),
     [
         ("gradient", "did you mean 'gradients'"),
-        ("outputs", "is not captured by this version"),
+        ("optimizer_variables", "is not captured by this version"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),
         ("gradients:every=x", "every must be a whole number, not 'x'"),

@@ -23,6 +23,11 @@ def capture(values: dict[str, np.ndarray], step: int) -> TensorCapture:
     return TensorCapture(buffer, step, 99)
 
 
+def tensor_folder(run: Path) -> TensorFolder:
+    (run / "tensors").mkdir()
+    return TensorFolder(str(run), "w")
+
+
 def some(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
@@ -30,7 +35,7 @@ def some(size: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("size", [1, 1000, 1024, (4 << 20) // 4 + 1, (16 << 20) // 4 + 1, 5_000_001])
 def test_a_capture_is_read_back_as_it_was(tmp_path: Path, size: int) -> None:
     values = {"a": some(size), "b.weight": some(6, 1).reshape(2, 3), "none": np.zeros((0, 4), np.float32)}
-    written = TensorFolder(str(tmp_path), "w").write([capture(values, 12)])
+    written = tensor_folder(tmp_path).write([capture(values, 12)])
     (path,) = (tmp_path / "tensors" / "w").iterdir()
     assert path.name == "000001.safetensors"
     assert path.stat().st_size == written
@@ -42,7 +47,7 @@ def test_a_capture_is_read_back_as_it_was(tmp_path: Path, size: int) -> None:
 
 def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None:
     captures = [capture({"a": some(10, step)}, step) for step in range(3)] + [capture({"a": some(2_000_000)}, 3)]
-    TensorFolder(str(tmp_path), "w").write(captures)
+    tensor_folder(tmp_path).write(captures)
     files = sorted((tmp_path / "tensors" / "w").iterdir())
     keys = sorted(tuple(sorted(load_file(path))) for path in files)
     assert keys == [("train/0/a", "train/1/a", "train/2/a"), ("train/3/a",)]
@@ -50,7 +55,7 @@ def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("size", [10, 2_000_000, 5_000_000])
 def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    folder = TensorFolder(str(tmp_path), "w")
+    folder = tensor_folder(tmp_path)
 
     def refuse(descriptor: int, data: Any) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -75,7 +80,7 @@ def test_a_file_system_without_unbuffered_writes(tmp_path: Path, monkeypatch: py
         return open_file(path, flags, mode)
 
     monkeypatch.setattr("leadline.store.tensors.os.open", refuse)
-    folder, values = TensorFolder(str(tmp_path), "w"), {"a": some(5_000_000)}
+    folder, values = tensor_folder(tmp_path), {"a": some(5_000_000)}
     folder.write([capture(values, 0), capture(values, 1)])
     assert opened == [True, False, False]
     for path in (tmp_path / "tensors" / "w").iterdir():

@@ -55,8 +55,12 @@ class Hooks:
     the same.
     """
 
-    def __init__(self, probes: Probes, guard: Guard) -> None:
-        self._probes, self._guard = probes, guard
+    def __init__(self, probes: Probes, guard: Guard, on_compile: Callable[[], None]) -> None:
+        """
+        Args:
+            on_compile: Called when something is about to be compiled for the first time and at every time after.
+        """
+        self._probes, self._guard, self._on_compile = probes, guard, on_compile
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], Callable[[], float]]] = {}
         self._handles: list[Any] = []
@@ -71,6 +75,8 @@ class Hooks:
         self._patch(torch.autograd, "_engine_run_backward", self._make_backward)
         self._patch(torch.amp.GradScaler, "step", self._make_scaler_step)
         self._patch(torch.amp.GradScaler, "scale", self._make_scale)
+        self._patch(torch, "compile", self._make_compile)
+        self._patch(torch.nn.Module, "compile", self._make_compile)
 
     def uninstall(self) -> None:
         """Put everything back that still bears our mark."""
@@ -149,6 +155,15 @@ class Hooks:
             return result
 
         return step
+
+    def _make_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        on_compile = self._on_compile
+
+        def compile(*args: Any, **kwargs: Any) -> Any:
+            on_compile()
+            return original(*args, **kwargs)
+
+        return compile
 
     def _make_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         scaled = self._scaled

@@ -12,10 +12,10 @@ import torch
 from leadline.frameworks.torch.registry import ModuleRegistry, live_modules, live_optimizers
 
 _WRAPPERS: Final = {
-    "DistributedDataParallel": "module.",
-    "DataParallel": "module.",
-    "OptimizedModule": "_orig_mod.",
-    "AveragedModel": "module.",
+    "DistributedDataParallel": "module",
+    "DataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+    "AveragedModel": "module",
 }
 _INFIXES: Final = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
@@ -50,18 +50,20 @@ class Names:
         if len({id(each) for root in roots for each in root.parameters()} & {id(each) for each in own}) < len(own):
             outermost = live_modules()
             roots = find_roots(own, outermost)
+            for root in roots:
+                self._registry.note(root)
         self._place(roots, outermost)
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in own}
         for root in roots:
-            prefix = self._prefix(root)
+            prefix = self.prefix(root)
             for name, parameter in _spoken_parameters(root):
                 if id(parameter) in wanted or not parameter.requires_grad:
                     named.setdefault(id(parameter), NamedParameter(prefix + name, parameter))
         for index, parameter in enumerate(own):
             unknown = f"{type(optimizer).__name__}_parameter_{index}"
             named.setdefault(id(parameter), NamedParameter(unknown, parameter))
-        classes = " + ".join(type(_unwrap(root)[0]).__name__ for root in roots)
+        classes = " + ".join(type(unwrap(root)).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
 
     def _place(self, roots: list[torch.nn.Module], outermost: list[torch.nn.Module]) -> None:
@@ -82,11 +84,14 @@ class Names:
         if not any(_is_alike(root, other) for other in trained):
             return ""
         taken = {prefix for _, prefix in self._roots}
-        own = type(_unwrap(root)[0]).__name__
+        own = type(unwrap(root)).__name__
         candidates = [f"{own}_", *(f"{own}_{count}_" for count in range(1, len(self._roots) + 2))]
         return next(each for each in candidates if each not in taken)
 
-    def _prefix(self, root: torch.nn.Module) -> str:
+    def prefix(self, root: torch.nn.Module) -> str:
+        """What stands in front of the names of a model's parameters and modules."""
+        if not any(known() is root for known, _ in self._roots):
+            self._place([root], self._registry.outermost())
         return next(prefix for known, prefix in self._roots if known() is root)
 
 
@@ -120,17 +125,15 @@ def _held(module: torch.nn.Module, wanted: set[int]) -> set[int]:
     return {id(parameter) for parameter in module.parameters()} & wanted
 
 
-def _unwrap(module: torch.nn.Module) -> tuple[torch.nn.Module, str]:
-    """The module inside wrappers, and what the wrappers put in front of names."""
-    removed = ""
-    while (infix := _WRAPPERS.get(type(module).__name__)) is not None:
-        removed += infix
-        module = module._modules[infix[:-1]]
-    return module, removed
+def unwrap(module: torch.nn.Module) -> torch.nn.Module:
+    """The module inside PyTorch's wrappers."""
+    while (name := _WRAPPERS.get(type(module).__name__)) is not None:
+        module = module._modules[name]
+    return module
 
 
 def _spoken_parameters(root: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    module, _ = _unwrap(root)
+    module = unwrap(root)
     spoken = []
     for name, parameter in module.named_parameters():
         for infix in _INFIXES:

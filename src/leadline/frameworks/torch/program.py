@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -209,6 +209,10 @@ class TorchSubject:
         optimizer = self._optimizer()
         return optimizer is not None and {id(parameter) for parameter in parameters_of(optimizer)} == self._ids
 
+    def hyperparameters(self) -> dict[str, float]:
+        optimizer = self._optimizer()
+        return {} if optimizer is None else dict(_settings(optimizer))
+
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
         wishes = [wish for named in self._named for wish in _wishes(named, items)]
         if not wishes:
@@ -228,6 +232,21 @@ class TorchSubject:
         if key not in self._befores:
             self._befores[key] = _Before(updates, device_bytes)
         return self._befores[key]
+
+
+def _settings(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, float]]:
+    """Each number of an optimizer's groups: ``AdamW/lr``, ``AdamW/betas_0``; of further groups ``AdamW/group1/lr``."""
+    for index, group in enumerate(optimizer.param_groups):
+        prefix = f"{type(optimizer).__name__}/" + (f"group{index}/" if index else "")
+        for name, value in group.items():
+            parts = (
+                {f"{name}_{at}": each for at, each in enumerate(value)} if isinstance(value, tuple) else {name: value}
+            )
+            for key, each in parts.items() if name != "params" else ():
+                if isinstance(each, torch.Tensor):
+                    each = each.item() if each.numel() == 1 and each.device.type == "cpu" else None
+                if isinstance(each, (int, float)):
+                    yield prefix + key, float(each)
 
 
 def _wishes(named: NamedParameter, items: Sequence[CaptureItem]) -> list[_Wish]:

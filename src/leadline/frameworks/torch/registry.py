@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import torch
 from torch.nn.modules import module as torch_module
@@ -15,26 +16,35 @@ from leadline.frameworks.torch.dynamo import hide
 class ModuleRegistry:
     """Notes each module that registers a parameter or a submodule, through PyTorch's own global hooks.
 
-    Modules that were built before, unpickled or deep-copied register nothing; ``live_modules`` finds them.
+    Modules that were built before, unpickled or deep-copied register nothing; ``live_modules`` finds them, and they
+    are noted then. What is noted outlives the registry: the next one of the process need not look again.
     """
 
+    _known: Final[dict[int, weakref.ref[torch.nn.Module]]] = {}
+
     def __init__(self) -> None:
-        self._known: dict[int, weakref.ref[torch.nn.Module]] = {}
         self._handles: list[Any] = []
 
     def install(self) -> None:
         """Begin to note."""
+        note = hide(self._make_note())
+        self._handles = [
+            torch_module.register_module_parameter_registration_hook(note),
+            torch_module.register_module_module_registration_hook(note),
+        ]
+
+    def note(self, module: torch.nn.Module) -> None:
+        """Note a module that somebody named, or that was found."""
+        self._make_note()(module, "", None)
+
+    def _make_note(self) -> Callable[[torch.nn.Module, str, Any], None]:
         known = self._known
 
         def note(owner: torch.nn.Module, name: str, part: Any) -> None:
             if id(owner) not in known:
                 known[id(owner)] = weakref.ref(owner, _Forget(known, id(owner)))
 
-        hide(note)
-        self._handles = [
-            torch_module.register_module_parameter_registration_hook(note),
-            torch_module.register_module_module_registration_hook(note),
-        ]
+        return note
 
     def uninstall(self) -> None:
         """Stop."""

@@ -31,6 +31,7 @@ from contenders import (
     Smdebug,
     Stored,
     TensorBoardHistograms,
+    leadline_activations,
     leadline_idle,
     leadline_preset,
     leadline_raw,
@@ -86,7 +87,10 @@ CASES = (
         lambda: leadline_statistics(WIDEST, ["update_ratio"]),
         1.30,
     ),
-    Case("standard-leadline", "preset standard: leadline", leadline_preset, 1.02, steps=50, factor=5),
+    Case(
+        "standard-leadline", "preset standard, activations apart: leadline", leadline_preset, 1.02, steps=50, factor=5
+    ),
+    Case("layers-leadline", "activations once in 20 steps (standard: in 500): leadline", leadline_activations),
     Case(
         "idle-leadline",
         "a step with nothing to capture: leadline",
@@ -105,12 +109,15 @@ class Bench:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._asked = self._found = 0
+        self._own: list[float] = []
+        """Of each block of Leadline's, the share of the time that its own code took in the training's thread."""
 
     def measure(self, case: Case, rounds: int) -> Row:
         """One row: ``rounds`` pairs of blocks."""
         watched = workload.small() if case.is_idle else workload.transformer()
         watched.step()
         self._asked = self._found = 0
+        self._own = []
         try:
             times = harness.pairs(
                 lambda: self._block(Bare(), watched, case),
@@ -136,9 +143,14 @@ class Bench:
             seconds = harness.elapsed_seconds(lambda: _train_and_close(watched, case.steps, contender))
         stored = contender.count(case.steps)
         self._add(stored)
+        if not case.is_idle and hasattr(contender, "own_seconds"):
+            self._own.append(contender.own_seconds / seconds)
         # before the next block, or the kernel would write this one's pages at its cost
         shutil.rmtree(folder)
         return seconds
+
+    def _own_share(self) -> str:
+        return f"; own code {100 * harness.spread(self._own).median:.2f} % of it" if self._own else ""
 
     def _add(self, stored: Stored) -> None:
         self._asked += stored.asked
@@ -157,7 +169,7 @@ class Bench:
             limit=_limit(case),
             asked=self._asked,
             found=self._found,
-            note=f"bare {bare_ms:.3g} ms a step",
+            note=f"bare {bare_ms:.3g} ms a step" + self._own_share(),
             values=tuple(values),
             details={"key": case.key, "seconds": times, "steps": case.steps},
         )

@@ -211,6 +211,7 @@ class Leadline(Contender):
         return super().open(folder, workload)
 
     def close(self) -> None:
+        self.own_seconds = self.hook.own_seconds
         self.hook.close()
 
     def count(self, steps: int) -> Stored:
@@ -258,8 +259,20 @@ def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[s
 
 
 def leadline_preset() -> Leadline:
-    """The preset standard: losses at every step, statistics at every 50th."""
-    return Leadline(preset="standard", every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
+    """What the preset standard does in 50 steps: losses at every step, statistics and settings at one.
+
+    Its activations, at one step in 500, have a row of their own: each block begins at step 0, where they are due.
+    """
+    capture = [
+        "losses:every=1",
+        *(f"{each}:every=50" for each in ("gradients", "weights", "biases", "hyperparameters")),
+    ]
+    return Leadline(capture, every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
+
+
+def leadline_activations() -> Leadline:
+    """What all modules take and give, at the first step of a block."""
+    return Leadline(["layers:every=1000000"])
 
 
 def leadline_idle() -> Leadline:

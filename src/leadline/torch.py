@@ -68,6 +68,11 @@ class Hook:
         if model is not None and self._session is not None:
             self._session.register(model)
 
+    @property
+    def own_seconds(self) -> float:
+        """How long Leadline's own code has run in the training's thread so far."""
+        return self._session.recorder.cost.own_ns / 1e9 if self._session is not None else 0.0
+
     def log(self, **named: Any) -> None:
         """Keep scalars for the step under way."""
         session.log(named)

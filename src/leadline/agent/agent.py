@@ -36,6 +36,8 @@ from leadline.store.documents import make_folder, read_document
 
 _EAGER_SECONDS: Final = 0.05
 """The poll while something is under way, and where the kernel does not tell of requests."""
+_ENDING_SECONDS: Final = 0.01
+"""The poll while only the judge is awaited: somebody waits for the prompt."""
 _CALM_SECONDS: Final = 0.5
 """The poll otherwise: to wake up is most of what the agent costs."""
 _ATTACHED_SECONDS: Final = 0.2
@@ -129,7 +131,7 @@ class Agent:
 
     def abandon(self) -> None:
         """Give up before the job was started."""
-        self._end_judge(is_patient=False)
+        self._end_judge()
         self._log.abandon()
 
     # while the job runs
@@ -341,7 +343,7 @@ class Agent:
         self._fold()
         self._log.close()
         self._say_verdict(status, final, ended - self._started)
-        self._end_judge(is_patient=self._has_judged_all())
+        self._end_judge()  # what it had to write is written, or will not be
         return final
 
     def _was_stopped(self, code: int | None) -> bool:
@@ -360,7 +362,7 @@ class Agent:
             return
         last_progress = self._clock()
         while not self._has_judged_all() and not self._judge.is_over:
-            info = self._gate.wait(_EAGER_SECONDS)
+            info = self._gate.wait(_ENDING_SECONDS)
             if info is not None and info.si_signo in TO_END:
                 break
             self._reap()
@@ -373,17 +375,14 @@ class Agent:
             self._judge.poll(now, is_urgent=True)
         self._look_at_summary()
 
-    def _end_judge(self, *, is_patient: bool) -> None:
-        """See the judge off: it may end by itself, then it is told to, then it is made to."""
+    def _end_judge(self) -> None:
+        """See the judge off: it is told to end, then made to."""
         self._judge.retire()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
-            if number is not None:
-                self._judge.send(number)
-            elif not is_patient:
-                continue
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self._judge.send(number)
             end = self._clock() + _JUDGE_FAREWELL_SECONDS
             while self._judge.pid is not None and self._clock() < end:
-                self._gate.wait(_EAGER_SECONDS)
+                self._gate.wait(_ENDING_SECONDS)
                 self._reap()
 
     def _lost_by_workers(self) -> list[Document]:

@@ -232,6 +232,7 @@ class Recorder:
         forward = self._adapter.end_forward()
         if forward is None or self.writer is None:
             return
+        self.cost.own_ns += forward.own_ns
         found = forward.row()
         if found is not None:
             row_layout, values = found

@@ -24,6 +24,7 @@ from leadline.rules.rule import Rule
 from leadline.store import layout
 
 POLL_SECONDS: Final = 0.1
+_EAGER_SECONDS: Final = 0.02
 _PULSE_SECONDS: Final = 1.0
 """How often it is asked whether the run's processes are still there."""
 
@@ -96,6 +97,7 @@ class Judge:
         self._is_over = False
         self._pulse_at = 0.0
         self._status_ns = -1
+        self._poll_seconds = POLL_SECONDS
 
     def judge(self, *, follow: bool) -> Results:
         """Judge the run as it stands, or until it is over and all of it is judged."""
@@ -138,6 +140,8 @@ class Judge:
             self._tell_what_is_missing(workers)
             gone = frozenset(liveness.finished_workers(self._run, workers))
             self._is_over = liveness.is_over(self._run)
+            if liveness.read_status(self._run).get("status") == "Stopping":
+                self._poll_seconds = _EAGER_SECONDS  # somebody waits for the end
             has_changed = has_changed or self._is_over or gone != self._gone
             self._gone = gone
         if has_changed:
@@ -159,7 +163,7 @@ class Judge:
             if not selector.get_map():
                 time.sleep(0.0 if self._is_over else POLL_SECONDS)
                 return
-            for key, _ in selector.select(POLL_SECONDS):
+            for key, _ in selector.select(self._poll_seconds):
                 for answer in key.data.receive():
                     self._take(answer, key.data)
 

@@ -71,6 +71,9 @@ class Subject(Protocol):
 class Forward(Protocol):
     """What a training step's first forward pass took and gave."""
 
+    own_ns: int
+    """The time that capturing it took within the pass."""
+
     def row(self) -> tuple[SeriesLayout, Any] | None:
         """Its statistics: the layout, and one float64 a column as a buffer."""
 

@@ -66,7 +66,7 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         more = len({each.tensor for each in bad}) - 1
         message = _describe(first, nans.get((first.worker, first.tensor), 0.0), self.only_nan)
         return Fired(
-            message + (f", and {more:,} more" if more else ""),
+            message + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tuple(dict.fromkeys(each.tensor for each in bad)),
             evidence=self._evidence(numbers, arrays, sum(nans.values())),
             suggestion=_suggestion(first),

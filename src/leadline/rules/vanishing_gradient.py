@@ -53,7 +53,7 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         more = len(tensors) - 1
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {worst.value:.3g} is below "
-            f"{self.threshold:g}" + (f", and {more:,} more" if more else ""),
+            f"{self.threshold:g}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
             suggestion="ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "

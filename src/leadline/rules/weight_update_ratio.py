@@ -106,7 +106,7 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
         more = len(tensors) - 1
         return Fired(
             f"{tensor}: update ratio {ratio:.3g} is {'above' if is_large else 'below'} {limit:g}"
-            + (f", and {more:,} more" if more else ""),
+            + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},
             suggestion="a tenth of the learning rate, or a warm-up over the first few hundred steps; "

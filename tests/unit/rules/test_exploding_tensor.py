@@ -46,7 +46,7 @@ def test_elements_are_counted_and_named(nonfinite: float, nan: float, message: s
 def test_the_loss_leads_and_the_others_are_counted(value: float, message: str) -> None:
     fired = only(ExplodingTensor(), counts(3, 3), Capture(0, {"loss": {"value": value}}))
     assert isinstance(fired, Fired)
-    assert fired.message == message + ", and 1 more"
+    assert fired.message == message + ", and 1 more tensor"
     assert fired.tensors == ("loss", GRADIENT)
 
 

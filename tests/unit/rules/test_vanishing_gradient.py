@@ -22,7 +22,7 @@ def judge(*means: float, threshold: float = 1e-7, thinned: bool = False) -> Fire
 def test_fires_on_each_by_itself_the_smallest_first() -> None:
     fired = judge(1e-8, 1.0, 0.0)
     assert isinstance(fired, Fired)
-    assert fired.message == "2.weight: mean absolute gradient 0 is below 1e-07, and 1 more"
+    assert fired.message == "2.weight: mean absolute gradient 0 is below 1e-07, and 1 more tensor"
     assert fired.tensors == ("gradient/2.weight", "gradient/0.weight")
 
 

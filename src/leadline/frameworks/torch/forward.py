@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -46,6 +47,7 @@ class ForwardWatch:
     def __init__(self, names: Names, guard: Guard, tell: Callable[[str], None]) -> None:
         self._names, self._guard, self._tell = names, guard, tell
         self._place = _Place()
+        self.own_ns = 0
         self._handles: list[Any] = []
         self._items: Sequence[CaptureItem] = ()
         self._wished: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], bool]] = {}
@@ -60,7 +62,7 @@ class ForwardWatch:
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Watch from here on; the hooks stay until ``end``."""
         self.end()
-        self._items, self._wished = items, {}
+        self._items, self._wished, self.own_ns = items, {}, 0
         self._seen_roots, self._counts, self._found, self._raw = set(), {}, [], []
         self._handles = [
             torch_module.register_module_forward_pre_hook(self._make_before()),
@@ -125,7 +127,9 @@ class ForwardWatch:
                 return
             place.depth = max(place.depth - 1, 0)
             if place.is_first:
+                begun_ns = time.perf_counter_ns()
                 guard.run(take, module, args, output)
+                self.own_ns += time.perf_counter_ns() - begun_ns
 
         return hide(after)
 

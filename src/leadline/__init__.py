@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from leadline.records.version import __version__
+
 __all__ = ["StopTraining", "__version__", "log", "mode", "open_run", "watch"]
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from leadline import __version__, session
+from leadline import session
 from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.records.manifest import Manifest
+from leadline.records.version import __version__
 from leadline.store.creation import create_run, write_status
 
 

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-import leadline
 from leadline.agent.signals import SignalGate, spawn
+from leadline.bootstrap import SITE
 
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 _CHECK_SECONDS: Final = 5.0
@@ -37,8 +37,7 @@ def job_environment(environment: Mapping[str, str], run: str, node: str, *, is_r
     """The environment of the job: where the run is, and where the bootstrap is found."""
     result = dict(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}
     if is_reachable:
-        site = os.path.join(os.path.dirname(leadline.__file__), "bootstrap", "site")
-        result["PYTHONPATH"] = os.pathsep.join(each for each in (site, environment.get("PYTHONPATH")) if each)
+        result["PYTHONPATH"] = os.pathsep.join(each for each in (SITE, environment.get("PYTHONPATH")) if each)
     return result
 
 

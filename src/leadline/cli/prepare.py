@@ -13,7 +13,6 @@ from datetime import datetime
 from importlib import metadata
 from typing import Final
 
-from leadline import __version__
 from leadline.config import settings as settings_file
 from leadline.config.options import ActionOption, RuleOption, parse_action, parse_capture, parse_rule
 from leadline.config.presets import merge, preset_items
@@ -21,6 +20,7 @@ from leadline.config.settings import Settings, check_interval, check_preset
 from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError
 from leadline.judge import plan as judge_plan
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
+from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store.creation import create_run
 

@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from leadline.agent.wording import duration
 from leadline.cli.prepare import runs_root
-from leadline.cli.render import console, duration, number, status
+from leadline.cli.render import console, number, status
 from leadline.reader.locate import RunSummary, list_runs
 
 

@@ -22,29 +22,6 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False, width=width)
 
 
-def duration(seconds: float) -> str:
-    """``6 m 12 s``."""
-    whole = round(seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
-def size(count: float) -> str:
-    """``41 MB``, by powers of ten."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
-
-
 def number(value: Any) -> str:
     """A number in at most six digits; NaN and infinity by name; nothing as a dash."""
     if value is None:
@@ -54,11 +31,6 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}"
-
-
-def plural(count: int, noun: str, many: str | None = None) -> str:
-    """``1 rule``, ``2 rules``."""
-    return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def iso(time_ns: int | None) -> str | None:

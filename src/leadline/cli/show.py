@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 import leadline
+from leadline.agent.wording import counted, duration, share, size
 from leadline.cli.overview import overview
-from leadline.cli.render import console, duration, number, plural, size, status
+from leadline.cli.render import console, number, status
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
 from leadline.records.names import JOB_ENDED
@@ -64,7 +65,7 @@ def _head(run: Run, said: dict[str, Any]) -> RenderableType:
         line.append(f" by {said['stopped_by'].removeprefix('rule:')}")
     line.append(f"  after {duration(ended - _moment(said['started']))}")
     counts = [
-        f"{plural(count, 'step')}{'' if mode == 'train' else f' of {mode}'}" for mode, count in said["steps"].items()
+        f"{counted(count, 'step')}{'' if mode == 'train' else f' of {mode}'}" for mode, count in said["steps"].items()
     ]
     line.append(f", {', '.join(counts) or 'no step seen'}")
     models = {
@@ -85,8 +86,8 @@ def _head(run: Run, said: dict[str, Any]) -> RenderableType:
 
 
 def _cost(cost: dict[str, Any]) -> str:
-    share = "" if cost["step_share"] is None else f"{100 * cost['step_share']:.2g} % of the step time, "
-    return f"{share}{size(cost['bytes'])} on disk"
+    spoken = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
+    return f"{spoken}{size(cost['bytes'])} on disk"
 
 
 def _rules(rules: list[dict[str, Any]]) -> RenderableType:
@@ -108,7 +109,7 @@ def _findings(rule: dict[str, Any]) -> RenderableType:
         lines.append(Text(rule["findings"][0]["suggestion"], style="dim"))
     more = len(rule["findings"]) - _MOST_FINDINGS
     if more > 0:
-        lines.append(Text(f"and {plural(more, 'more finding')}", style="dim"))
+        lines.append(Text(f"and {counted(more, 'more finding')}", style="dim"))
     return Group(*lines)
 
 
@@ -120,17 +121,18 @@ def _captured(run: Run) -> RenderableType:
             course = f"{number(values[0])} → {number(values[-1])}"
             finite = [each for each in values if each == each and abs(each) != float("inf")]
             extremes = f"least {number(min(finite))}, most {number(max(finite))}" if finite else "never finite"
-            table.add_row(Text(name), Text(course), Text(f"{extremes}, {plural(len(values), 'value')}", style="dim"))
+            table.add_row(Text(name), Text(course), Text(f"{extremes}, {counted(len(values), 'value')}", style="dim"))
     tensors = [
-        f"{plural(len(names), noun)}"
+        counted(len(names), noun, "biases" if noun == "bias" else "")
         for noun, names in (
             ("gradient", run.tensor_names(collection="gradients")),
             ("weight", run.tensor_names(collection="weights")),
             ("bias", run.tensor_names(collection="biases")),
+            ("activation", run.tensor_names(collection="layers")),
         )
         if names
     ]
-    captured = Text(f"captured: {', '.join(tensors)}".replace("biass", "biases") if tensors else "", style="dim")
+    captured = Text(f"captured: {', '.join(tensors)}" if tensors else "", style="dim")
     return Group(table, captured)
 
 
@@ -141,7 +143,7 @@ def _warnings(said: dict[str, Any]) -> list[RenderableType]:
             lost = worker["lost"]
             lines.append(
                 f"{worker['worker']}: from step {lost['since_step']:,} on something was not written: {lost['reason']} "
-                f"({plural(lost['rows'], 'row')}, {plural(lost['tensors'], 'tensor')})"
+                f"({counted(lost['rows'], 'row')}, {counted(lost['tensors'], 'tensor')})"
             )
         if worker["off"]:
             lines.append(
@@ -165,7 +167,7 @@ def _follow(run: Run, terminal: Console) -> None:
 def _verify(run: Run) -> None:
     damage = run.verify()
     if damage:
-        raise DamagedRunError(f"{plural(len(damage), 'part')} of {run.name} cannot be read: {'; '.join(damage)}")
+        raise DamagedRunError(f"{counted(len(damage), 'part')} of {run.name} cannot be read: {'; '.join(damage)}")
     console().print(f"{run.name}: every part is whole")
 
 

@@ -13,7 +13,7 @@ from leadline.records.plan import CaptureItem, Schedule
 from leadline.statistics.definitions import BASIC, STATISTICS
 
 CAPTURED: Final = (
-    "all", "losses", "metrics", "scalars", "weights", "biases", "gradients",
+    "all", "losses", "scalars", "weights", "biases", "gradients",
     "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters",
 )  # fmt: skip
 """The collections that this version captures; beside them ``relu_output`` and the like."""
@@ -112,6 +112,8 @@ def parse_action(text: str) -> ActionOption:
     rule, _, status = left.partition("@")
     if status and status not in RULE_STATUSES:
         raise UnknownNameError("rule status", status, RULE_STATUSES)
+    if status not in ("", "IssuesFound"):
+        raise ConfigurationError(f"--on {text!r}: actions follow IssuesFound only in this version, not {status}")
     spec = parse_spec(right, option="on")
     return ActionOption(rule, status or "IssuesFound", spec.name, dict(spec.parameters))
 
@@ -144,6 +146,8 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
     modes = _names(given.get("modes", ("train",)), MODES, "mode")
+    if modes != ("train",):
+        raise ConfigurationError(f"{where}: modes={','.join(modes)} is not captured by this version; it captures train")
     regex = given.get("regex")
     if regex is not None:
         _check_regex(str(regex), where)

@@ -1,1 +1,1 @@
-"""Where Leadline touches a training: the guard, the step clock, the post-import hooks."""
+"""Where Leadline touches a training: the guard, the step clock, what an adapter offers."""

@@ -31,8 +31,8 @@ def test_rules(text: str, alias: str, rule: str, parameters: dict[str, str]) -> 
 
 
 def test_actions() -> None:
-    option = parse_action("exploding_tensor@Error=stop_training:grace=5")
-    assert (option.rule, option.status, option.action) == ("exploding_tensor", "Error", "stop_training")
+    option = parse_action("exploding_tensor@IssuesFound=stop_training:grace=5")
+    assert (option.rule, option.status, option.action) == ("exploding_tensor", "IssuesFound", "stop_training")
     assert option.parameters == {"grace": "5"}
     assert parse_action("*=stop_training").status == "IssuesFound"
 
@@ -54,6 +54,8 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     [
         ("gradient", "did you mean 'gradients'"),
         ("optimizer_variables", "is not captured by this version"),
+        ("metrics", "is not captured by this version"),
+        ("gradients:modes=eval", "modes=eval is not captured by this version; it captures train"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),
         ("gradients:every=x", "every must be a whole number, not 'x'"),
@@ -84,3 +86,8 @@ def test_wrong_actions(text: str) -> None:
 def test_unknown_status() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'IssuesFound'"):
         parse_action("exploding_tensor@IssueFound=stop_training")
+
+
+def test_a_status_that_no_action_follows_yet_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="actions follow IssuesFound only in this version, not Error"):
+        parse_action("exploding_tensor@Error=stop_training")

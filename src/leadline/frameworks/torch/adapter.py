@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from leadline.frameworks.torch.captured import CapturedTensors
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.hooks import Hooks
 from leadline.frameworks.torch.models import Names
@@ -68,10 +69,11 @@ class TorchAdapter:
             return
         self._forward.begin(items)
 
-    def end_forward(self) -> ForwardWatch | None:
-        if self._forward is not None:
-            self._forward.end()
-        return self._forward
+    def end_forward(self) -> CapturedTensors | None:
+        if self._forward is None:
+            return None
+        self._forward.end()
+        return self._forward.captured
 
     def _on_compile(self) -> None:
         """From here on no forward hook is ever active: it would be traced."""

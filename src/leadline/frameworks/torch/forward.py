@@ -9,19 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch.nn.modules import module as torch_module
 
+from leadline.frameworks.torch.captured import CapturedTensors
 from leadline.frameworks.torch.dynamo import hide
-from leadline.frameworks.torch.elements import local, why_unreadable
 from leadline.frameworks.torch.models import Names, unwrap
-from leadline.frameworks.torch.raw import RawForm, why_not_raw
-from leadline.frameworks.torch.statistics import device_statistics
 from leadline.probes.guard import Guard
-from leadline.records.plan import CaptureItem, is_of_modules
-from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.store.tensors import CaptureForm, HostBuffer
+from leadline.records.plan import CaptureItem
 
 _DEEPEST: Final = 4
 """How deep containers within containers are followed."""
@@ -45,64 +40,28 @@ class ForwardWatch:
     """
 
     def __init__(self, names: Names, guard: Guard, tell: Callable[[str], None]) -> None:
-        self._names, self._guard, self._tell = names, guard, tell
+        self._names, self._guard = names, guard
+        self.captured = CapturedTensors(tell)
         self._place = _Place()
-        self.own_ns = 0
         self._handles: list[Any] = []
-        self._items: Sequence[CaptureItem] = ()
-        self._wished: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], bool]] = {}
         self._maps: weakref.WeakKeyDictionary[torch.nn.Module, dict[int, str]] = weakref.WeakKeyDictionary()
         self._seen_roots: set[str] = set()
-        self._counts: dict[str, int] = {}
-        self._found: list[tuple[TensorInfo, tuple[str, ...], list[float]]] = []
-        self._raw: list[tuple[str, torch.Tensor]] = []
-        self._forms: dict[tuple[Any, ...], RawForm] = {}
-        self._layouts: dict[SeriesLayout, SeriesLayout] = {}
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Watch from here on; the hooks stay until ``end``."""
         self.end()
-        self._items, self._wished, self.own_ns = items, {}, 0
-        self._seen_roots, self._counts, self._found, self._raw = set(), {}, [], []
+        self.captured.begin(items, "train")
+        self._seen_roots = set()
         self._handles = [
             torch_module.register_module_forward_pre_hook(self._make_before()),
             torch_module.register_module_forward_hook(self._make_after(), always_call=True),
         ]
 
     def end(self) -> None:
-        """Take the hooks away; what was captured waits in ``row`` and ``raw_form``."""
+        """Take the hooks away; what was captured waits in ``captured``."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
-
-    def row(self) -> tuple[SeriesLayout, bytes] | None:
-        """The statistics of what was captured since ``begin``."""
-        if not self._found:
-            return None
-        tensors = tuple(info for info, _, _ in self._found)
-        columns = [(index, name) for index, (_, names, _) in enumerate(self._found) for name in names]
-        values = [value for _, _, each in self._found for value in each]
-        found = SeriesLayout(tensors, tuple(columns))
-        self._found = []
-        return self._layouts.setdefault(found, found), np.array(values, dtype="<f8").tobytes()
-
-    def raw_form(self) -> CaptureForm | None:
-        """The form of the raw tensors that were captured."""
-        if not self._raw:
-            return None
-        key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
-        if key not in self._forms:
-            if len(self._forms) > 16:
-                self._forms.clear()  # shapes that never come back
-            self._forms[key] = RawForm(self._raw, "train")
-        return self._forms[key].form
-
-    def fill(self, buffer: HostBuffer) -> None:
-        """Copy the raw tensors into a buffer of ``raw_form()``."""
-        key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            self._forms[key].fill(buffer, [tensor for _, tensor in self._raw])
-        self._raw = []
 
     # --- inside the user's forward pass -------------------------------------------------------------------
 
@@ -120,7 +79,7 @@ class ForwardWatch:
         return hide(before)
 
     def _make_after(self) -> Callable[..., None]:
-        place, guard, take = self._place, self._guard, self._take
+        place, guard, take, captured = self._place, self._guard, self._take, self.captured
 
         def after(module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
             if torch._C._current_graph_task_id() != -1:
@@ -129,7 +88,7 @@ class ForwardWatch:
             if place.is_first:
                 begun_ns = time.perf_counter_ns()
                 guard.run(take, module, args, output)
-                self.own_ns += time.perf_counter_ns() - begun_ns
+                captured.own_ns += time.perf_counter_ns() - begun_ns
 
         return hide(after)
 
@@ -167,41 +126,7 @@ class ForwardWatch:
                         own = ("predictions" if index == 0 else "labels", *own)
                     elif is_root and not is_loss:
                         own = (f"{side}s", *own)
-                    self._keep(f"{name}_{side}", own, tensor)
-
-    def _keep(self, stem: str, collections: tuple[str, ...], tensor: torch.Tensor) -> None:
-        index = self._counts[stem] = self._counts.get(stem, -1) + 1
-        name = f"{stem}_{index}"
-        statistics, is_raw = self._wish(name, collections)
-        if not statistics and not is_raw:
-            return
-        own = local(tensor.detach())
-        why = why_unreadable(own)
-        if why is not None:
-            self._tell(f"{name} is not read: {why}")
-            return
-        if statistics:
-            computed = device_statistics([own], frozenset(statistics))
-            info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            self._found.append((info, statistics, [float(computed[each][0]) for each in statistics]))
-        if is_raw:
-            why = why_not_raw(own)
-            if why is None:
-                self._raw.append((name, own.clone()))
-            else:
-                self._tell(f"{name} is not stored: {why}")
-
-    def _wish(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-        key = (name, collections)
-        if key not in self._wished:
-            chosen = [item for item in self._items if _selects(item, name, collections)]
-            statistics = {each for item in chosen for each in item.statistics} - {"value", "update_ratio"}
-            self._wished[key] = (tuple(sorted(statistics)), any(item.raw for item in chosen))
-        return self._wished[key]
-
-
-def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:
-    return is_of_modules(item) and item.selects(name, frozenset(collections))
+                    self.captured.keep(self.captured.name(f"{name}_{side}"), own, tensor)
 
 
 def _kind(module: torch.nn.Module) -> str:

@@ -1,0 +1,110 @@
+"""What a forward pass left behind: statistics and raw copies of the tensors that were wished for, under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from leadline.frameworks.torch.elements import local, why_unreadable
+from leadline.frameworks.torch.raw import RawForm, why_not_raw
+from leadline.frameworks.torch.statistics import device_statistics
+from leadline.records.plan import CaptureItem, is_of_modules
+from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store.tensors import CaptureForm, HostBuffer
+
+
+class CapturedTensors:
+    """See ``leadline.probes.adapter.Forward``: filled tensor by tensor within a pass, emptied by the recorder."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """
+        Args:
+            tell: Takes a line about something that cannot be captured.
+        """
+        self._tell = tell
+        self.own_ns = 0
+        self.mode = "train"
+        self._items: Sequence[CaptureItem] = ()
+        self._wished: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], bool]] = {}
+        self._counts: dict[str, int] = {}
+        self._found: list[tuple[TensorInfo, tuple[str, ...], list[float]]] = []
+        self._raw: list[tuple[str, torch.Tensor]] = []
+        self._forms: dict[tuple[Any, ...], RawForm] = {}
+        self._layouts: dict[SeriesLayout, SeriesLayout] = {}
+
+    def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
+        """Forget what was captured before; from here on these are the wishes."""
+        self._items, self._wished, self.own_ns, self.mode = items, {}, 0, mode
+        self._counts, self._found, self._raw = {}, [], []
+
+    def name(self, stem: str) -> str:
+        """The next name of a stem within the pass: ``relu_output`` gives ``relu_output_0``, then ``relu_output_1``."""
+        index = self._counts[stem] = self._counts.get(stem, -1) + 1
+        return f"{stem}_{index}"
+
+    def keep(self, name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> None:
+        """Read a tensor at once, if somebody wishes for it: it may be changed in place a moment later."""
+        statistics, is_raw = self._wish(name, collections)
+        if not statistics and not is_raw:
+            return
+        own = local(tensor.detach())
+        why = why_unreadable(own)
+        if why is not None:
+            self._tell(f"{name} is not read: {why}")
+            return
+        if statistics:
+            computed = device_statistics([own], frozenset(statistics))
+            info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            self._found.append((info, statistics, [float(computed[each][0]) for each in statistics]))
+        if is_raw:
+            why = why_not_raw(own)
+            if why is None:
+                self._raw.append((name, own.clone()))
+            else:
+                self._tell(f"{name} is not stored: {why}")
+
+    def row(self) -> tuple[SeriesLayout, bytes] | None:
+        """The statistics of what was captured since ``begin``."""
+        if not self._found:
+            return None
+        tensors = tuple(info for info, _, _ in self._found)
+        columns = [(index, name) for index, (_, names, _) in enumerate(self._found) for name in names]
+        values = [value for _, _, each in self._found for value in each]
+        found = SeriesLayout(tensors, tuple(columns))
+        self._found = []
+        return self._layouts.setdefault(found, found), np.array(values, dtype="<f8").tobytes()
+
+    def raw_form(self) -> CaptureForm | None:
+        """The form of the raw tensors that were captured."""
+        if not self._raw:
+            return None
+        key = self._key()
+        if key not in self._forms:
+            if len(self._forms) > 16:
+                self._forms.clear()  # shapes that never come back
+            self._forms[key] = RawForm(self._raw, self.mode)
+        return self._forms[key].form
+
+    def fill(self, buffer: HostBuffer) -> None:
+        """Copy the raw tensors into a buffer of ``raw_form()``."""
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            self._forms[self._key()].fill(buffer, [tensor for _, tensor in self._raw])
+        self._raw = []
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.mode, *((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
+
+    def _wish(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+        key = (name, collections)
+        if key not in self._wished:
+            chosen = [item for item in self._items if _selects(item, name, collections)]
+            statistics = {each for item in chosen for each in item.statistics} - {"value", "update_ratio"}
+            self._wished[key] = (tuple(sorted(statistics)), any(item.raw for item in chosen))
+        return self._wished[key]
+
+
+def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:
+    return is_of_modules(item) and item.selects(name, frozenset(collections))

@@ -93,6 +93,8 @@ class CapturePlan:
     """Memory on the device for copies that change statistics need; beyond it they are sampled."""
     disk_bytes: int | None = None
     """Bytes that the run may take on disk; None: no bound."""
+    budget: float | None = None
+    """The share of the step time that what presets and rules ask may take (0.02: two percent); None: no limit."""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values."""

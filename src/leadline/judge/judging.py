@@ -63,6 +63,7 @@ class RuleTrack:
         self.episodes = Episodes(self.alias)
         self.judged_steps = self.clear_steps = 0
         self.why = ""
+        self.memory: Any = None
 
     def judge(self, window: Window, seen: Callable[[], Collection[str]]) -> list[Event]:
         """Ask the rule, and turn its verdict into what opens and closes."""
@@ -80,6 +81,7 @@ class RuleTrack:
     def _evaluate(self, window: Window) -> Verdict | None:
         """The verdict; None where the rule raised. The boundary "rule worker": a stranger's code may do anything."""
         try:
+            window.memory = self.memory = self.rule.remember(self.memory, window)
             verdict = self.rule.evaluate(window)
             if not isinstance(verdict, (Clear, Fired, Undecided)):
                 raise TypeError(f"evaluate() must return Clear, Fired or Undecided, not {type(verdict).__name__}")

@@ -90,7 +90,8 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     for spec, rule in resolved:
         is_acted_on = bool(rule.implied_actions("")) or any(each.rule in ("*", spec.alias) for each in actions)
         for need in _checked_needs(rule).tensors:
-            every = need.every if need.every is not None else _EVERY_STEP if is_acted_on else None
+            is_each = is_acted_on or need.end is not None
+            every = need.every if need.every is not None else _EVERY_STEP if is_each else None
             items.append(_item(need, every, f"rule:{spec.alias}"))
     return tuple(items)
 
@@ -99,7 +100,7 @@ def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:
     modes = ("train", "eval", "predict") if need.modes == ("global",) else need.modes or ("train",)
     return CaptureItem(
         collection=need.collection, regex=need.regex, statistics=need.statistics, raw=need.raw,
-        schedule=Schedule(every=every), modes=modes, source=source,
+        schedule=Schedule(every=every, end=need.end), modes=modes, source=source,
     )  # fmt: skip
 
 

@@ -107,6 +107,7 @@ class Window:
         is_thinned: Whether something that was to be captured at this step was not, or was lost.
         is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
         scan: The moment, for a rule of time; else None.
+        memory: What the rule's ``remember`` made of this window and all before it; else None.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class Window:
     ) -> None:  # fmt: skip
         self.step, self.mode, self.time_ns = step, mode, time_ns
         self.is_thinned, self.is_skipped, self.scan = is_thinned, is_skipped, scan
+        self.memory: Any = None
         self._source = source
 
     def readings(self, statistic: str, *, where: Callable[[Floats], Choices] | None = None) -> list[TensorReading]:

@@ -24,6 +24,8 @@ class TensorNeed:
     """The interval in steps; None: that of the collection in the run's preset."""
     history: int | None = 0
     """How many earlier readings of a tensor the rule looks back at; None: all."""
+    end: int | None = None
+    """The step of the mode from which on it is needed no more; None: to the end. Without ``every``: each before."""
 
     def selects(self, name: str, collections: tuple[str, ...]) -> bool:
         """Whether a tensor of that name, member of those collections, is meant."""
@@ -42,6 +44,8 @@ class Needs:
     """It is judged at each step at which one of these was captured."""
     scan_seconds: float | None = None
     """For a rule of time: it is judged on a grid of so many seconds from the run's start."""
+    runs: tuple[str, ...] = ()
+    """Other runs, by name or path, whose readings of the same tensors at the same steps the rule compares with."""
 
     @classmethod
     def of(cls, collection: str, *statistics: str, history: int | None = 0) -> Needs:

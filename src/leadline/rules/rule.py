@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -19,7 +19,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     **A pure verdict**
     It depends on the fields and the window alone: no clock, no file, no state of its own, so that a run judged
-    live, afterwards and again gives the same.
+    live, afterwards and again gives the same. What must be known of earlier windows is their readings
+    (``window.earlier``), or what ``remember`` made of them (``window.memory``).
 
     **Data that are not there**
     A rule that cannot see what it needs says ``Undecided`` and why, never ``Clear``.
@@ -34,7 +35,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         ...             if each.value > self.limit:
         ...                 return Fired(f"{each.tensor} is {each.value:.3g}", tensors=(each.tensor,))
         ...         return Clear()
+
+    Attributes:
+        explains: Names of rules whose findings are of the same cause where this one fired before them; the verdict
+            then leads with this one.
     """
+
+    explains: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         check_parameters(self)
@@ -55,6 +62,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         """What is captured for the rule, and what its windows hold."""
         raise NotImplementedError
+
+    def remember(self, memory: Any, window: Window) -> Any:
+        """What is kept of the windows so far: a fold over them, for counts, best values and runs of steps.
+
+        Asked once for each window, before ``evaluate``, which finds the result as ``window.memory``. Like a verdict
+        it depends on its arguments and the fields alone.
+
+        Args:
+            memory: What the window before gave; None at the first.
+        """
+        return None
 
     def evaluate(self, window: Window) -> Verdict:
         """The verdict on one step (or moment, for a rule of time) at which something that it needs is there."""

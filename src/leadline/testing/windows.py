@@ -25,10 +25,12 @@ def verdicts(
 ) -> list[tuple[int, Verdict]]:
     """What a rule says at each step at which something that it needs was captured, with the step."""
     view = View(rule.needs().tensors)
-    said = []
+    said: list[tuple[int, Verdict]] = []
+    memory = None
     for point in points(parts, shapes=shapes or {}, thinned=thinned):
         window = view.show(point)
         if window is not None:
+            window.memory = memory = rule.remember(memory, window)
             said.append((point.step, rule.evaluate(window)))
             view.keep()
     return said

@@ -10,7 +10,7 @@ from typing import Any, Final
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.names import COLLECTIONS, MODES, RULE_STATUSES, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, Schedule
-from leadline.statistics.definitions import BASIC, STATISTICS
+from leadline.statistics.definitions import BASIC, find_statistic
 
 CAPTURED: Final = (
     "all", "losses", "scalars", "weights", "biases", "gradients",
@@ -142,7 +142,7 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
             raise UnknownNameError(f"key of --capture {collection}", key, CAPTURE_KEYS)
     where = f"--capture {collection}"
     raw = _flag(given.get("raw", False), where)
-    statistics = _names(given.get("statistics", ()), STATISTICS, "statistic")
+    statistics = tuple(find_statistic(each).name for each in _listed(given.get("statistics", ())))
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
     modes = _names(given.get("modes", ("train",)), MODES, "mode")

@@ -110,14 +110,16 @@ def _checked_needs(rule: Rule) -> Needs:
     Raises:
         ConfigurationError: They are none, or name statistics that do not exist.
     """
-    from leadline.statistics.definitions import STATISTICS
+    from leadline.statistics.definitions import find_statistic
 
     needs = rule.needs()
     if not isinstance(needs, Needs):
         raise ConfigurationError(f"{rule.name}: needs() must return Needs, not {type(needs).__name__}")
     for name in {name for need in needs.tensors for name in need.statistics}:
-        if name not in STATISTICS:
-            raise UnknownNameError("statistic", name, STATISTICS, hint=f"needed by {rule.name}")
+        try:
+            find_statistic(name)
+        except UnknownNameError as error:
+            raise UnknownNameError("statistic", name, error.known, hint=f"needed by {rule.name}") from None
     if not needs.tensors and needs.scan_seconds is None:
         raise ConfigurationError(
             f"{rule.name}: needs() asks for nothing; name statistics of a collection, or scan_seconds"

@@ -141,11 +141,14 @@ class Recorder:
             self._begin_capture(watched, due)
         self.cost.end(begun)
 
-    def after_update(self, optimizer: Any, *, is_skipped: bool) -> None:
+    def after_update(self, optimizer: Any, *, is_skipped: bool, is_part: bool = False) -> None:
         begun = self.cost.begin()
         watched = self._watched.get(optimizer)
         if watched is not None and watched.running is not None:
             self._end_capture(watched, is_skipped=is_skipped)
+        if is_part:
+            self.cost.end(begun)
+            return
         if is_skipped and self.writer is not None:
             self._event("step_skipped", {"optimizer": type(optimizer).__name__})
             self.writer.put_row(SKIPPED_LAYOUT, self.clock.stamp(), struct.pack("<d", 1.0))

@@ -27,8 +27,12 @@ class Probes(Protocol):
     def before_update(self, optimizer: object) -> None:
         """An optimizer is about to use the gradients as they now are."""
 
-    def after_update(self, optimizer: object, *, is_skipped: bool) -> None:
-        """The outermost step of an optimizer has returned. May raise ``StopTraining``."""
+    def after_update(self, optimizer: object, *, is_skipped: bool, is_part: bool = False) -> None:
+        """The outermost step of an optimizer has returned. May raise ``StopTraining``.
+
+        Args:
+            is_part: Another optimizer's step, which is told last, ends what this one is a part of.
+        """
 
 
 class Program(Protocol):

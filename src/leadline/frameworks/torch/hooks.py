@@ -52,7 +52,7 @@ class Hooks:
 
     A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: ``super().step()`` and wrappers
     nest. A scaler that skips never calls its optimizer, or a fused one skips by itself; the gradients are read all
-    the same.
+    the same. Optimizers that step within a backward pass make one step together, which ends with it.
     """
 
     def __init__(self, probes: Probes, guard: Guard, on_compile: Callable[[], None]) -> None:
@@ -63,6 +63,9 @@ class Hooks:
         self._probes, self._guard, self._on_compile = probes, guard, on_compile
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], Callable[[], float]]] = {}
+        self._stepped_within: list[Any] = []
+        """Optimizers that stepped within the backward pass under way, from the hooks of their parameters."""
+        self._leads_within: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
         self._originals: list[tuple[Any, str, Any]] = []
 
@@ -124,7 +127,7 @@ class Hooks:
         return hide(before_step)
 
     def _make_post_hook(self) -> Callable[..., Any]:
-        local, probes, guard = self._local, self._probes, self._guard
+        local, probes, guard, stepped_within = self._local, self._probes, self._guard, self._stepped_within
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -133,6 +136,9 @@ class Hooks:
             frame.depth -= 1
             if frame.depth == 0:
                 local.frame = None
+                if torch._C._current_graph_task_id() != -1:
+                    stepped_within.append(frame.optimizer)
+                    return
                 guard.run(probes.after_update, frame.optimizer, is_skipped=False)
 
         return hide(after_step)
@@ -180,14 +186,32 @@ class Hooks:
 
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
+        stepped_within, end_steps_within = self._stepped_within, self._end_steps_within
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
-            if kwargs.get("accumulate_grad") and torch._C._current_graph_task_id() == -1 and probes.wants_loss():
+            if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
+                return original(t_outputs, *args, **kwargs)
+            stepped_within.clear()  # what a backward pass that raised has left
+            if probes.wants_loss():
                 guard.run(tell_losses, t_outputs, sys._getframe(1))
-            return original(t_outputs, *args, **kwargs)
+            result = original(t_outputs, *args, **kwargs)
+            if stepped_within:
+                guard.run(end_steps_within)
+            return result
 
         return _engine_run_backward
+
+    def _end_steps_within(self) -> None:
+        """The backward pass has ended in which optimizers stepped: one step of the training, told by one of them."""
+        stepped = list(dict.fromkeys(self._stepped_within))
+        self._stepped_within.clear()
+        leader = next((each for each in stepped if each in self._leads_within), stepped[0])
+        self._leads_within.add(leader)
+        for each in stepped:
+            if each is not leader:
+                self._probes.after_update(each, is_skipped=False, is_part=True)
+        self._probes.after_update(leader, is_skipped=False)
 
     def _tell_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
         for output in outputs:

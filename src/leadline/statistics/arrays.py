@@ -8,11 +8,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.statistics.bits import checksum
+from leadline.statistics.definitions import HISTOGRAM_BINS, MOST_CLASSES, Statistic, find_statistic
+
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 
 
 def compute(name: str, values: Array, before: Array | None = None) -> float:
-    """One statistic of an array, accumulated in float64.
+    """One statistic of an array, exact (never from a sample), accumulated in float64.
 
     Shape:
         values: any ``(*shape,)``; result: ``()``.
@@ -21,17 +25,48 @@ def compute(name: str, values: Array, before: Array | None = None) -> float:
     Not a number:
         As the statistic's definition says; of an empty array NaN, the counts 0.
     Args:
-        before: For ``update_ratio``: the array before the change; ``values`` is the one after it.
+        before: For ``update_ratio``, ``change_l2`` and ``close_…``: the array before the change; ``values`` is the
+            one after it.
     Raises:
-        KeyError: No statistic of one array has that name.
+        UnknownNameError: No statistic has that name.
+        KeyError: It is none of one array, is an array itself, or needs ``before``.
     Source:
         Entrywise norms and population variance, as in the design.
     """
-    if name == "update_ratio":
+    statistic = find_statistic(name)
+    if statistic.source in ("change", "update"):
         if before is None:
-            raise KeyError("update_ratio needs the array before the change")
-        return update_ratio(before, values)
-    return _FORMS[name](_widen(values))
+            raise KeyError(f"{name} needs the array before the change")
+        return _compare(statistic, before, values)
+    if statistic.source == "bits":
+        return checksum(values) if values.size else float("nan")
+    if statistic.source == "batch":
+        return batch_std(values)
+    return _form(statistic)(_widen(values))
+
+
+def compute_vector(name: str, values: Array) -> Floats:
+    """One statistic of an array that is an array itself, exact.
+
+    Shape:
+        values: any ``(*shape,)``; result: ``(2 + bins,)`` of a histogram, ``(units,)`` of what is said of units,
+        ``(classes,)`` of counts.
+    Units:
+        Those of ``leadline.statistics.definitions``.
+    Not a number:
+        As the statistic's definition says.
+    Raises:
+        UnknownNameError: No statistic has that name.
+        KeyError: It is no array, or not of one array.
+    """
+    statistic = find_statistic(name)
+    if statistic.name in ("histogram", "histogram_exact"):
+        return histogram(np.sort(_only_finite(_widen(values))))
+    if statistic.source == "units":
+        return _of_units(statistic, units(values))
+    if statistic.name == "class_counts":
+        return class_counts(values)
+    raise KeyError(f"{name} is no array, or not of one array")
 
 
 def update_ratio(before: Array, after: Array) -> float:
@@ -46,44 +81,243 @@ def update_ratio(before: Array, after: Array) -> float:
     Source:
         SageMaker developer guide, "WeightUpdateRatio".
     """
-    change = float(np.linalg.norm((after.astype(np.float64) - before.astype(np.float64)).ravel()))
-    norm = float(np.linalg.norm(before.astype(np.float64).ravel()))
+    change = change_l2(before, after)
+    norm = float(np.linalg.norm(_wide(before).ravel()))
     if norm == 0.0:
         return 0.0 if change == 0.0 else float("inf")
     return change / norm
 
 
-def _widen(values: Array) -> Array:
-    flat = np.asarray(values).ravel()
-    return np.abs(flat).astype(np.float64) if np.iscomplexobj(flat) else flat.astype(np.float64)
+def change_l2(before: Array, after: Array) -> float:
+    """Norm of the change from one array to another.
+
+    Shape:
+        before, after: any, both alike ``(*shape,)``; result: ``()``.
+    Units:
+        Those of the elements.
+    Not a number:
+        NaN in, NaN out.
+    """
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm((_wide(after) - _wide(before)).ravel()))
 
 
-def _finite(flat: Array) -> Array:
-    finite = flat[np.isfinite(flat)]
+def close(before: Array, after: Array, rtol: float, atol: float, *, equal_nan: bool = False) -> float:
+    """Share of the elements that are close to what they were.
+
+    Shape:
+        before, after: any, both alike ``(*shape,)``; result: ``()``.
+    Units:
+        A ratio; 1 = all.
+    Not a number:
+        NaN is close to nothing, or to NaN where ``equal_nan``; an infinity to itself.
+    Source:
+        ``numpy.isclose(after, before, rtol, atol)``.
+    """
+    if not after.size:
+        return float("nan")
+    with np.errstate(all="ignore"):
+        return float(np.isclose(_wide(after), _wide(before), rtol, atol, equal_nan=equal_nan).mean())
+
+
+def batch_std(values: Array) -> float:
+    """Mean over the features of the standard deviation over the samples.
+
+    Shape:
+        values: ``(samples, *features)``; result: ``()``. Of a single number there is none.
+    Units:
+        Those of the elements.
+    Not a number:
+        As IEEE 754 has it.
+    """
+    if not values.size or not values.ndim:
+        return float("nan")
+    with np.errstate(all="ignore"):
+        return float(np.std(_moduli(values).reshape(len(values), -1), axis=0).mean())
+
+
+def units(values: Array) -> Floats:
+    """A tensor as samples of units.
+
+    Shape:
+        values: ``(samples, units)``, ``(samples, sequence, units)``, ``(samples, units, *places)`` from four
+        dimensions on, else all elements are samples of one unit; result: ``(samples, units)``.
+    """
+    wide = _moduli(values)
+    if wide.ndim < 2:
+        return wide.reshape(-1, 1)
+    axis = 2 if wide.ndim == 3 else 1
+    return np.moveaxis(wide, axis, -1).reshape(-1, wide.shape[axis])
+
+
+def histogram(ascending: Floats) -> Floats:
+    """Lowest, highest, and the counts of the bins between them.
+
+    Shape:
+        ascending: ``(n,)``, finite, sorted; result: ``(2 + HISTOGRAM_BINS,)``, NaN and zeros where ``n`` is 0.
+    Units:
+        Those of the elements; then counts.
+    Source:
+        ``numpy.histogram``: bins are half-open but for the last.
+    """
+    if not ascending.size:
+        return np.array([np.nan, np.nan, *np.zeros(HISTOGRAM_BINS)])
+    low, high = float(ascending[0]), float(ascending[-1])
+    below = np.searchsorted(ascending, _inner_edges(low, high), side="left")
+    counts = np.diff([0, *below, ascending.size])
+    return np.array([low, high, *counts])
+
+
+def class_counts(values: Array) -> Floats:
+    """How often each class occurs.
+
+    Shape:
+        values: integers ``(*shape,)``, or floating logits ``(samples, classes, *places)``; one logit a sample
+        (``(samples,)``, ``(samples, 1)``) speaks of the classes 0 and 1. Result: ``(classes,)``, of integers up to
+        the highest that occurs; negative ones and those from ``MOST_CLASSES`` on are left out.
+    Units:
+        Counts.
+    Not a number:
+        NaN counts as the largest logit.
+    """
+    chosen, classes = _classes_of(values)
+    counts = np.bincount(chosen[(chosen >= 0) & (chosen < MOST_CLASSES)], minlength=min(classes, MOST_CLASSES))
+    return counts.astype(np.float64)
+
+
+def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats:
+    """How often a label was predicted as a class.
+
+    Shape:
+        logits: ``(samples, classes, *places)``, ``(classes,)``, or one a sample as in ``class_counts``;
+        labels: classes ``(samples, *places)``, or their probabilities, shaped as the logits.
+        Result: ``(classes, classes)``, rows are labels, columns predictions.
+    Units:
+        Counts; labels beyond the classes (``ignore_index``) are left out.
+    Not a number:
+        NaN counts as the largest logit.
+    Args:
+        threshold: For one logit a sample: above it the prediction is 1; 0.5 where they are probabilities.
+    """
+    predicted, classes = _classes_of(logits, threshold=threshold)
+    if labels.shape == logits.shape and (labels.dtype.kind == "f" or labels.ndim > 1):
+        actual, _ = _classes_of(labels.astype(np.float64), threshold=0.5)
+    else:
+        actual = labels.ravel().astype(np.int64)
+    kept = (actual >= 0) & (actual < min(classes, MOST_CLASSES)) & (predicted < MOST_CLASSES)
+    size = min(classes, MOST_CLASSES)
+    counts = np.bincount(actual[kept] * size + predicted[kept], minlength=size * size)
+    return counts.reshape(size, size).astype(np.float64)
+
+
+def _classes_of(values: Array, *, threshold: float = 0.0) -> tuple[npt.NDArray[np.int64], int]:
+    """The class of each sample, and how many there are (of integers: as many as are seen)."""
+    if values.dtype.kind in "iub":
+        return values.ravel().astype(np.int64), 0
+    if values.ndim == 1 or (values.ndim > 1 and values.shape[1] == 1):
+        return (values.ravel() > threshold).astype(np.int64), 2
+    axis = min(values.ndim, 2) - 1
+    return np.argmax(values, axis=axis).ravel(), values.shape[axis]
+
+
+def _compare(statistic: Statistic, before: Array, after: Array) -> float:
+    if not after.size:
+        return float("nan")
+    if statistic.name == "update_ratio":
+        return update_ratio(before, after)
+    if statistic.name == "change_l2":
+        return change_l2(before, after)
+    rtol, atol = statistic.arguments
+    return close(before, after, rtol, atol, equal_nan=statistic.family.endswith("_nan"))
+
+
+def _of_units(statistic: Statistic, matrix: Floats) -> Floats:
+    with np.errstate(all="ignore"):
+        if not len(matrix):
+            return np.full(matrix.shape[1], np.nan)
+        if statistic.name == "unit_activity":
+            return np.asarray((matrix > 0).mean(0))
+        if statistic.name == "unit_mean":
+            return np.asarray(matrix.mean(0))
+        if statistic.name == "unit_std":
+            return np.asarray(matrix.std(0))
+        low, high = statistic.arguments
+        return np.asarray(((matrix >= low) & (matrix <= high)).mean(0))
+
+
+def _wide(values: Array) -> Array:
+    return np.asarray(values).astype(np.complex128 if np.iscomplexobj(values) else np.float64)
+
+
+def _moduli(values: Array) -> Floats:
+    return np.abs(values).astype(np.float64) if np.iscomplexobj(values) else np.asarray(values).astype(np.float64)
+
+
+def _widen(values: Array) -> Floats:
+    return _moduli(values).ravel()
+
+
+def _finite(flat: Floats) -> Floats:
+    finite = _only_finite(flat)
     return finite if finite.size else flat
 
 
-def _or_nan(form: Callable[[Array], Any]) -> Callable[[Array], float]:
-    def guarded(flat: Array) -> float:
+def _only_finite(flat: Floats) -> Floats:
+    return flat[np.isfinite(flat)]
+
+
+def _inner_edges(low: float, high: float) -> Floats:
+    """The edges between the bins; of a constant all lies in the middle one."""
+    if low == high:
+        return np.where(np.arange(1, HISTOGRAM_BINS) <= HISTOGRAM_BINS // 2, low, np.inf)
+    width = high / HISTOGRAM_BINS - low / HISTOGRAM_BINS
+    return low + width * np.arange(1, HISTOGRAM_BINS)
+
+
+def _percentile(flat: Floats, percent: float) -> float:
+    finite = _only_finite(flat)
+    return float(np.percentile(finite, percent)) if finite.size else float("nan")
+
+
+def _form(statistic: Statistic) -> Callable[[Floats], float]:
+    match statistic.family:
+        case "p<percent>" | "p<percent>_exact":
+            (percent,) = statistic.arguments
+            return _or_nan(lambda flat: _percentile(flat, percent))
+        case "within_<low>_<high>":
+            low, high = statistic.arguments
+            return _or_nan(lambda flat: ((flat >= low) & (flat <= high)).mean())
+        case "equals_<number>":
+            (number,) = statistic.arguments
+            return _or_nan(lambda flat: (flat == number).mean())
+    return _FORMS[statistic.name]
+
+
+def _or_nan(form: Callable[[Floats], Any]) -> Callable[[Floats], float]:
+    def guarded(flat: Floats) -> float:
         with np.errstate(all="ignore"):
             return float(form(flat)) if flat.size else float("nan")
 
     return guarded
 
 
-_FORMS: Final[dict[str, Callable[[Array], float]]] = {
+_FORMS: Final[dict[str, Callable[[Floats], float]]] = {
     "min": _or_nan(lambda flat: _finite(flat).min()),
     "max": _or_nan(lambda flat: _finite(flat).max()),
     "sum": _or_nan(np.sum),
     "mean": _or_nan(np.mean),
+    "prod": _or_nan(np.prod),
     "l1": _or_nan(lambda flat: np.abs(flat).sum()),
     "l2": _or_nan(np.linalg.norm),
     "abs_mean": _or_nan(lambda flat: np.abs(flat).mean()),
     "abs_max": _or_nan(lambda flat: np.abs(_finite(flat)).max()),
+    "abs_min": _or_nan(lambda flat: np.abs(_finite(flat)).min()),
     "rms": _or_nan(lambda flat: np.sqrt(np.mean(flat * flat))),
     "std": _or_nan(np.std),
     "variance": _or_nan(np.var),
     "zero_ratio": _or_nan(lambda flat: np.count_nonzero(flat == 0) / flat.size),
     "nan_count": lambda flat: float(np.count_nonzero(np.isnan(flat))),
     "nonfinite_count": lambda flat: float(np.count_nonzero(~np.isfinite(flat))),
+    "median": _or_nan(lambda flat: _percentile(flat, 50)),
+    "median_exact": _or_nan(lambda flat: _percentile(flat, 50)),
 }

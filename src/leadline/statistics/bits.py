@@ -1,0 +1,65 @@
+"""The checksum of a tensor's exact bits, in a form that a device can compute chunk by chunk."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+CHUNK_LANES: Final = 1 << 18
+"""Lanes that are summed together; a lane is an integer of at most 32 bits."""
+_MASK: Final = (1 << 64) - 1
+_PRIME: Final = 0x9E3779B97F4A7C15
+
+
+@lru_cache(maxsize=1)
+def weights() -> npt.NDArray[np.int64]:
+    """What each lane of a chunk is multiplied with: fixed, odd, scattered over 64 bits; ``(CHUNK_LANES,)``.
+
+    Source:
+        splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+    """
+    state = np.arange(1, CHUNK_LANES + 1, dtype=np.uint64) * np.uint64(_PRIME)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((state ^ (state >> np.uint64(31))) | np.uint64(1)).view(np.int64)
+
+
+def lane_type(element_bytes: int) -> str:
+    """The integer type as which elements of so many bytes are read."""
+    return {1: "uint8", 2: "int16"}.get(element_bytes, "int32")
+
+
+def checksum(values: npt.NDArray[Any]) -> float:
+    """The checksum of an array's bits, in the order of its elements.
+
+    Shape:
+        values: any ``(*shape,)``; result: ``()``.
+    Units:
+        A whole number below 2**48.
+    Not a number:
+        By its bits; NaNs with different payloads differ, and so do 0 and -0.
+    """
+    flat = np.ascontiguousarray(values).reshape(-1)
+    lanes = flat.view(lane_type(flat.dtype.itemsize))
+    with np.errstate(over="ignore"):
+        sums = [
+            int((lanes[at : at + CHUNK_LANES].astype(np.int64) * weights()[: len(lanes) - at]).sum())
+            for at in range(0, len(lanes), CHUNK_LANES)
+        ]
+    return combine(sums, len(lanes))
+
+
+def combine(sums: list[int], lanes: int) -> float:
+    """The checksum from those of the chunks.
+
+    Args:
+        sums: Of each chunk, in order: sum of lane x weight, modulo 2**64 (with any sign).
+        lanes: How many lanes there are in all.
+    """
+    state = lanes * _PRIME & _MASK
+    for each in sums:
+        state = ((state ^ (state >> 29)) * 0xBF58476D1CE4E5B9 + (each & _MASK)) & _MASK
+    return float(state >> 16)

@@ -34,6 +34,8 @@ class TensorReading:
     time_ns: int
     order: int = 0
     """The tensor's place among those of its capture."""
+    dtype: str = "float32"
+    """The type of its elements, by the framework's name: ``float32``, ``int64`` …"""
 
     @property
     def elements(self) -> int:
@@ -74,6 +76,23 @@ class TensorArray:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorVector:
+    """One statistic that is an array (``unit_activity``, ``histogram`` …), of one tensor at one step of one worker."""
+
+    tensor: str
+    collections: tuple[str, ...]
+    worker: str
+    mode: str
+    mode_step: int
+    values: npt.NDArray[np.float64]
+    """As the statistic's definition says: ``(units,)``, ``(classes,)``, ``(classes, classes)``, ``(2 + bins,)``."""
+    step: int = -1
+    """The global step."""
+    shape: tuple[int, ...] = ()
+    """That of the tensor; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scan:
     """A moment on the grid of a rule of time; all times are those of records, in ns since the epoch."""
 
@@ -93,6 +112,7 @@ class _Source(Protocol):
     def modes(self) -> frozenset[str]: ...
     def earlier(self, reading: TensorReading) -> Sequence[Earlier]: ...
     def is_due(self, reading: TensorReading, spacing: int) -> bool: ...
+    def vectors(self, statistic: str) -> list[TensorVector]: ...
     def arrays(self) -> list[TensorArray]: ...
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None: ...
 
@@ -126,6 +146,16 @@ class Window:
             where: Of an array of values, which are wanted; for rules that look at many and name few.
         """
         return self._source.readings(statistic, where) if self._source else []
+
+    def vectors(self, statistic: str) -> list[TensorVector]:
+        """The arrays that a statistic is at this step, of what the rule needs; worker by worker, by tensor.
+
+        Where only the tensor itself was stored, they are computed from it.
+
+        Raises:
+            DamagedRunError: One of them cannot be read.
+        """
+        return self._source.vectors(statistic) if self._source else []
 
     def modes(self) -> frozenset[str]:
         """The modes in which something that the rule needs was captured so far, this step's among them."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leadline.reader.window import Earlier, TensorArray, TensorReading, Window, natural, reading_order
+from leadline.reader.window import Earlier, TensorArray, TensorReading, TensorVector, Window, natural, reading_order
 from leadline.records.needs import TensorNeed
-from leadline.records.series import SeriesLayout
+from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.statistics import arrays as forms
+from leadline.statistics.definitions import is_vector
+from leadline.store import layout
 
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats
@@ -61,11 +66,14 @@ class View:
 
     def __init__(self, needs: Iterable[TensorNeed]) -> None:
         self._needs = tuple(needs)
-        self._selections: dict[tuple[int, str], tuple[SeriesLayout, _Selection]] = {}
+        self._selections: dict[tuple[int, str, int], tuple[SeriesLayout, _Selection]] = {}
+        self._ends = sorted(need.end for need in self._needs if need.end is not None)
         self._past: dict[_Key, deque[Earlier] | list[Earlier]] = {}
         self._spacing: dict[tuple[_Key, int], list[int]] = {}
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
+        self._mode_step = 0
+        self._vector_names = sorted({each for need in self._needs for each in need.statistics if is_vector(each)})
         self._is_global = any(need.modes == ("global",) for need in self._needs)
         self._modes: set[str] = set()
         histories = [need.history for need in self._needs]
@@ -74,7 +82,9 @@ class View:
     def show(self, point: Point) -> Window | None:
         """A window on a point; None where nothing that the rule needs was captured."""
         self._point = point
-        if not any(self._select(row.layout).columns for row in point.rows) and not self.arrays():
+        self._mode_step = min((row.mode_step for row in point.rows), default=point.step)
+        has_columns = any(self._select(row.layout).columns for row in point.rows)
+        if not has_columns and not self.arrays() and not any(self._sources(each) for each in self._vector_names):
             return None
         self._modes.add(point.mode)
         return Window(
@@ -105,6 +115,7 @@ class View:
     def names(self) -> set[str]:
         """The tensors that the rule needs and that this point holds."""
         names = {array.tensor for array in self.arrays()}
+        names.update(tensor for each in self._vector_names for _, tensor in self._sources(each))
         for row in self._point.rows:
             for columns in self._select(row.layout).columns.values():
                 names.update(row.layout.tensors[row.layout.columns[each][0]].name for each in columns)
@@ -124,17 +135,51 @@ class View:
         return reading.mode_step - state[1] >= spacing
 
     def arrays(self) -> list[TensorArray]:
-        point = self._point
         needs = [need for need in self._needs if need.raw and self._is_wanted(need)]
-        if not needs or not point.arrays:
+        if not needs or not self._point.arrays:
             return []
-        collections = {info.name: info.collections for row in point.rows for info in row.layout.tensors}
-        found = []
-        for array in point.arrays:
-            member_of = collections.get(array.tensor) or guess_collections(array.tensor)
-            if any(need.selects(array.tensor, member_of) for need in needs):
-                found.append(array)
+        infos = self._infos()
+        found = [
+            array for array in self._point.arrays
+            if layout.parse_vector_name(array.tensor) is None
+            and any(need.selects(array.tensor, _collections(array.tensor, infos)) for need in needs)
+        ]  # fmt: skip
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
+
+    def vectors(self, statistic: str) -> list[TensorVector]:
+        infos, point = self._infos(), self._point
+        found = []
+        for (worker, tensor), array in self._sources(statistic).items():
+            is_ready = array.tensor != tensor
+            info = infos.get(tensor)
+            shape = info.shape if info else ()
+            values = forms.tidy(statistic, array.load()) if is_ready else forms.compute_vector(statistic, array.load())
+            found.append(TensorVector(
+                tensor, _collections(tensor, infos), worker, "global" if self._is_global else point.mode,
+                point.step if self._is_global else array.mode_step, values, point.step, shape,
+            ))  # fmt: skip
+        return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
+
+    def _sources(self, statistic: str) -> dict[tuple[str, str], TensorArray]:
+        """By worker and tensor: the vector as it was stored, else the tensor that it can be computed from."""
+        needs = [need for need in self._needs if statistic in need.statistics and self._is_wanted(need)]
+        if not needs or not self._point.arrays:
+            return {}
+        infos = self._infos()
+        found: dict[tuple[str, str], TensorArray] = {}
+        for array in self._point.arrays:
+            stored = layout.parse_vector_name(array.tensor)
+            tensor = stored[0] if stored else array.tensor
+            if stored is None and (statistic == "confusion" or (array.worker, tensor) in found):
+                continue
+            if stored is not None and stored[1] != statistic:
+                continue
+            if any(need.selects(tensor, _collections(tensor, infos)) for need in needs):
+                found[array.worker, tensor] = array
+        return found
+
+    def _infos(self) -> dict[str, TensorInfo]:
+        return {info.name: info for row in self._point.rows for info in row.layout.tensors}
 
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:
         for each in reversed(self._arrays.get((array.worker, array.tensor), ())):
@@ -150,7 +195,7 @@ class View:
             yield TensorReading(
                 row.worker, info.name, info.collections, info.shape, statistic, float(row.values[column]),
                 point.step, "global" if self._is_global else point.mode,
-                point.step if self._is_global else row.mode_step, row.time_ns, index,
+                point.step if self._is_global else row.mode_step, row.time_ns, index, info.dtype,
             )  # fmt: skip
 
     def _past_of(self, reading: TensorReading) -> deque[Earlier] | list[Earlier]:
@@ -160,7 +205,7 @@ class View:
         return self._past[key]
 
     def _select(self, layout: SeriesLayout) -> _Selection:
-        key = (id(layout), self._point.mode)
+        key = (id(layout), self._point.mode, bisect_right(self._ends, self._mode_step))
         if key not in self._selections:
             self._selections[key] = (layout, self._make_selection(layout))
         return self._selections[key][1]
@@ -183,13 +228,26 @@ class View:
         return _Selection(arrays, tuple(sorted(kept)))
 
     def _is_wanted(self, need: TensorNeed) -> bool:
+        if need.end is not None and self._mode_step >= need.end:
+            return False
         return not need.modes or self._is_global or self._point.mode in need.modes
+
+
+def _collections(name: str, infos: dict[str, TensorInfo]) -> tuple[str, ...]:
+    info = infos.get(name)
+    return info.collections if info else guess_collections(name)
+
+
+_OF_MODULE: Final = re.compile(r"(?:.*\.)?(.+_(?:input|output))_\d+$")
 
 
 def guess_collections(name: str) -> tuple[str, ...]:
     """The collections of a tensor of which only the name is known."""
     if name.startswith("gradient/"):
         return ("gradients",)
+    of_module = _OF_MODULE.match(name)
+    if of_module:
+        return ("layers", of_module[1])
     return ("biases",) if name.rpartition(".")[2] == "bias" else ("weights",)
 
 

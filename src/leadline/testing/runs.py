@@ -37,6 +37,12 @@ class Capture:
     """None: the global step."""
     time_ns: int | None = None
     """None: a tenth of a second a step after ``START_NS``."""
+    infos: Mapping[str, TensorInfo] = field(default_factory=dict)
+    """What is known of tensors beyond what their names say: collections, shape, type."""
+
+    def info(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> TensorInfo:
+        """A tensor as the series names it."""
+        return self.infos.get(name) or TensorInfo(name, collections_of(name), shapes.get(name, ()))
 
     @property
     def at_ns(self) -> int:
@@ -186,7 +192,7 @@ class RunWriter:
     def _write_capture(self, part: Capture) -> None:
         values = part.values or {"clock": {"value": 0.0}}
         names = tuple(values)
-        tensors = tuple(TensorInfo(each, collections_of(each), self.shapes.get(each, ())) for each in names)
+        tensors = tuple(part.info(each, self.shapes) for each in names)
         columns = tuple((index, each) for index, name in enumerate(names) for each in values[name])
         row = {
             "step": part.step, "mode": part.mode, "time_ns": part.at_ns,

@@ -8,10 +8,10 @@ import numpy as np
 
 from leadline.reader.view import Point, Row, View
 from leadline.reader.window import Scan, TensorArray, Window
-from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.records.series import SeriesLayout
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw, collections_of
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw
 
 _LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8"}
 
@@ -59,7 +59,7 @@ def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) 
 
 def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> Row:
     names = list(part.values)
-    tensors = tuple(TensorInfo(each, collections_of(each), shapes.get(each, ())) for each in names)
+    tensors = tuple(part.info(each, shapes) for each in names)
     columns = tuple((index, each) for index, name in enumerate(names) for each in part.values[name])
     values = np.array([part.values[names[index]][each] for index, each in columns], dtype=np.float64)
     mode_step = part.step if part.mode_step is None else part.mode_step

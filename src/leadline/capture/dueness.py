@@ -5,18 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from leadline.records.plan import CaptureItem
+from leadline.capture.budget import Budget
+from leadline.records.plan import CaptureItem, Schedule
 
 
 class Due:
     """Answers, for one subject of capture, which wishes are due at a step that has come.
 
     A wish is due when a step of its schedule has passed since the subject was last asked: an optimizer that
-    steps only every fifth step of the clock is captured at its first step after the scheduled one.
+    steps only every fifth step of the clock is captured at its first step after the scheduled one. Seconds are
+    counted from the last time that the wish was due, for whatever reason.
+
+    Args:
+        budget: Says how far each wish is thinned (its ``items`` are the wishes to be given here); None: not at all.
     """
 
-    def __init__(self, items: Sequence[CaptureItem]) -> None:
+    def __init__(self, items: Sequence[CaptureItem], budget: Budget | None = None) -> None:
         self._items = tuple(items)
+        self._budget = budget
+        self._version = 0
         self._timed = [item for item in items if item.schedule.every_seconds is not None]
         self._taken_at = {id(item): float("-inf") for item in self._timed}
         self._last = -1
@@ -24,28 +31,34 @@ class Due:
 
     def at(self, step: int) -> tuple[CaptureItem, ...]:
         """The wishes due at ``step``; the steps asked for only grow."""
+        budget = self._budget
+        if budget is not None and budget.version != self._version:
+            self._version, self._next = budget.version, 0
         if step < self._next and not self._timed:
             return ()
         due = tuple(item for item in self._items if self._is_due(item, step))
         self._last = step
-        self._next = min((_next_due(item, step) for item in self._items), default=step + (1 << 30))
+        self._next = min((_next_due(self._schedule(item), step) for item in self._items), default=step + (1 << 30))
         return due
 
+    def _schedule(self, item: CaptureItem) -> Schedule:
+        return item.schedule if self._budget is None else self._budget.schedule(item)
+
     def _is_due(self, item: CaptureItem, step: int) -> bool:
-        if item.schedule.is_due_since(self._last, step):
-            return True
+        schedule = self._schedule(item)
         if id(item) not in self._taken_at:
-            return False
+            return schedule.is_due_since(self._last, step)
         now = time.monotonic()
-        if not item.schedule.is_due_by_time(now - self._taken_at[id(item)], step):
-            return False
-        self._taken_at[id(item)] = now
-        return True
+        is_due = schedule.is_due_since(self._last, step) or schedule.is_due_by_time(
+            now - self._taken_at[id(item)], step
+        )
+        if is_due:
+            self._taken_at[id(item)] = now
+        return is_due
 
 
-def _next_due(item: CaptureItem, step: int) -> int:
-    """The first step after ``step`` at which a wish is due by number."""
-    schedule = item.schedule
+def _next_due(schedule: Schedule, step: int) -> int:
+    """The first step after ``step`` at which a wish of that schedule is due by number."""
     found = [listed for listed in schedule.steps if listed > step]
     if schedule.every is not None:
         first = max(step + 1, schedule.start)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from leadline.capture.budget import Budget
 from leadline.capture.control import ControlWatch
+from leadline.capture.cost import Cost
 from leadline.capture.dueness import Due
 from leadline.probes.adapter import Adapter, Program, Subject
 from leadline.probes.clock import StepClock
@@ -32,6 +34,8 @@ class _Watched:
     programs: dict[tuple[int, ...], Program | None] = field(default_factory=dict)
     running: Program | None = None
     stamp: StepStamp | None = None
+    captured: tuple[CaptureItem, ...] = ()
+    """What ``running`` captures."""
 
 
 @dataclass(slots=True)
@@ -49,25 +53,6 @@ class _Scalar:
 
     collection: str
     values: tuple[float, ...]
-
-
-@dataclass(slots=True)
-class Cost:
-    """What watching takes of a training's time."""
-
-    own_ns: int = 0
-    loop_ns: int = 0
-    _first_ns: int = 0
-
-    def begin(self) -> int:
-        now = time.perf_counter_ns()
-        self._first_ns = self._first_ns or now
-        return now
-
-    def end(self, begun_ns: int) -> None:
-        now = time.perf_counter_ns()
-        self.own_ns += now - begun_ns
-        self.loop_ns = now - self._first_ns
 
 
 class Recorder:
@@ -93,14 +78,16 @@ class Recorder:
         self._control = control
         self._open_writer = open_writer
         self._device_bytes = plan.device_bytes
-        self._tensor_items = [item for item in plan.items if _selects_parameters(item)]
-        self._loss_due = Due([item for item in plan.items if item.collection in ("losses", "all", None)])
-        self._scalar_due = Due([item for item in plan.items if item.collection in ("scalars", "metrics", "all", None)])
-        self._setting_due = Due([item for item in plan.items if item.collection == "hyperparameters"])
-        self._forward_due = Due([item for item in plan.items if is_of_modules(item)])
+        self.budget = Budget(plan)
+        self._tensor_items = [item for item in self.budget.items if _selects_parameters(item)]
+        self._loss_due = self._due(lambda item: item.collection in ("losses", "all", None))
+        self._scalar_due = self._due(lambda item: item.collection in ("scalars", "metrics", "all", None))
+        self._setting_due = self._due(lambda item: item.collection == "hyperparameters")
+        self._forward_due = self._due(is_of_modules)
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
         self._is_forward_watched = False
+        self._forwarded: tuple[CaptureItem, ...] = ()
         self._loss_step = -1
         self._is_loss_due = False
         self._sites: dict[object, _Loss] = {}
@@ -162,7 +149,7 @@ class Recorder:
         due = self._forward_due.at(self.clock.step)
         if due:
             self._adapter.watch_forward(due)
-            self._is_forward_watched = True
+            self._is_forward_watched, self._forwarded = True, due
 
     # --- the script's own words ---------------------------------------------------------------------------
 
@@ -180,7 +167,7 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------
 
     def _watch(self, optimizer: Any) -> _Watched:
-        watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items))
+        watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items, self.budget))
         self._watched[optimizer] = watched
         subjects = [each.subject for each in self._watched.values()]
         self.watching = [(each.model, each.optimizer, each.parameters) for each in subjects]
@@ -195,24 +182,29 @@ class Recorder:
         program = watched.programs[key]
         if program is None or self.writer is None:
             return
-        watched.running, watched.stamp = program, self.clock.stamp()
+        watched.running, watched.stamp, watched.captured = program, self.clock.stamp(), due
+        begun = self.budget.begin()
         found = program.before()
         if found is not None:
             row_layout, values = found
             self.writer.put_row(row_layout, watched.stamp, values, is_urgent=self._is_bad(row_layout, values))
+        begun = self.budget.end("tensors", due, begun)
         form = program.raw_form()
         if form is not None:
             buffer = self.writer.acquire(form, watched.stamp.step)
             if buffer is not None:
                 program.fill(buffer)
                 self.writer.put_tensors(TensorCapture(buffer, watched.stamp.step, watched.stamp.time_ns))
+        self.budget.end("raw", due, begun)
 
     def _end_capture(self, watched: _Watched, *, is_skipped: bool) -> None:
         program, stamp = watched.running, watched.stamp
         watched.running = watched.stamp = None
         if program is None or stamp is None or program.update_layout is None or is_skipped or self.writer is None:
             return
+        begun = self.budget.begin()
         self.writer.put_row(program.update_layout, stamp, program.after())
+        self.budget.end("tensors", watched.captured, begun)
 
     def _end_step(self) -> None:
         stamp = self.clock.stamp()
@@ -227,8 +219,17 @@ class Recorder:
             self._put_scalars(stamp, taken)
         if self.writer is not None:
             self.writer.finish_step(stamp)
+        self._keep_budget(stamp)
         self.clock.tick()
         self.begin_step()
+
+    def _keep_budget(self, stamp: StepStamp) -> None:
+        for change in self.budget.end_step(stamp.mode, stamp.mode_step, self.cost.until):
+            for args in change.events():
+                self._event("capture_thinned", args)
+
+    def _due(self, selects: Callable[[CaptureItem], bool]) -> Due:
+        return Due([item for item in self.budget.items if selects(item)], self.budget)
 
     def _end_forward(self, stamp: StepStamp) -> None:
         self._is_forward_watched = False
@@ -236,6 +237,7 @@ class Recorder:
         if forward is None or self.writer is None:
             return
         self.cost.own_ns += forward.own_ns
+        begun = self.budget.begin()
         found = forward.row()
         if found is not None:
             row_layout, values = found
@@ -246,6 +248,7 @@ class Recorder:
             if buffer is not None:
                 forward.fill(buffer)
                 self.writer.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns))
+        self.budget.end("forward", self._forwarded, begun, more_ns=forward.own_ns)
 
     def _take_settings(self) -> dict[str, _Scalar]:
         return {

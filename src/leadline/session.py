@@ -110,6 +110,7 @@ class Session:
             "time_ns": time.time_ns(),
             "own_ns": recorder.cost.own_ns,
             "loop_ns": recorder.cost.loop_ns,
+            "thinned": list(recorder.budget.thinned.values()),
             "off": self._off,
             "notes": list(recorder.notes),
         }

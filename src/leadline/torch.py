@@ -6,10 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from leadline import session
+from leadline.config.budget import DEFAULT_BUDGET, parse_budget
 from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.records.manifest import Manifest
@@ -31,6 +33,7 @@ class Hook:
         name: The run's name; default: the script's, with the time.
         preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None for what ``capture`` names alone.
         capture: What else is captured, in the words of ``--capture``: ``"gradients:every=10,raw=true"``.
+        budget: The share of the step time that what the preset asks may take, ``2%``, or ``off``.
     Raises:
         ConfigurationError: A wish is wrong.
         RunExistsError: A run stands there already.
@@ -44,6 +47,7 @@ class Hook:
         name: str | None = None,
         preset: str | None = "standard",
         capture: Sequence[str] = (),
+        budget: str = DEFAULT_BUDGET,
     ) -> None:
         script = os.path.splitext(os.path.basename(sys.argv[0] or "python"))[0] or "python"
         self.name = name or f"{script}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
@@ -51,7 +55,8 @@ class Hook:
         """The run's folder."""
         self._session: session.Session | None = None
         items = tuple(parse_capture(each) for each in capture)
-        plan = merge(preset_items(preset), items, (), root=out)
+        share = parse_budget(budget, "budget")
+        plan = replace(merge(preset_items(preset), items, (), root=out), budget=share)
         if session.is_disabled():
             return
         manifest = Manifest(

@@ -8,12 +8,13 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import metadata
 from typing import Final
 
 from leadline.config import settings as settings_file
+from leadline.config.budget import parse_budget
 from leadline.config.options import ActionOption, RuleOption, parse_action, parse_capture, parse_rule
 from leadline.config.presets import merge, preset_items
 from leadline.config.settings import Settings, check_interval, check_preset
@@ -44,6 +45,7 @@ class Wishes:
     no_default_rules: bool = False
     on: tuple[str, ...] = ()
     interval_ms: int | None = None
+    budget: str | None = None
 
 
 def runs_root(out: str | None) -> str:
@@ -65,6 +67,7 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     interval_ms = wishes.interval_ms or settings.interval_ms
     check_preset(preset, "--preset")
     check_interval(interval_ms, "--interval-ms")
+    budget = parse_budget(wishes.budget or settings.budget, "--budget")
     actions = _actions(wishes, settings)
     specs = _rules(wishes, settings, preset, actions, folder)
     resolved = judge_plan.resolve_rules(specs)
@@ -72,7 +75,7 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     root = os.path.abspath(os.path.expanduser(runs_root(wishes.out or settings.out)))
     captured = (*settings.capture_items(), *(parse_capture(each) for each in wishes.capture))
     needs = judge_plan.plan(resolved, actions)
-    plan = merge(preset_items(preset), captured, needs, root=root)
+    plan = replace(merge(preset_items(preset), captured, needs, root=root), budget=budget)
     path = _place(root, wishes.name, command)
     manifest = Manifest(
         name=os.path.basename(path),

@@ -22,6 +22,9 @@ def run(
     out: Annotated[str | None, typer.Option(help="The folder below which runs stand.")] = None,
     config: Annotated[str | None, typer.Option(help="A configuration file; default: ./leadline.toml.")] = None,
     preset: Annotated[str | None, typer.Option(help="light, standard, full or sagemaker.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="The share of step time for what preset and rules ask: 2% or off.")
+    ] = None,
     capture: Annotated[
         list[str] | None, typer.Option(help="COLLECTION[:key=value,…], for example gradients:every=10.")
     ] = None,
@@ -53,6 +56,7 @@ def run(
         no_default_rules=no_default_rules,
         on=tuple(on or ()),
         interval_ms=interval_ms,
+        budget=budget,
     )
     become_agent(prepare(wishes, launched), ["--", *launched])
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from leadline.config.budget import DEFAULT_BUDGET, parse_budget
 from leadline.config.options import ActionOption, RuleOption, capture_item, parse_action
 from leadline.errors import ConfigurationError, closest
 from leadline.records.names import PRESETS
@@ -28,6 +29,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The folder below which runs stand."""
     interval_ms: int = 500
     """How often the machine is sampled."""
+    budget: str = DEFAULT_BUDGET
+    """The share of the step time that what presets and rules ask may take: ``2%``, or ``off``."""
     default_rules: bool = True
     """Whether the preset's own rules judge."""
     capture: dict[str, dict[str, Any]] = {}
@@ -79,6 +82,7 @@ def parse(data: Mapping[str, Any], where: str) -> Settings:
         raise ConfigurationError(f"{where}: {_spoken(str(error))}") from None
     check_preset(settings.preset, where)
     check_interval(settings.interval_ms, where)
+    parse_budget(settings.budget, f"{where}: budget")
     return settings
 
 

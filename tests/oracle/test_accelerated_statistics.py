@@ -1,0 +1,134 @@
+"""The statistics' form for accelerators against their numpy form: one pass, without a second look at any tensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.frameworks.torch import accelerated
+from leadline.statistics import arrays
+from leadline.statistics.definitions import BASIC
+
+NAMES = (*BASIC, "abs_min", "equals_0", "prod", "rms", "variance", "within_-1_0.5")
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+OTHERS = (torch.int64, torch.int8, torch.uint8, torch.bool, torch.complex64)
+PIECE = 64
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensors of some hundred elements are cut into pieces as those of millions would be."""
+    monkeypatch.setattr(accelerated, "_MATRIX_ELEMENTS", PIECE)
+
+
+def compute(tensors: list[torch.Tensor], names: tuple[str, ...] = NAMES) -> np.ndarray:
+    with torch.no_grad():
+        numbers, finish = accelerated.begin(tensors, names)
+        come = numbers.numpy().copy()
+        for tensor in tensors:
+            if tensor.layout is torch.strided and tensor.numel() and not tensor.is_inference():
+                tensor.zero_()  # what becomes of the tensors is of no more concern
+    return finish(come).reshape(len(names), len(tensors))
+
+
+def as_numpy(tensor: torch.Tensor) -> np.ndarray:
+    dense = tensor.to_dense() if tensor.layout is torch.sparse_coo else tensor
+    return (dense.float() if dense.dtype in FLOATS[2:] else dense).numpy().copy()
+
+
+def check(tensors: list[torch.Tensor]) -> None:
+    copies = [as_numpy(each) for each in tensors]
+    found = compute(tensors)
+    for index, array in enumerate(copies):
+        scale = float(np.abs(array.astype(np.complex128)).sum()) if array.size else 0.0
+        for row, name in enumerate(NAMES):
+            # a sum of both signs is known only up to the size of what was summed; moduli come as float32
+            room = {"sum": 1e-12 * scale, "mean": 1e-12 * scale / max(array.size, 1)}.get(name, 0.0)
+            room = room if np.isfinite(room) else 0.0
+            precise = 1e-9 if array.dtype != np.complex64 else 1e-4
+            np.testing.assert_allclose(
+                found[row, index],
+                arrays.compute(name, array),
+                rtol=precise,
+                atol=room,
+                err_msg=f"{name} of {tensors[index].dtype} {tuple(tensors[index].shape)}",
+            )
+
+
+SHAPES = st.lists(st.integers(0, 9), max_size=3).map(tuple)
+SPECIAL = ("none", "nan", "inf", "both infinities", "all nan", "all inf", "zeros", "constant", "tiny", "huge")
+
+
+def make(shape: tuple[int, ...], dtype: torch.dtype, special: str, seed: int) -> torch.Tensor:
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    flat = values.view(-1)
+    fills = {"zeros": 0.0, "constant": 1.5, "all nan": float("nan")}
+    if special in fills:
+        flat.fill_(fills[special])
+    elif special in ("tiny", "huge"):
+        flat.mul_(1e-25 if special == "tiny" else 1e25)
+    elif special == "all inf":
+        flat.fill_(float("inf"))
+        flat[seed % 3 :].neg_()
+    elif special != "none" and flat.numel():
+        flat[seed % flat.numel()] = float("nan") if special == "nan" else float("inf")
+        if special == "both infinities":
+            flat[-1] = float("-inf")
+    return values.to(dtype)
+
+
+@given(
+    st.lists(
+        st.tuples(SHAPES, st.sampled_from(FLOATS), st.sampled_from(SPECIAL), st.integers(0, 99)), min_size=1, max_size=6
+    )
+)
+@settings(max_examples=150, deadline=None)
+def test_floats_of_every_shape_and_kind_of_value(wishes: list) -> None:
+    check([make(*wish) for wish in wishes])
+
+
+@given(SHAPES, st.sampled_from(OTHERS), st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_whole_numbers_booleans_and_complex(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> None:
+    check([(make(shape, torch.float64, "none", seed) * 3).to(dtype)])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that sparse checks are off
+@pytest.mark.parametrize("values", [[1.0, -2.0], [1.0, 5.0], [], [float("nan"), 1.0], [-1.0, -1.0]])
+def test_sparse_tensors_have_their_implicit_zeros(values: list[float]) -> None:
+    indices = torch.arange(len(values))[None] * 2
+    check([torch.sparse_coo_tensor(indices, torch.tensor(values), (9,)), torch.ones(3)])
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda x: x.t(),
+        lambda x: x[::2],
+        lambda x: x[:, 1:5],
+        lambda x: x.view(4, 4, 4, -1).to(memory_format=torch.channels_last),
+        lambda x: x[0, 0],
+    ],
+)
+def test_layouts(layout) -> None:
+    check([layout(torch.randn(16, 16, generator=torch.Generator().manual_seed(1)))])
+
+
+def test_variance_of_a_nearly_constant_tensor_is_not_lost() -> None:
+    values = 1 + 1e-6 * torch.randn(100_000, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    expected = float(values.numpy().std())
+    assert compute([values], ("std",))[0, 0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_tensors_alike_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerated, "_MATRIX_ELEMENTS", 1 << 21)
+    plan = accelerated._Plan([torch.ones(8, 8), torch.ones(64), torch.ones(5), torch.ones(64, dtype=torch.float64)])
+    assert [matrix.rows.shape for matrix in plan.matrices()] == [(2, 64), (1, 5), (1, 64)]
+
+
+def test_what_the_device_form_does_not_know_is_said() -> None:
+    assert accelerated.knows("within_-1_1")
+    assert not accelerated.knows("median_exact")

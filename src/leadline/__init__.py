@@ -11,14 +11,15 @@ __all__ = ["StopTraining", "__version__", "log", "mode", "open_run", "watch"]
 if TYPE_CHECKING:
     from leadline.errors import StopTraining
     from leadline.reader.run import open_run
-    from leadline.session import log, mode, watch
+    from leadline.session import log, mode
+    from leadline.watching import watch
 
 _HOMES = {
     "StopTraining": "leadline.errors",
     "open_run": "leadline.reader.run",
     "log": "leadline.session",
     "mode": "leadline.session",
-    "watch": "leadline.session",
+    "watch": "leadline.watching",
 }
 
 

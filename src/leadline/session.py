@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
@@ -16,6 +15,7 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.presence import node_name
 
 _SCALARS: Final = "scalars"
 
@@ -150,7 +150,7 @@ def is_disabled() -> bool:
     return os.environ.get("LEADLINE_DISABLED", "") not in ("", "0")
 
 
-def start(run: str, node: str = "") -> Session | None:
+def start(run: str) -> Session | None:
     """Begin to capture into an existing run; what ran before in this process is closed first.
 
     Raises:
@@ -164,7 +164,7 @@ def start(run: str, node: str = "") -> Session | None:
         raise RunNotFoundError(f"there is no run at {run}: it has no {layout.MANIFEST}")
     stop_current()
     with _lock:
-        _current = Session(os.path.abspath(run), Manifest.from_dict(data), node or socket.gethostname())
+        _current = Session(os.path.abspath(run), Manifest.from_dict(data), node_name())
     return _current
 
 
@@ -185,10 +185,28 @@ def forget(closed: Session) -> None:
             _current = None
 
 
+def current() -> Session | None:
+    """The session of this process, if there is one."""
+    return _current
+
+
+def join(wishes: Mapping[str, Any]) -> Session | None:
+    """Begin to capture into the run that ``LEADLINE_RUN`` names, which is made if it is not there yet.
+
+    Raises:
+        LeadlineError: It cannot be made or joined.
+    """
+    from leadline.attaching import join as join_run
+
+    return start(join_run(os.environ["LEADLINE_RUN"], wishes))
+
+
 def attach_from_environment(framework: str) -> None:
     """What the bootstrap calls once a framework is imported: ``LEADLINE_RUN`` names the run. Never raises."""
     try:
-        start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", ""))
+        join({})
+    except LeadlineError as error:
+        sys.stderr.write(f"leadline  this process is not watched: {error}\n")
     except Exception as error:  # noqa: BLE001 - the guard of the attachment itself
         sys.stderr.write(f"leadline  this process is not watched: {type(error).__name__}: {error}\n")
 
@@ -247,92 +265,3 @@ class mode:
         if _current is not None:
             _current.recorder.flush_scalars()
             _current.recorder.clock.mode = name
-
-
-def watch(
-    model: object = None,
-    *,
-    out: str | None = None,
-    name: str | None = None,
-    preset: str | None = None,
-    capture: Sequence[str] = (),
-    rules: Sequence[str] = (),
-    on: Sequence[str] = (),
-    config: str | None = None,
-    interval_ms: int | None = None,
-) -> str | None:
-    """Watch the trainings of this process, from here on: in a script or notebook, without a launcher.
-
-    An agent and a judge are started beside the process; they end with it. Called again, it begins a new run and
-    ends the one before. Under ``leadline run`` the launcher's run goes on and nothing else is started; with
-    ``LEADLINE_DISABLED=1`` nothing happens.
-
-    Args:
-        model: The model that is trained, where there is one; models are found by their optimizers anyway.
-        out: The folder below which runs stand; default ``./leadline-runs`` or ``$LEADLINE_ROOT``.
-        name: The run's name; default: script and time.
-        preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
-        capture: In the words of ``--capture``.
-        rules: In the words of ``--rule``.
-        on: In the words of ``--on``.
-        config: A configuration file; default ``./leadline.toml``.
-        interval_ms: How often the machine is sampled.
-    Returns:
-        The run's folder; None where nothing is watched.
-    Raises:
-        ConfigurationError: A wish is wrong; the message is the command line's.
-    """
-    if is_disabled():
-        return None
-    if os.environ.get("LEADLINE_RUN"):
-        return _watched(_current or start(os.environ["LEADLINE_RUN"], os.environ.get("LEADLINE_NODE", "")), model)
-    wishes = {
-        "out": out,
-        "name": name,
-        "preset": preset,
-        "capture": list(capture),
-        "rules": list(rules),
-        "on": list(on),
-        "config": config,
-        "interval_ms": interval_ms,
-        "command": [each for each in (sys.argv or [""]) if each] or ["python"],
-    }
-    stop_current()
-    return _watched(start(_start_agent(wishes)), model)
-
-
-def _watched(session: Session | None, model: object) -> str | None:
-    if session is None:
-        return None
-    if model is not None:
-        session.register(model)
-    return session.run
-
-
-def _start_agent(wishes: Mapping[str, Any]) -> str:
-    """Start the agent of a new run that watches this process; the run's folder."""
-    import json
-    import subprocess
-
-    from leadline.errors import ConfigurationError
-
-    command = [sys.executable, "-m", "leadline", "attach", "--pid", str(os.getpid())]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=None,
-        start_new_session=True,
-        text=True,
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    child.stdin.write(json.dumps(wishes))
-    child.stdin.close()
-    answer = json.loads(child.stdout.readline() or '{"error": "the agent did not start; its words stand above"}')
-    child.stdout.close()
-    if "error" in answer:
-        child.wait()
-        raise ConfigurationError(answer["error"])
-    child.returncode = 0  # it lives on by itself: the agent outlives this process
-    return str(answer["run"])

@@ -43,6 +43,8 @@ _CALM_SECONDS: Final = 0.5
 _ATTACHED_SECONDS: Final = 0.2
 """The same where no signal tells that the job has ended."""
 _TELLING_FOLDERS: Final = (layout.CONTROL, layout.WORKERS)
+_SILENT_SECONDS: Final = 60.0
+"""A worker of another node that said nothing for so long is no reason to go on."""
 _HINT_AFTER_SECONDS: Final = 20.0
 _JUDGE_PATIENCE_SECONDS: Final = 10.0
 _JUDGE_FAREWELL_SECONDS: Final = 2.0
@@ -61,8 +63,14 @@ class Agent:
         judge: list[str] | None,
         unwatched: str | None = None,
         terminal: Terminal | None = None,
+        take_over: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            take_over: Where the logbook is secondary: whether the run has no other agent any more that is not.
+        """
+        self._take_over = take_over
         self._log, self._job, self._gate, self._clock = logbook, job, gate, clock
         self._terminal = terminal or Terminal()
         self._unwatched = unwatched
@@ -73,8 +81,7 @@ class Agent:
         self._summary: Document | None = None
         self._summary_file = Follower(logbook.path(layout.RULE_SUMMARY))
         self._control_file = Follower(logbook.path(layout.CONTROL))
-        has_rules = bool(self._manifest.get("rules"))
-        self._has_rules = has_rules
+        self._has_rules = bool(self._manifest.get("rules")) and not logbook.is_secondary
         self._judge = Judge(
             judge,
             os.environ,
@@ -94,6 +101,7 @@ class Agent:
             interval_seconds=int(self._manifest.get("interval_ms") or 500) / 1000,
         )
         self._gone: set[str] = set()
+        self._heard_of: dict[str, float] = {}
         self._told: set[tuple[str, str]] = set()
         self._unreadable: set[str] = set()
         self._is_run_removed = False
@@ -123,7 +131,7 @@ class Agent:
             self._job.exit_status = -(self._end_signal or signal.SIGINT)
         else:
             self._job.start()
-            self._log.set_status(status="InProgress", job_pid=self._job.pid)
+            self._log.set_status(status="InProgress", job_pid=self._job.pid, exit_status=None, ended_ns=None)
             self._monitor.start()
             self._is_notified = notify_of_new_files(self._log.path(each) for each in _TELLING_FOLDERS)
             self._watch()
@@ -157,9 +165,9 @@ class Agent:
             elif info is not None and not self._has_hinted:
                 self._look_at_workers()
             is_done = self._stopping.advance(now, has_ended=self._job.has_ended)
-            if self._job.has_ended and is_done:
+            if self._job.has_ended and is_done and not self._awaits_other_nodes(now):
                 return
-            if not self._job.is_ours and self._is_attachment_over():
+            if not self._job.is_ours and self._is_attachment_over() and self._job.leave():
                 return
 
     def _pause(self) -> float:
@@ -180,8 +188,24 @@ class Agent:
         """Whether there is nothing more to watch in a process that goes on without us."""
         if self._was_told_to_end and self._end_signal == signal.SIGTERM:
             return True
-        own = [each for each in self._workers.documents.values() if each.get("pid") == self._job.pid]
-        return bool(own) and all(each.get("state") == "ended" for each in own)
+        if self._job.has_ended:
+            return False
+        own = [each for each in self._workers.documents.values() if each.get("pid") in self._job.pids]
+        are_known = {each.get("pid") for each in own} == self._job.pids
+        are_ended = all(each.get("state") == "ended" for each in own)
+        return are_known and are_ended and not self._awaits_other_nodes(self._clock())
+
+    def _awaits_other_nodes(self, now: float) -> bool:
+        """Whether the run goes on elsewhere: its status is this agent's to say."""
+        if self._job.is_ours or self._log.is_secondary:
+            return False
+        self._look_at_workers()
+        return any(
+            document.get("node") != self._log.node
+            and document.get("state") == "running"
+            and now - self._heard_of.get(worker, now) < _SILENT_SECONDS
+            for worker, document in self._workers.documents.items()
+        )
 
     def _reap(self) -> None:
         for pid, code in reap():
@@ -192,6 +216,8 @@ class Agent:
     def _poll(self, now: float) -> None:
         self._poll_at = now + _CALM_SECONDS
         self._look_for_removal()
+        if self._log.is_secondary and self._job_may_train() and self._take_over():
+            self._become_primary()
         if self._has_rules:
             self._look_at_summary()
         self._judge.poll(now)
@@ -202,6 +228,14 @@ class Agent:
             self._terminal.say(notice, "warning")
         if not self._has_hinted and now - self._started > _HINT_AFTER_SECONDS:
             self._hint()
+
+    def _become_primary(self) -> None:
+        """The agent that wrote the run's status is gone, and the run goes on here."""
+        self._log.is_secondary = False
+        self._log.set_status(agent_pid=os.getpid(), node=self._log.node, status="InProgress", job_pid=self._job.pid)
+        self._has_rules = bool(self._manifest.get("rules"))
+        if self._has_rules:
+            self._judge.start()
 
     def _look_for_removal(self) -> None:
         if self._is_run_removed or os.path.isdir(self._log.run):
@@ -265,6 +299,7 @@ class Agent:
 
     def _look_at_workers(self) -> None:
         for worker in self._workers.poll():
+            self._heard_of[worker] = self._clock()
             document = self._workers.documents[worker]
             if not self._has_hinted:
                 self._terminal.say(describe_worker(document))
@@ -286,6 +321,10 @@ class Agent:
     def _say_hello(self) -> None:
         where = place(self._log.run, os.getcwd())
         name = self._manifest.get("name") or os.path.basename(self._log.run)
+        if self._log.is_secondary:
+            self._terminal.say(f"run {name} → {where}   joined on {self._log.node}")
+            self._has_hinted = True
+            return
         rules = counted(len(self._manifest.get("rules") or ()), "rule")
         state = f"preset {self._manifest.get('preset', 'standard')}, {rules}"
         if self._unwatched is not None:
@@ -339,10 +378,11 @@ class Agent:
             stopped_by=self._log.status["stopped_by"] if status == "Stopped" else None,
             ended_ns=time.time_ns(),
         )
-        self._await_judge()
-        self._fold()
+        if not self._log.is_secondary:
+            self._await_judge()
+            self._fold()
+            self._say_verdict(status, final, ended - self._started)
         self._log.close()
-        self._say_verdict(status, final, ended - self._started)
         self._end_judge()  # what it had to write is written, or will not be
         return final
 
@@ -353,8 +393,7 @@ class Agent:
         return taken or code == STOPPED or self._stopping.has_used_force
 
     def _has_said_ended(self) -> bool:
-        own = [each for each in self._workers.documents.values() if each.get("pid") == self._job.pid]
-        return not own or all(each.get("state") == "ended" for each in own)
+        return all(each.get("state") == "ended" for each in self._workers.documents.values())
 
     def _await_judge(self) -> None:
         """Let the judge come to its end, for as long as it gets on."""
@@ -398,8 +437,17 @@ class Agent:
 
     def _fold(self) -> None:
         workers = [self._workers.documents[worker] for worker in sorted(self._workers.documents)]
-        additions: dict[str, Any] = {"workers": workers, "nodes": [self._node_document()]}
+        nodes = [self._node_document(), *self._other_nodes()]
+        additions: dict[str, Any] = {"workers": workers, "nodes": nodes}
         self._log.fold_manifest(**additions, lost=self._lost())
+
+    def _other_nodes(self) -> list[Document]:
+        """What the agents of other nodes said."""
+        own = f"{self._log.node}.json"
+        folder = self._log.path(layout.NODES)
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and name != own)
+        found = [read_patiently(os.path.join(folder, name)) for name in names]
+        return [each for each in found if each is not None]
 
     def _say_verdict(self, status: str, final: int, seconds: float) -> None:
         lost = [describe_lost(each["worker"], each) for each in self._lost_by_workers()]

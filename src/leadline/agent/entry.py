@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.agent import Agent
-from leadline.agent.job import AttachedJob, LaunchedJob
+from leadline.agent.job import AttachedJob, Attendance, LaunchedJob
 from leadline.agent.judge import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
 from leadline.agent.logbook import Logbook
@@ -16,8 +16,9 @@ from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
 from leadline.store import layout
+from leadline.store.presence import give_lock_back, node_name, take_lock
 
-USAGE: Final = "usage: python -m leadline.agent RUN (-- COMMAND… | --attach PID)"
+USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2
 
 
@@ -29,6 +30,10 @@ class Arguments:
     command: tuple[str, ...] = ()
     target: int | None = None
     """The pid to attach to; None: the command is started."""
+    lock: int | None = None
+    """A descriptor that holds the node's lock; others of the node may join the run then."""
+    is_quiet: bool = False
+    """Whether nothing is said in the terminal."""
 
 
 def parse(arguments: list[str]) -> Arguments | None:
@@ -36,21 +41,21 @@ def parse(arguments: list[str]) -> Arguments | None:
     match arguments:
         case [run, "--", program, *rest]:
             return Arguments(os.path.abspath(run), (program, *rest))
+        case [run, "--quiet", "--", program, *rest]:
+            return Arguments(os.path.abspath(run), (program, *rest), is_quiet=True)
         case [run, "--attach", pid] if pid.isdecimal():
             return Arguments(os.path.abspath(run), target=int(pid))
+        case [run, "--attach", pid, "--lock", lock] if pid.isdecimal() and lock.isdecimal():
+            return Arguments(os.path.abspath(run), target=int(pid), lock=int(lock))
     return None
 
 
-def node_name() -> str:
-    """This machine's name, fit to be a file's."""
-    return os.uname().nodename.replace("/", "_") or "node"
-
-
-def main(arguments: list[str], judge: list[str] | None = None) -> int:
+def main(arguments: list[str], judge: list[str] | None = None, node: str | None = None) -> int:
     """Run the agent.
 
     Args:
         judge: How the judge is started; without it, the one that is installed.
+        node: This node's name; without it, the machine's.
     """
     parsed = parse(arguments)
     if parsed is None:
@@ -58,17 +63,39 @@ def main(arguments: list[str], judge: list[str] | None = None) -> int:
     if not layout.is_run(parsed.run):
         return _refuse(f"no run at {parsed.run}; start one with: leadline run")
     gate = SignalGate()
-    logbook = Logbook(parsed.run, node_name())
     started = judge or judge_command(parsed.run)
     if parsed.target is not None:
-        target = identify(parsed.target)
-        if target is None:
-            return _refuse(f"no process {parsed.target}")
-        return Agent(logbook, AttachedJob(target), gate, judge=started).run()
-    return _launch(list(parsed.command), gate, logbook, started)
+        return _attach(parsed, gate, started, node or node_name())
+    terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
+    return _launch(list(parsed.command), gate, Logbook(parsed.run, node or node_name()), started, terminal)
 
 
-def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[str] | None) -> int:
+def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
+    assert parsed.target is not None
+    target = identify(parsed.target)
+    if target is None:
+        return _refuse(f"no process {parsed.target}")
+    if parsed.lock is None:
+        return Agent(Logbook(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
+    os.set_inheritable(parsed.lock, False)
+    path = os.path.join(parsed.run, layout.AGENT_LOCK)
+    primary: list[int] = []
+
+    def take_over() -> bool:
+        found = take_lock(path)
+        primary.extend([] if found is None else [found])
+        return found is not None
+
+    logbook = Logbook(parsed.run, node, is_secondary=not take_over())
+    job = AttachedJob(target, Attendance(parsed.run, node, parsed.lock))
+    try:
+        return Agent(logbook, job, gate, judge=judge, take_over=take_over).run()
+    finally:
+        for each in primary:
+            give_lock_back(each, path)
+
+
+def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[str] | None, terminal: Terminal) -> int:
     command = resolve(command)
     problem = why_unstartable(command[0])
     if problem is not None:
@@ -77,7 +104,7 @@ def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[
     unreachable = why_unreachable(command, gate)
     environment = job_environment(os.environ, logbook.run, logbook.node, is_reachable=unreachable is None)
     job = LaunchedJob(command, environment, gate)
-    agent = Agent(logbook, job, gate, judge=judge, unwatched=unreachable)
+    agent = Agent(logbook, job, gate, judge=judge, unwatched=unreachable, terminal=terminal)
     try:
         return agent.run()
     except OSError as error:

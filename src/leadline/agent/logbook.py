@@ -20,8 +20,15 @@ class Logbook:
     it. While the job runs the reserve is held back, since whatever were freed then, the job would take.
     """
 
-    def __init__(self, run: str, node: str, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, run: str, node: str, clock: Callable[[], int] = time.time_ns, *, is_secondary: bool = False
+    ) -> None:
+        """
+        Args:
+            is_secondary: Another node's agent writes what there is one of: the status, and the manifest's end.
+        """
         self.run, self.node = run, node
+        self.is_secondary = is_secondary
         self.started_ns = clock()
         self._clock = clock
         self._pending: dict[str, dict[str, Any]] = {}
@@ -50,6 +57,8 @@ class Logbook:
         return fresh | found if isinstance(found, dict) else fresh
 
     def _make_reserve(self) -> None:
+        if self.is_secondary:
+            return
         try:
             with open(self._reserve, "wb", opener=_private) as file:
                 file.write(bytes(_RESERVE_BYTES))
@@ -57,6 +66,8 @@ class Logbook:
             self._free_reserve()
 
     def _free_reserve(self) -> None:
+        if self.is_secondary:
+            return
         try:
             os.unlink(self._reserve)
         except OSError:
@@ -88,6 +99,8 @@ class Logbook:
         self._node_written = document
 
     def _write(self, name: str, document: dict[str, Any]) -> None:
+        if self.is_secondary:
+            return
         try:
             write_document(self.path(name), document)
         except OSError:

@@ -14,7 +14,10 @@ from leadline.cli.prepare import Wishes, become_agent, prepare
 from leadline.errors import LeadlineError
 
 
-def attach(pid: Annotated[int, typer.Option(help="The process that trains.")]) -> None:
+def attach(
+    pid: Annotated[int, typer.Option(help="The process that trains.")],
+    lock: Annotated[int | None, typer.Option(help="A descriptor that holds the node's lock.")] = None,
+) -> None:
     """Read wishes as JSON from standard input, make the run, answer with its path, and watch the process."""
     given: dict[str, Any] = json.loads(sys.stdin.read())
     command = given.pop("command")
@@ -25,7 +28,9 @@ def attach(pid: Annotated[int, typer.Option(help="The process that trains.")]) -
         raise typer.Exit(2) from None
     _answer({"run": path})
     _let_go_of_standard_output()
-    become_agent(path, ["--attach", str(pid)])
+    if os.fork():
+        os._exit(0)  # the agent is nobody's child: the training may wait for its own
+    become_agent(path, ["--attach", str(pid), *(["--lock", str(lock)] if lock is not None else [])])
 
 
 def _answer(said: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ from leadline.judge import plan as judge_plan
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.version import __version__
 from leadline.rules import registry
-from leadline.store.creation import create_run
+from leadline.store.creation import create_run, join_run
 
 DEFAULT_ROOT: Final = "leadline-runs"
 _MASK: Final = "****"
@@ -46,6 +46,8 @@ class Wishes:
     on: tuple[str, ...] = ()
     interval_ms: int | None = None
     budget: str | None = None
+    at: str | None = None
+    """The run's own folder, which others may be making too; ``name`` and ``out`` say nothing then."""
 
 
 def runs_root(out: str | None) -> str:
@@ -73,10 +75,11 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     resolved = judge_plan.resolve_rules(specs)
     actions = tuple(_canonical(action, [spec for spec, _ in resolved]) for action in actions)
     root = os.path.abspath(os.path.expanduser(runs_root(wishes.out or settings.out)))
+    root = os.path.dirname(wishes.at) if wishes.at else root
     captured = (*settings.capture_items(), *(parse_capture(each) for each in wishes.capture))
     needs = judge_plan.plan(resolved, actions)
     plan = replace(merge(preset_items(preset), captured, needs, root=root), budget=budget)
-    path = _place(root, wishes.name, command)
+    path = wishes.at or _place(root, wishes.name, command)
     manifest = Manifest(
         name=os.path.basename(path),
         uri=path,
@@ -91,7 +94,10 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
         rules=tuple(spec for spec, _ in resolved),
         actions=actions,
     )
-    create_run(path, manifest)
+    if wishes.at:
+        join_run(path, manifest)
+    else:
+        create_run(path, manifest)
     return path
 
 

@@ -76,7 +76,7 @@ def list_pids(proc: str = PROC) -> set[int]:
 class ProcessTree:
     """The processes of one job.
 
-    A process belongs to the job when it is ``first``, when its parent belongs to the job, or when its parent is
+    A process belongs to the job when it is among ``first``, when its parent belongs to the job, or when its parent is
     ``adopter`` (the agent, which as subreaper inherits the job's orphans). ``outsiders`` (the agent itself) and
     sessions in ``foreign_sessions`` (the judge's) never do, nor what descends from them.
 
@@ -89,16 +89,21 @@ class ProcessTree:
     def __init__(
         self,
         *,
-        first: Identity | None = None,
+        first: Iterable[Identity] = (),
         adopter: int | None = None,
         outsiders: Iterable[int] = (),
         proc: str = PROC,
     ) -> None:
-        self._first, self._adopter, self._proc = first, adopter, proc
+        self._first, self._adopter, self._proc = set(first), adopter, proc
         self._outsiders = set(outsiders)
         self.foreign_sessions: set[int] = set()
         self._strangers: set[int] = set()
         self._members: dict[int, ProcessStat] = {}
+
+    def admit(self, identity: Identity) -> None:
+        """Add a process to ``first``."""
+        self._first.add(identity)
+        self._strangers.discard(identity[0])
 
     def refresh(self) -> list[ProcessStat]:
         """Read the known members again, without looking for new ones."""
@@ -139,7 +144,7 @@ class ProcessTree:
         return stat.pid not in self._outsiders and stat.session not in self.foreign_sessions
 
     def _belongs(self, stat: ProcessStat) -> bool:
-        return stat.parent in self._members or stat.parent == self._adopter or stat.identity == self._first
+        return stat.parent in self._members or stat.parent == self._adopter or stat.identity in self._first
 
 
 def leaves_first(stats: Iterable[ProcessStat]) -> list[ProcessStat]:

@@ -32,6 +32,28 @@ def create_run(path: str, manifest: Manifest, *, status: str = "Starting") -> No
         ) from None
 
 
+def join_run(path: str, manifest: Manifest) -> None:
+    """Make a run that others may be making at the same time; the manifest that comes first is the run's.
+
+    Raises:
+        ConfigurationError: It cannot be written there.
+    """
+    draft = os.path.join(path, f"{layout.MANIFEST}.{manifest.started_ns}.{os.getpid()}.draft")
+    try:
+        for each in layout.FOLDERS:
+            make_folder(os.path.join(path, each))
+        write_document(draft, manifest.to_dict())
+        try:
+            os.link(draft, os.path.join(path, layout.MANIFEST))  # fails where one stands already, on any node
+            write_status(path, "Starting", manifest.started_ns)
+        finally:
+            os.unlink(draft)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise ConfigurationError(f"the run cannot be written at {path}: {error.strerror}") from None
+
+
 def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None = None) -> None:
     """Say what a run that no agent looks after has come to."""
     document = {"status": status, "transitions": [{"status": status, "time_ns": time_ns}], "ended_ns": ended_ns}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from leadline.errors import UnknownNameError
+from leadline.statistics.definitions import is_vector
+
 FORMAT: Final = 1
 """The version of this layout."""
 
@@ -23,6 +26,8 @@ RULE_SUMMARY: Final = "rules/summary.json"
 ACTIONS: Final = "actions.jsonl"
 RESERVE: Final = ".reserve"
 """A file of zeros that the agent gives up when the disk is full, so that the manifest can still say so."""
+AGENT_LOCK: Final = "agent.lock"
+"""Held by the agent that writes the run's status and keeps its judge; there is one."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 
@@ -34,6 +39,16 @@ def worker_document(worker: str) -> str:
 def node_document(node: str) -> str:
     """What a node's agent says of the node."""
     return f"{NODES}/{node}.json"
+
+
+def node_lock(node: str) -> str:
+    """Held by the agent of a node."""
+    return f"{NODES}/{node}.lock"
+
+
+def node_processes(node: str) -> str:
+    """The processes of a node that joined the run by themselves, a JSON line each."""
+    return f"{NODES}/{node}.jsonl"
 
 
 def segment(part: str, stream: str, ordinal: int) -> str:
@@ -55,6 +70,22 @@ def parse_tensor_key(key: str) -> tuple[str, int, str]:
     """The inverse of ``tensor_key``: mode, global step, name."""
     mode, step, name = key.split("/", 2)
     return mode, int(step), name
+
+
+def vector_name(tensor: str, statistic: str) -> str:
+    """The name under which a statistic of a tensor is stored that is an array itself."""
+    return f"{tensor}@{statistic}"
+
+
+def parse_vector_name(name: str) -> tuple[str, str] | None:
+    """The inverse of ``vector_name``: tensor, statistic; None: it is the name of a tensor."""
+    tensor, at, statistic = name.rpartition("@")
+    if not at:
+        return None
+    try:
+        return (tensor, statistic) if is_vector(statistic) else None
+    except UnknownNameError:
+        return None
 
 
 def request(identifier: str) -> str:

@@ -110,13 +110,13 @@ def test_attached_the_agent_below_the_target_is_no_part(proc: FakeProc) -> None:
     proc.put(61, 60)
     proc.put(AGENT, 60)
     proc.put(120, AGENT, session=120)
-    tree = ProcessTree(first=(60, 6), outsiders={AGENT}, proc=proc.path)
+    tree = ProcessTree(first={(60, 6)}, outsiders={AGENT}, proc=proc.path)
     assert pids(tree.rescan()) == {60, 61}
 
 
 def test_a_pid_with_another_start_is_not_the_target(proc: FakeProc) -> None:
     proc.put(60, 1, start=7)
-    assert ProcessTree(first=(60, 6), proc=proc.path).rescan() == []
+    assert ProcessTree(first={(60, 6)}, proc=proc.path).rescan() == []
 
 
 def test_only_new_processes_are_read(proc: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:

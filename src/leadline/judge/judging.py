@@ -17,6 +17,7 @@ from leadline.reader.window import Scan, Window
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
+from leadline.statistics.definitions import is_vector
 
 _CLOCK_EVERY: Final = 16
 """Points between two looks at the clock, when the time for one answer is limited."""
@@ -55,7 +56,7 @@ class RuleTrack:
 
     @property
     def needs_arrays(self) -> bool:
-        return any(need.raw for need in self.needs.tensors)
+        return any(need.raw or any(map(is_vector, need.statistics)) for need in self.needs.tensors)
 
     def begin(self) -> None:
         """Forget what was judged."""

@@ -41,6 +41,7 @@ class Archive:
         shelves: Series, by worker and layout.
         timeline, system: Batches by worker or node.
         stored: Tensors that were stored whole, by name.
+        vectors: Statistics that are arrays, by tensor and statistic.
         complete_step: The last global step that is whole, for each worker; -1 before the first.
     """
 
@@ -49,6 +50,7 @@ class Archive:
         self.timeline: dict[str, list[Batch]] = {}
         self.system: dict[str, list[Batch]] = {}
         self.stored: dict[str, list[StoredTensor]] = {}
+        self.vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self.complete_step: dict[str, int] = {}
         self._run = run
         self._shelf_of: dict[int, tuple[SegmentInfo, Shelf]] = {}
@@ -71,7 +73,11 @@ class Archive:
                     self._keep(part, name, batch)
         for worker in _names(os.path.join(self._run, layout.TENSORS)):
             for each in self._folders.setdefault(worker, TensorFolder(self._run, worker)).read_new():
-                self.stored.setdefault(each.name, []).append(each)
+                vector = layout.parse_vector_name(each.name)
+                if vector is None:
+                    self.stored.setdefault(each.name, []).append(each)
+                else:
+                    self.vectors.setdefault(vector, []).append(each)
 
     def infos(self) -> dict[str, TensorInfo]:
         """What is known of each tensor, in the order in which they appeared."""
@@ -89,7 +95,7 @@ class Archive:
                 continue
             for batch in shelf.batches:
                 yield from zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["mode"], strict=True)
-        for tensors in self.stored.values():
+        for tensors in (*self.stored.values(), *self.vectors.values()):
             yield from ((each.step, each.mode) for each in tensors)
 
     def _keep(self, part: str, name: str, batch: Batch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -10,15 +11,17 @@ from typing import Final
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorFolder
+from leadline.reader.thinning import THINNED, Thinnings
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, Row
 from leadline.reader.window import TensorArray
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
+from leadline.store.documents import read_document
 
 CLOCK: Final = "clock"
 """The tensor whose rows only say that steps pass."""
-_THINNING: Final = frozenset({"data_lost", "capture_thinned"})
+_LOST: Final = "data_lost"
 _NEVER: Final = 1 << 62
 
 
@@ -28,6 +31,7 @@ class Feed:
     Attributes:
         grid: The records' times, for rules of time.
         judged_step: The last step that was given out; -1 before the first.
+        thinnings: What the overhead budget thinned.
         seen: For each worker the last global step that is known of, and its time.
         is_overtaken: Something appeared at a step that was given out already (a worker that came late, or a
             tensor): to judge it as if it had been there, begin again with a new feed.
@@ -44,11 +48,12 @@ class Feed:
         self._system: dict[str, StreamTail] = {}
         self._tensors: dict[str, TensorFolder] = {}
         self._complete: dict[str, int] = {}
-        self._last_array: dict[str, int] = {}
+        self._complete_before: dict[str, int] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
         self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
         self._points: dict[tuple[int, str], Point] = {}
-        self._thinned: list[tuple[int, int]] = []
+        self._lost: set[int] = set()
+        self.thinnings = Thinnings(frozenset())
 
     @property
     def damage(self) -> list[str]:
@@ -84,16 +89,20 @@ class Feed:
                 return
             point = self._points.pop(key)
             point.arrays = _with_mode_steps(point)
-            point.is_thinned = any(first <= point.step <= last for first, last in self._thinned)
+            point.is_thinned = point.step in self._lost
             self.judged_step = point.step
             yield point
         if 0 <= horizon < _NEVER:
             self.judged_step = max(self.judged_step, horizon)
 
     def _horizon(self, worker: str) -> int:
-        """The last step of a worker of which nothing more is awaited: tensors come later than a step's numbers."""
+        """The last step of a worker of which nothing more is awaited.
+
+        A writer hands tensors to the kernel after the numbers of their step, and before anything of a later flush:
+        once a later step is said to be whole, the tensors of the one before are there, or lost.
+        """
         whole = self._complete[worker]
-        return whole if whole == _NEVER else min(whole, self._last_array.get(worker, whole))
+        return whole if whole == _NEVER or not self._with_arrays else self._complete_before.get(worker, -1)
 
     def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
         events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
@@ -102,12 +111,11 @@ class Feed:
         for batch in series.read_new(is_finished=is_finished):
             self._take_rows(worker, batch)
         for batch in events.read_new(is_finished=is_finished):
-            self._take_events(batch)
+            self._take_events(worker, batch)
         if self._with_arrays:
             for stored in self._tensors.setdefault(worker, TensorFolder(self._run, worker)).read_new():
                 if not stored.is_readable:
                     continue
-                self._last_array[worker] = max(stored.step, self._last_array.get(worker, -1))
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)
         if is_finished:
@@ -125,9 +133,14 @@ class Feed:
             row = Row(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
             self._point(int(steps[index]), str(columns["mode"][index])).rows.append(row)
         self.grid.add_records(times, steps)
-        self._complete[worker] = max(self._complete[worker], int(columns["complete_step"][-1]))
+        self._note_complete(worker, int(columns["complete_step"][-1]))
         last = (int(steps[-1]), int(times[-1]))
         self.seen[worker] = max(last, self.seen.get(worker, last))
+
+    def _note_complete(self, worker: str, step: int) -> None:
+        if step > self._complete[worker]:
+            self._complete_before[worker] = self._complete[worker]
+            self._complete[worker] = step
 
     def _layout_of(self, segment: SegmentInfo) -> SeriesLayout:
         """The layout of a segment, one and the same object for all that are alike."""
@@ -144,18 +157,29 @@ class Feed:
             self._points[step, mode] = Point(step, mode)
         return self._points[step, mode]
 
-    def _take_events(self, batch: Batch) -> None:
-        for name, step in zip(batch.columns["name"], batch.columns["step"], strict=True):
-            if name in _THINNING:
-                first = int(step)
-                self._thinned.append((first, first))
-                self.is_overtaken = self.is_overtaken or first <= self.judged_step
+    def _take_events(self, worker: str, batch: Batch) -> None:
+        columns = batch.columns
+        for name, step, args in zip(columns["name"], columns["step"], columns["args"], strict=True):
+            if name == _LOST:
+                self._lost.add(int(step))
+                self.is_overtaken = self.is_overtaken or step <= self.judged_step
+            elif name == THINNED:
+                if not self.thinnings.version:
+                    self.thinnings = Thinnings(_planned(self._run))
+                self.thinnings.add(worker, json.loads(str(args)))
+                self.is_overtaken = self.is_overtaken or step < self.judged_step
 
 
 def _with_mode_steps(point: Point) -> list[TensorArray]:
     """The arrays with their step within the mode, which only the series tells."""
     steps = {row.worker: row.mode_step for row in point.rows}
     return [replace(each, mode_step=steps.get(each.worker, each.step)) for each in point.arrays]
+
+
+def _planned(run: str) -> frozenset[str]:
+    """Who asked for something in a run's capture plan."""
+    manifest = read_document(os.path.join(run, layout.MANIFEST)) or {}
+    return frozenset(str(item["source"]) for item in manifest.get("plan", {}).get("items", ()))
 
 
 def _folders(run: str, part: str) -> list[str]:

@@ -100,7 +100,7 @@ class Run:
         """Read everything, also the tensors that were stored whole; what could not be read, a line each."""
         self.refresh()
         lines = list(self.damage)
-        for tensors in self.archive.stored.values():
+        for tensors in (*self.archive.stored.values(), *self.archive.vectors.values()):
             for each in tensors:
                 try:
                     each.load()
@@ -159,7 +159,7 @@ class Run:
             regex: Only names that contain a match (``re.search``).
         """
         infos = self.archive.infos()
-        names = list(dict.fromkeys([*infos, *self.archive.stored]))
+        names = list(dict.fromkeys([*infos, *self.archive.stored, *(name for name, _ in self.archive.vectors)]))
         if collection not in (None, "all"):
             names = [name for name in names if name in infos and collection in infos[name].collections]
         return [name for name in names if regex is None or re.search(regex, name)]
@@ -172,8 +172,7 @@ class Run:
             NotCapturedError: Nothing of it was captured; the nearest name is suggested.
         """
         info = self.archive.infos().get(name)
-        if info is None and name not in self.archive.stored:
-            known = self.tensor_names()
+        if name not in (known := self.tensor_names()):
             if not known and not self._is_over:
                 raise NotYetError("nothing was captured yet; wait_for_step(0) waits for the first step")
             nearest = closest(name, known)

@@ -40,12 +40,14 @@ class Tensor:
 
     def steps(self, mode: str | None = None) -> list[int]:
         """The global steps at which it was captured, in any worker, ascending."""
-        return sorted({each.step for each in self._stored() if mode in (None, each.mode)} | self._steps_of(mode=mode))
+        stored = {each.step for each in (*self._stored(), *self._vectors()) if mode in (None, each.mode)}
+        return sorted(stored | self._steps_of(mode=mode))
 
     def statistic_names(self) -> list[str]:
-        """The statistics that were captured of it."""
+        """The statistics that were captured of it; those that are arrays among them."""
         shelves = self._run.archive.shelves.values()
-        return sorted({name for shelf in shelves for name in shelf.columns_of(self.name)})
+        vectors = {statistic for tensor, statistic in self._run.archive.vectors if tensor == self.name}
+        return sorted({name for shelf in shelves for name in shelf.columns_of(self.name)} | vectors)
 
     def value(self, step: int, worker: str | None = None) -> npt.NDArray[Any]:
         """Its elements, where the tensor itself was stored.
@@ -92,6 +94,38 @@ class Tensor:
                 raise
             return computed
 
+    def statistic_array(self, name: str, step: int, worker: str | None = None) -> npt.NDArray[np.float64]:
+        """One statistic that is an array, at one step: as captured, else computed from the tensor as it was stored.
+
+        Shape:
+            As the statistic's definition says: ``(units,)``, ``(classes,)``, ``(classes, classes)``, ``(2 + bins,)``.
+        Units:
+            Those of ``leadline.statistics.definitions``.
+        Not a number:
+            As the statistic's definition says.
+        Args:
+            worker: Of which worker; None: the first that has it.
+        Raises:
+            UnknownNameError: No statistic has that name.
+            NotYetError: The run has not come to that step.
+            NotCapturedError: Neither it nor the tensor was stored at that step, or it is a number and no array.
+            DamagedRunError: It cannot be read.
+        """
+        from leadline.statistics import arrays
+        from leadline.statistics.definitions import find_statistic
+
+        if not find_statistic(name).is_vector:
+            raise NotCapturedError(f"{name} is a number and no array; statistic({name!r}, {step}) has it")
+        stored = self._run.archive.vectors.get((self.name, name), [])
+        for each in stored:
+            if each.step == step and worker in (None, each.worker):
+                return arrays.tidy(name, each.load())
+        for each in self._stored() if name != "confusion" else ():
+            if each.step == step and worker in (None, each.worker):
+                return arrays.compute_vector(name, each.load())
+        known = {each.step for each in (*stored, *self._stored())}
+        raise self._absent(f"no {name} of {self.name} was captured", step, sorted(known))
+
     def statistics(self, name: str) -> pa.Table:
         """One statistic over all steps and workers.
 
@@ -127,14 +161,32 @@ class Tensor:
 
     def _computed(self, statistic: str, step: int, worker: str | None) -> float | None:
         from leadline.statistics import arrays
+        from leadline.statistics.definitions import find_statistic
 
+        known = find_statistic(statistic)
         for each in self._stored():
             if each.step == step and worker in (None, each.worker):
+                if known.source == "bits":
+                    return arrays.compute(statistic, each.bits())
+                before = self._stored_before(each) if known.source == "change" else None
                 try:
-                    return arrays.compute(statistic, each.load())
+                    return arrays.compute(statistic, each.load(), before.load() if before else None)
                 except KeyError:
                     return None
         return None
+
+    def _stored_before(self, stored: StoredTensor) -> StoredTensor | None:
+        """The same tensor of the same worker and mode, as it was stored before."""
+        earlier = [
+            each for each in self._stored()
+            if (each.worker, each.mode, each.shape) == (stored.worker, stored.mode, stored.shape)
+            and each.step < stored.step
+        ]  # fmt: skip
+        return max(earlier, key=lambda each: each.step, default=None)
+
+    def _vectors(self) -> list[StoredTensor]:
+        found = self._run.archive.vectors.items()
+        return [each for (tensor, _), stored in found if tensor == self.name for each in stored]
 
     def _steps_of(self, statistic: str | None = None, mode: str | None = None) -> set[int]:
         found: set[int] = set()

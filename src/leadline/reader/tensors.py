@@ -6,6 +6,7 @@ import json
 import math
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,29 @@ _MOST_HEADER_BYTES: Final = 256 << 20
 _DTYPES: Final = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "C64": "<c8", "C128": "<c16", "BF16": "<u2",
+    "F8_E4M3": "u1", "F8_E5M2": "u1",
+}  # fmt: skip
+
+
+def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def _from_e5m2(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The upper byte of a float16."""
+    return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+
+
+def _from_e4m3(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Four bits of exponent, three of mantissa, no infinity: OCP 8-bit floating point, E4M3."""
+    exponent, mantissa = (bits >> 3 & 15).astype(np.int32), (bits & 7).astype(np.float32)
+    moduli = np.ldexp(np.where(exponent == 0, mantissa, mantissa + 8), np.maximum(exponent, 1) - 10)
+    moduli = np.where((bits & 127) == 127, np.float32("nan"), moduli)
+    return np.where(bits & 128, -moduli, moduli).astype(np.float32)
+
+
+_WIDENED: Final[dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]] = {
+    "BF16": _from_bfloat16, "F8_E4M3": _from_e4m3, "F8_E5M2": _from_e5m2,
 }  # fmt: skip
 
 
@@ -44,10 +68,19 @@ class StoredTensor:
         return self.dtype in _DTYPES
 
     def load(self) -> npt.NDArray[Any]:
-        """The elements, ``(*shape,)``; bfloat16 as float32.
+        """The elements, ``(*shape,)``; bfloat16 and the types of eight bits as float32.
 
         Raises:
             DamagedRunError: They cannot be read, or are of a type that numpy does not have.
+        """
+        values = self.bits()
+        return _WIDENED[self.dtype](values) if self.dtype in _WIDENED else values
+
+    def bits(self) -> npt.NDArray[Any]:
+        """The elements as they are stored, ``(*shape,)``; of types that numpy does not have the bits, as integers.
+
+        Raises:
+            DamagedRunError: As ``load``.
         """
         if not self.is_readable:
             raise DamagedRunError(
@@ -60,10 +93,7 @@ class StoredTensor:
             raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
         if len(data) != self.nbytes:
             raise DamagedRunError(f"{self.path} is shorter than its header says (at byte {self.offset})")
-        values = np.frombuffer(data, dtype=_DTYPES[self.dtype])
-        if self.dtype == "BF16":
-            values = (values.astype(np.uint32) << 16).view(np.float32)
-        return values.reshape(self.shape)
+        return np.frombuffer(data, dtype=_DTYPES[self.dtype]).reshape(self.shape)
 
 
 class TensorFolder:

@@ -69,6 +69,19 @@ def compute_vector(name: str, values: Array) -> Floats:
     raise KeyError(f"{name} is no array, or not of one array")
 
 
+def tidy(name: str, stored: Array) -> Floats:
+    """A statistic that is an array, as it was stored by a device: what one cannot know there is cut off.
+
+    Shape:
+        stored: as ``compute_vector`` gives it, class counts also with zeros for classes beyond the highest; result:
+        as ``compute_vector`` gives it.
+    """
+    values = stored.astype(np.float64)
+    if name == "class_counts":
+        return values[: int(np.max(np.flatnonzero(values), initial=-1)) + 1]
+    return values
+
+
 def update_ratio(before: Array, after: Array) -> float:
     """Norm of a tensor's update, relative to the tensor.
 
@@ -173,16 +186,15 @@ def class_counts(values: Array) -> Floats:
 
     Shape:
         values: integers ``(*shape,)``, or floating logits ``(samples, classes, *places)``; one logit a sample
-        (``(samples,)``, ``(samples, 1)``) speaks of the classes 0 and 1. Result: ``(classes,)``, of integers up to
-        the highest that occurs; negative ones and those from ``MOST_CLASSES`` on are left out.
+        (``(samples,)``, ``(samples, 1)``) speaks of the classes 0 and 1. Result: ``(classes,)``, up to the highest
+        that occurs; negative ones and those from ``MOST_CLASSES`` on are left out.
     Units:
         Counts.
     Not a number:
         NaN counts as the largest logit.
     """
-    chosen, classes = _classes_of(values)
-    counts = np.bincount(chosen[(chosen >= 0) & (chosen < MOST_CLASSES)], minlength=min(classes, MOST_CLASSES))
-    return counts.astype(np.float64)
+    chosen, _ = _classes_of(values)
+    return np.bincount(chosen[(chosen >= 0) & (chosen < MOST_CLASSES)]).astype(np.float64)
 
 
 def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats:
@@ -271,7 +283,7 @@ def _inner_edges(low: float, high: float) -> Floats:
     if low == high:
         return np.where(np.arange(1, HISTOGRAM_BINS) <= HISTOGRAM_BINS // 2, low, np.inf)
     width = high / HISTOGRAM_BINS - low / HISTOGRAM_BINS
-    return low + width * np.arange(1, HISTOGRAM_BINS)
+    return np.asarray(low + width * np.arange(1, HISTOGRAM_BINS), dtype=np.float64)
 
 
 def _percentile(flat: Floats, percent: float) -> float:

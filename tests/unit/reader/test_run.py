@@ -158,14 +158,14 @@ def test_an_agent_that_is_gone_leaves_a_run_that_ended(writer: RunWriter) -> Non
 
 def test_tensors_of_other_types(writer: RunWriter) -> None:
     halves = {"h": ("BF16", (2,), struct.pack("<HH", 0x3F80, 0xC000)), "s": ("F64", (), struct.pack("<d", 2.5))}
-    strange = {"f8": ("F8_E4M3", (1,), b"\0")}
+    strange = {"f8": ("F8_E8M0", (1,), b"\0")}
     writer.write_all([Raw(0, {**halves, **strange}), Capture(0)]).end()
     run = leadline.open_run(writer.path)
     value = run.tensor("h").value(0)
     assert value.dtype == np.float32
     assert value.tolist() == [1.0, -2.0]
     assert run.tensor("s").value(0) == 2.5
-    with pytest.raises(DamagedRunError, match="F8_E4M3"):
+    with pytest.raises(DamagedRunError, match="F8_E8M0"):
         run.tensor("f8").value(0)
 
 

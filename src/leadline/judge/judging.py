@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from leadline.judge.episodes import Episodes, Event
 from leadline.reader.feed import Feed
+from leadline.reader.thinning import Thinning, Thinnings, spoken
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
@@ -64,7 +65,21 @@ class RuleTrack:
         self.episodes = Episodes(self.alias)
         self.judged_steps = self.clear_steps = 0
         self.why = ""
+        self.missed: dict[Thinning, None] = {}
+        self._concerned: tuple[Thinning, ...] = ()
+        self._thinnings_version = 0
         self.memory: Any = None
+
+    def miss(self, point: Point, thinnings: Thinnings) -> bool:
+        """Whether the overhead budget left out something that the rule needs of a point; kept for the verdict."""
+        if not thinnings.version or not point.rows:
+            return False
+        if self._thinnings_version != thinnings.version:
+            self._thinnings_version = thinnings.version
+            self._concerned = thinnings.concerning(self.alias, self.needs.tensors)
+        mode_step = max(row.mode_step for row in point.rows)
+        self.missed |= dict.fromkeys(each for each in self._concerned if each.has_missed_by(point.mode, mode_step))
+        return any(each.is_missing_at(point.mode, mode_step) for each in self._concerned)
 
     def judge(self, window: Window, seen: Callable[[], Collection[str]]) -> list[Event]:
         """Ask the rule, and turn its verdict into what opens and closes."""
@@ -95,6 +110,8 @@ class RuleTrack:
         """Where it stands: ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error``."""
         if self.episodes.count:
             verdict, why = "fired", ""
+        elif self.missed:
+            verdict, why = "undecided", spoken(self.missed)
         elif self.clear_steps:
             verdict, why = "clear", ""
         else:
@@ -186,15 +203,19 @@ class Judging:
         for count, point in enumerate(lane.feed.points()):
             for track in lane.tracks:
                 if not track.is_of_time:
-                    self._judge_point(track, point, progress)
+                    self._judge_point(track, point, lane.feed.thinnings, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
-    def _judge_point(self, track: RuleTrack, point: Point, progress: Progress) -> None:
+    def _judge_point(self, track: RuleTrack, point: Point, thinnings: Thinnings, progress: Progress) -> None:
+        is_missing = track.miss(point, thinnings)
+        if is_missing:
+            self._dirty.add(track.alias)
         window = track.view.show(point)
         if window is None or track.error is not None:
             return
+        window.is_thinned = window.is_thinned or is_missing
         self._ask(track, window, track.view.names, progress)
         track.view.keep()
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import numpy as np
 
 from leadline.records.event import Event
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
@@ -60,6 +63,37 @@ class Raw:
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors:
+    """Statistics that are arrays, of tensors that a worker captured at one step."""
+
+    step: int
+    values: Mapping[str, Mapping[str, Any]]
+    """Arrays by tensor name and statistic: ``{"relu_output_0": {"unit_activity": [0.1, 0.9]}}``."""
+    worker: str = "rank0-1"
+    mode: str = "train"
+    mode_step: int | None = None
+    infos: Mapping[str, TensorInfo] = field(default_factory=dict)
+    """As in ``Capture``."""
+
+    @property
+    def capture(self) -> Capture:
+        """The row that goes with them, which tells what the tensors are."""
+        rows = {name: {"nonfinite_count": 0.0} for name in self.values}
+        return Capture(self.step, rows, self.worker, self.mode, self.mode_step, infos=self.infos)
+
+    @property
+    def raw(self) -> Raw:
+        """How they are stored."""
+        arrays = {
+            layout.vector_name(name, statistic): np.asarray(values, dtype="<f8")
+            for name, each in self.values.items()
+            for statistic, values in each.items()
+        }
+        tensors = {name: ("F64", tuple(values.shape), values.tobytes()) for name, values in arrays.items()}
+        return Raw(self.step, tensors, self.worker, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """One system sample of a node."""
 
@@ -77,7 +111,7 @@ class Happening:
     worker: str = "rank0-1"
 
 
-Part = Capture | Raw | Heartbeat | Happening
+Part = Capture | Raw | Vectors | Heartbeat | Happening
 
 
 def collections_of(name: str) -> tuple[str, ...]:
@@ -86,6 +120,9 @@ def collections_of(name: str) -> tuple[str, ...]:
         return ("gradients",)
     if name == "clock":
         return ("clock",)
+    of_module = re.match(r"(?:.*\.)?(.+_(?:input|output))_\d+$", name)
+    if of_module and "Loss" not in name:
+        return ("layers", of_module[1])
     if "loss" in name:
         return ("losses", "scalars")
     if name.endswith("bias"):
@@ -158,6 +195,9 @@ class RunWriter:
                 self._write_capture(part)
             case Raw():
                 self._write_raw(part)
+            case Vectors():
+                self._write_raw(part.raw)
+                self._write_capture(part.capture)
             case Heartbeat():
                 stream = self._stream("system", part.node)
                 stream.add((part.channel,), {"time_ns": part.time_ns, "channel": 0, "value": part.value})

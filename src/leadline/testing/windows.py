@@ -11,14 +11,14 @@ from leadline.reader.window import Scan, TensorArray, Window
 from leadline.records.series import SeriesLayout
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw, Vectors
 
 _LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8"}
 
 
 def verdicts(
     rule: Rule,
-    parts: Iterable[Capture | Raw],
+    parts: Iterable[Capture | Raw | Vectors],
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     thinned: bool = False,
@@ -37,16 +37,18 @@ def verdicts(
 
 
 def points(
-    parts: Iterable[Capture | Raw], *, shapes: Mapping[str, tuple[int, ...]], thinned: bool = False
+    parts: Iterable[Capture | Raw | Vectors], *, shapes: Mapping[str, tuple[int, ...]], thinned: bool = False
 ) -> Iterator[Point]:  # fmt: skip
     """The points that parts make, in the order of their steps."""
     found: dict[tuple[int, str], Point] = {}
     for part in parts:
         point = found.setdefault((part.step, part.mode), Point(part.step, part.mode, is_thinned=thinned))
-        if isinstance(part, Capture):
-            point.rows.append(_row(part, shapes))
-        else:
-            point.arrays += [_array(part, name) for name in part.tensors]
+        if isinstance(part, (Capture, Vectors)):
+            point.rows.append(_row(part if isinstance(part, Capture) else part.capture, shapes))
+        if isinstance(part, (Raw, Vectors)):
+            raw = part if isinstance(part, Raw) else part.raw
+            mode_step = part.step if isinstance(part, Raw) or part.mode_step is None else part.mode_step
+            point.arrays += [_array(raw, name, mode_step) for name in raw.tensors]
     yield from (found[key] for key in sorted(found))
 
 
@@ -66,7 +68,7 @@ def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> Row:
     return Row(part.worker, SeriesLayout(tensors, columns), mode_step, part.at_ns, values)
 
 
-def _array(part: Raw, name: str) -> TensorArray:
+def _array(part: Raw, name: str, mode_step: int) -> TensorArray:
     dtype, shape, data = part.tensors[name]
     values = np.frombuffer(data, _LITTLE_ENDIAN[dtype]).reshape(shape)
-    return TensorArray(part.worker, name, part.step, part.step, lambda: values)
+    return TensorArray(part.worker, name, part.step, mode_step, lambda: values)

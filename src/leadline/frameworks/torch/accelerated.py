@@ -225,7 +225,8 @@ def _least_modulus(r: dict[str, Vector]) -> Vector:
 
 
 def _has_finite(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
-    return np.less(r["nonfinite_count"], r["size"])
+    has: npt.NDArray[np.bool_] = r["nonfinite_count"] < r["size"]
+    return has
 
 
 def _is_of_both_signs(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:

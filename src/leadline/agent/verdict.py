@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from leadline.agent.terminal import PREFIX
 from leadline.agent.wording import counted, duration, number, share, signal_name, size
+from leadline.records.cost import spoken_thinning, step_share, thinned
 
 MOST_LINES: Final = 30
 _LINES_OF_A_FINDING: Final = 4
@@ -41,6 +42,8 @@ def verdict_lines(ending: Ending, *, width: int) -> list[str]:
     head = [f"{PREFIX}  {_how_it_ended(ending)}"]
     if not ending.workers:
         head += _wrap(f"{PREFIX}  ", _no_step(ending), width)
+    if _thinned(ending):
+        head += _wrap(f"{PREFIX}  ", f"thinned to the budget: {_thinned(ending)}", width)[:2]
     for lost in ending.lost:
         head += _wrap(f"{PREFIX}  ", f"lost: {lost}", width)
     rules = list((ending.summary or {}).get("rules") or [])
@@ -85,10 +88,13 @@ def _steps(workers: tuple[Document, ...]) -> str:
 
 
 def _price(ending: Ending) -> str:
-    own = sum(int(worker.get("own_ns") or 0) for worker in ending.workers)
-    loop = sum(int(worker.get("loop_ns") or 0) for worker in ending.workers)
-    time = f"{share(own / loop)} and " if loop else ""
+    found = step_share(ending.workers)
+    time = f"{share(found)} and " if found is not None else ""
     return f"Watching cost {time}{size(ending.run_bytes)}."
+
+
+def _thinned(ending: Ending) -> str:
+    return "; ".join(spoken_thinning(thinned(ending.workers)))
 
 
 def _no_step(ending: Ending) -> str:

@@ -9,10 +9,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.agent.wording import duration
+from leadline.agent.wording import duration, share
 from leadline.cli.prepare import runs_root
 from leadline.cli.render import console, number, status
 from leadline.reader.locate import RunSummary, list_runs
+from leadline.records.cost import step_share
 
 
 def ls(
@@ -37,8 +38,8 @@ def _table(root: str) -> Table | Text:
     if not runs:
         return Text(f"no runs below {root}; leadline run train.py makes one")
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("NAME", "STATUS", "STEPS", "LOSS", "RULES", "AGE"):
-        table.add_column(name, justify="right" if name in ("STEPS", "LOSS", "AGE") else "left", no_wrap=True)
+    for name in ("NAME", "STATUS", "STEPS", "LOSS", "RULES", "COST", "AGE"):
+        table.add_column(name, justify="right" if name in ("STEPS", "LOSS", "COST", "AGE") else "left", no_wrap=True)
     for each in runs:
         table.add_row(*_row(each))
     return table
@@ -53,4 +54,6 @@ def _row(run: RunSummary) -> tuple[str | Text, ...]:
     losses = [loss for document in run.workers.values() for loss in (document.get("losses") or {}).values()]
     age = duration(time.time() - run.manifest.started_ns / 1e9)
     steps = sum(run.steps.values())
-    return run.name, status(run.status), f"{steps:,}", number(losses[0]) if losses else "–", judged, age
+    taken = step_share(run.workers.values())
+    cost = share(taken) if taken is not None else "–"
+    return run.name, status(run.status), f"{steps:,}", number(losses[0]) if losses else "–", judged, cost, age

@@ -7,6 +7,7 @@ from typing import Any
 
 from leadline.cli.render import iso
 from leadline.reader.run import Run
+from leadline.records.cost import step_share, thinned
 from leadline.records.finding import Finding
 from leadline.store import layout
 from leadline.store.documents import read_document, read_lines
@@ -46,12 +47,10 @@ def steps_of(workers: list[dict[str, Any]]) -> dict[str, int]:
     return steps
 
 
-def cost_of(path: str, workers: list[dict[str, Any]]) -> dict[str, float | int | None]:
-    """The share of step time that watching took, and the run's bytes on disk."""
-    own = sum(each.get("own_ns", 0) for each in workers)
-    loop = sum(each.get("loop_ns", 0) for each in workers)
+def cost_of(path: str, workers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The share of step time that watching took, the run's bytes on disk, and what was thinned to the budget."""
     size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
-    return {"step_share": own / loop if loop else None, "bytes": size}
+    return {"step_share": step_share(workers), "bytes": size, "thinned": thinned(workers)}
 
 
 def rules_of(path: str) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from leadline.cli.overview import overview
 from leadline.cli.render import console, number, status
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
+from leadline.records.cost import spoken_thinning
 from leadline.records.names import JOB_ENDED
 
 _MOST_FINDINGS = 3
@@ -76,6 +77,7 @@ def _head(run: Run, said: dict[str, Any]) -> RenderableType:
         ("command", " ".join(said["command"])),
         ("model", f"{', '.join(sorted(models))}, {', '.join(sorted(optimizers))}" if models else ""),
         ("cost", _cost(said["cost"])),
+        ("thinned", "; ".join(spoken_thinning(said["cost"]["thinned"]))),
         ("at", said["uri"]),
     ]
     table = Table.grid(padding=(0, 2))

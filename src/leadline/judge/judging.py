@@ -209,8 +209,9 @@ class Judging:
         return True
 
     def _judge_point(self, track: RuleTrack, point: Point, thinnings: Thinnings, progress: Progress) -> None:
+        known = len(track.missed)
         is_missing = track.miss(point, thinnings)
-        if is_missing:
+        if len(track.missed) > known:
             self._dirty.add(track.alias)
         window = track.view.show(point)
         if window is None or track.error is not None:

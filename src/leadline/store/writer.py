@@ -198,17 +198,21 @@ class Writer:
 
     def _flush(self) -> None:
         stamp = self._stamp
-        self._flush_rows(stamp)
-        self._flush_events()
+        groups = self._take_rows()
+        self._flush_events()  # first: whoever reads a row knows by then what was said before its step
+        self._flush_rows(groups, stamp)
         self._flush_tensors()
         self._write_document()
 
-    def _flush_rows(self, stamp: StepStamp | None) -> None:
+    def _take_rows(self) -> dict[int, list[_Row]]:
         groups: dict[int, list[_Row]] = {}
         for _ in range(len(self._rows)):
             row = self._rows.popleft()
             self._row_bytes -= len(row.values)
             groups.setdefault(id(row.layout), []).append(row)
+        return groups
+
+    def _flush_rows(self, groups: dict[int, list[_Row]], stamp: StepStamp | None) -> None:
         if stamp is not None and not groups and stamp.step > self._told_step:
             groups[id(CLOCK_LAYOUT)] = [_Row(CLOCK_LAYOUT, stamp, bytes(8))]
         batches = [rows[at : at + _MOST_ROWS] for rows in groups.values() for at in range(0, len(rows), _MOST_ROWS)]

@@ -60,10 +60,11 @@ class Session:
     def close(self) -> bool:
         """Take the hooks away and write what is left; whether everything captured is on disk."""
         atexit.unregister(self.close)
+        if os.getpid() == self._pid:
+            self.guard.run(self.recorder.finish)
         self._adapter.uninstall()
         if os.getpid() != self._pid:
             return True
-        self.guard.run(self.recorder.flush_scalars)
         writer = self.recorder.writer
         return writer.close() if writer is not None else True
 
@@ -251,8 +252,7 @@ class mode:
     def __init__(self, name: str) -> None:
         if name not in MODES[:3]:
             raise LeadlineError(f"no mode named {name!r}; there are {', '.join(MODES[:3])}")
-        self._before = _current.recorder.clock.mode if _current is not None else "train"
-        self._set(name)
+        self._before = self._set(name)
 
     def __enter__(self) -> mode:
         return self
@@ -261,7 +261,6 @@ class mode:
         self._set(self._before)
 
     @staticmethod
-    def _set(name: str) -> None:
-        if _current is not None:
-            _current.recorder.flush_scalars()
-            _current.recorder.clock.mode = name
+    def _set(name: str) -> str:
+        found = _current.guard.run(_current.recorder.name_mode, name) if _current is not None else None
+        return found or "train"

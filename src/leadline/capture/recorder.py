@@ -13,15 +13,18 @@ from leadline.capture.budget import Budget
 from leadline.capture.control import ControlWatch
 from leadline.capture.cost import Cost
 from leadline.capture.dueness import Due
-from leadline.probes.adapter import Adapter, Program, Subject
+from leadline.capture.scalars import Losses, Scalar, ScalarRows
+from leadline.probes.adapter import Adapter, Forward, Program, Subject
 from leadline.probes.clock import StepClock
 from leadline.records.event import Event
 from leadline.records.names import SCALAR_COLLECTIONS, is_module_collection
-from leadline.records.plan import CaptureItem, CapturePlan, is_of_modules
-from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
+from leadline.records.plan import CaptureItem, CapturePlan, is_of_forward, is_of_mode
+from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
 
+_NAMED_BY_STEP = 2
+"""Until this step forward passes are watched to learn what losses are called; a second optimizer's come in step 1."""
 _COUNTS = frozenset({"nan_count", "nonfinite_count"})
 
 
@@ -38,21 +41,14 @@ class _Watched:
     """What ``running`` captures."""
 
 
-@dataclass(slots=True)
-class _Loss:
-    """The backward passes begun at one place of the script in the step under way."""
-
-    name: str
-    total: float = 0.0
-    count: int = 0
-
-
 @dataclass(frozen=True, slots=True)
-class _Scalar:
-    """A number of the step under way; of a loss also how many micro-batches it is the mean of."""
+class _Dues:
+    """What is due in one mode, by the mode's own steps."""
 
-    collection: str
-    values: tuple[float, ...]
+    losses: Due
+    scalars: Due
+    settings: Due
+    forward: Due
 
 
 class Recorder:
@@ -68,8 +64,6 @@ class Recorder:
     ) -> None:
         self.cost = Cost()
         self.notes: list[str] = []
-        self.losses: dict[str, float] = {}
-        """The latest value of each loss."""
         self.watching: list[tuple[str, str, int]] = []
         """Model, optimizer and number of parameters of all that were watched when the last of them came."""
         self.clock = StepClock(self._tell_owner)
@@ -79,20 +73,27 @@ class Recorder:
         self._open_writer = open_writer
         self._device_bytes = plan.device_bytes
         self.budget = Budget(plan)
-        self._tensor_items = [item for item in self.budget.items if _selects_parameters(item)]
-        self._loss_due = self._due(lambda item: item.collection in ("losses", "all", None))
-        self._scalar_due = self._due(lambda item: item.collection in ("scalars", "metrics", "all", None))
-        self._setting_due = self._due(lambda item: item.collection == "hyperparameters")
-        self._forward_due = self._due(is_of_modules)
+        self._tensor_items = [
+            item for item in self.budget.items if _selects_parameters(item) and is_of_mode(item, "train")
+        ]
+        self._dues: dict[str, _Dues] = {}
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
         self._is_forward_watched = False
         self._forwarded: tuple[CaptureItem, ...] = ()
         self._loss_step = -1
-        self._is_loss_due = False
-        self._sites: dict[object, _Loss] = {}
-        self._scalars: dict[str, _Scalar] = {}
-        self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
+        self._is_loss_due = self._is_eval_loss_due = False
+        self._losses: dict[str, Losses] = {}
+        self._scalars: dict[str, Scalar] = {}
+        self._rows = ScalarRows()
+        self._evaluating: StepStamp | None = None
+        self._is_finished = False
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The latest value of each loss of the training; without one, of what there was instead."""
+        found = self._losses.get("train") or next(iter(self._losses.values()), None)
+        return found.latest if found is not None else {}
 
     def note(self, line: str) -> None:
         """Keep a line about something that is not captured, once."""
@@ -102,29 +103,28 @@ class Recorder:
     # --- probes -------------------------------------------------------------------------------------------
 
     def wants_loss(self) -> bool:
-        if self._loss_step != self.clock.step:
-            self._loss_step = self.clock.step
-            self._is_loss_due = bool(self._loss_due.at(self.clock.step))
+        step = self.clock.mode_step("train")
+        if self._loss_step != step:
+            self._loss_step = step
+            self._is_loss_due = bool(self._dues_of("train").losses.at(step))
         return self._is_loss_due
 
-    def loss(self, site: object, value: float) -> None:
+    def loss(self, site: object, value: float, name: str | None = None) -> None:
         begun = self.cost.begin()
-        known = self._sites.get(site)
-        if known is None:
-            name = f"loss_{len(self._sites)}" if self._sites else "loss"
-            known = self._sites[site] = _Loss(name)
-        known.total += value
-        known.count += 1
+        self._losses_of("train").add(site, value, name)
         self.cost.end(begun)
 
     def before_update(self, optimizer: Any) -> None:
         begun = self.cost.begin()
+        if self._evaluating is not None:
+            self._adapter.end_evaluation()
         watched = self._watched.get(optimizer) or self._watch(optimizer)
-        due = watched.due.at(self.clock.step)
+        step = self.clock.mode_step("train")
+        due = watched.due.at(step)
         if due:
             if not watched.subject.is_current():
                 watched = self._watch(optimizer)
-                watched.due.at(self.clock.step)
+                watched.due.at(step)
             self._begin_capture(watched, due)
         self.cost.end(begun)
 
@@ -142,21 +142,72 @@ class Recorder:
         if self.clock.owns(optimizer):
             self._end_step()
         self.cost.end(begun)
-        self._control.obey(self.clock.step - 1)
+        self._control.obey(self.clock.mode_step("train") - 1)
 
     def begin_step(self) -> None:
-        """Make ready for the step that begins: watch its forward pass where that is due."""
-        due = self._forward_due.at(self.clock.step)
-        if due:
+        """Make ready for the step that begins: watch its forward pass where that is due, and where losses get names."""
+        step = self.clock.mode_step("train")
+        due = self._dues_of("train").forward.at(step)
+        if due or step < _NAMED_BY_STEP:
             self._adapter.watch_forward(due)
             self._is_forward_watched, self._forwarded = True, due
+
+    def evaluation_mode(self) -> str:
+        return self.clock.named or "eval"
+
+    def eval_step_begins(self) -> tuple[CaptureItem, ...]:
+        begun = self.cost.begin()
+        stamp = self._evaluating = self.clock.stamp(self.evaluation_mode())
+        dues = self._dues_of(stamp.mode)
+        self._is_eval_loss_due = bool(dues.losses.at(stamp.mode_step))
+        self._forwarded = dues.forward.at(stamp.mode_step)
+        self.cost.end(begun)
+        return self._forwarded
+
+    def eval_loss(self, name: str | None, value: float) -> None:
+        if self._evaluating is not None and self._is_eval_loss_due:
+            name = name or self._losses_of("train").only_name() or "loss"
+            self._losses_of(self._evaluating.mode).add(name, value, name)
+
+    def eval_step_was_training(self) -> None:
+        if self._evaluating is not None:
+            self._losses_of(self._evaluating.mode).take()
+            self._evaluating = None
+
+    def eval_step_ends(self, forward: Forward) -> None:
+        stamp, self._evaluating = self._evaluating, None
+        if stamp is None:
+            return
+        begun = self.cost.begin()
+        self.writer = self.writer or self._open_writer()
+        self._put_forward(forward, stamp)
+        taken = self._losses_of(stamp.mode).take()
+        if self._scalars and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
+            taken |= self._take_scalars()
+        self._end(stamp, taken)
+        self.cost.end(begun)
+        if not self._is_finished:
+            self._control.obey(self.clock.mode_step("train") - 1, is_early=not self._adapter.is_distributed())
 
     # --- the script's own words ---------------------------------------------------------------------------
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars") -> None:
         """Keep scalars for the step under way; the last value of a name holds."""
         for name, value in values.items():
-            self._scalars[name] = _Scalar(collection, (self._adapter.number(value),))
+            self._scalars[name] = Scalar(collection, (self._adapter.number(value),))
+
+    def name_mode(self, mode: str) -> str:
+        """The script says which mode the steps without an optimizer's are of; the mode that it said before."""
+        before, self.clock.named = self.clock.named or "train", None if mode == "train" else mode
+        self._adapter.name_mode(is_evaluation=mode != "train")
+        return before
+
+    def finish(self) -> None:
+        """The training is over: what waits for the end of a step is written as the last one's."""
+        self._is_finished = True
+        if self._evaluating is not None:
+            self._adapter.end_evaluation()
+        self.flush_scalars()
 
     def flush_scalars(self) -> None:
         """Write what was logged since the last step ended, as that step's: there is no next one."""
@@ -209,32 +260,55 @@ class Recorder:
     def _end_step(self) -> None:
         stamp = self.clock.stamp()
         if self._is_forward_watched:
-            self._end_forward(stamp)
-        taken = self._take_losses()
-        if self._setting_due.at(stamp.step):
+            self._is_forward_watched = False
+            forward = self._adapter.end_forward()
+            if forward is not None:
+                self._put_forward(forward, stamp)
+        taken = self._losses_of("train").take()
+        dues = self._dues_of("train")
+        if dues.settings.at(stamp.mode_step):
             taken |= self._take_settings()
-        if self._scalars and self._scalar_due.at(stamp.step):
+        if self._scalars and dues.scalars.at(stamp.mode_step):
             taken |= self._take_scalars()
+        self._end(stamp, taken)
+        self.begin_step()
+
+    def _end(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if taken:
             self._put_scalars(stamp, taken)
         if self.writer is not None:
             self.writer.finish_step(stamp)
         self._keep_budget(stamp)
-        self.clock.tick()
-        self.begin_step()
+        self.clock.tick(stamp.mode)
 
     def _keep_budget(self, stamp: StepStamp) -> None:
         for change in self.budget.end_step(stamp.mode, stamp.mode_step, self.cost.until):
             for args in change.events():
                 self._event("capture_thinned", args)
 
-    def _due(self, selects: Callable[[CaptureItem], bool]) -> Due:
-        return Due([item for item in self.budget.items if selects(item)], self.budget)
+    def _dues_of(self, mode: str) -> _Dues:
+        if mode not in self._dues:
+            items = [item for item in self.budget.items if is_of_mode(item, mode)]
 
-    def _end_forward(self, stamp: StepStamp) -> None:
-        self._is_forward_watched = False
-        forward = self._adapter.end_forward()
-        if forward is None or self.writer is None:
+            def due(selects: Callable[[CaptureItem], bool]) -> Due:
+                return Due([item for item in items if selects(item)], self.budget)
+
+            self._dues[mode] = _Dues(
+                losses=due(lambda item: item.collection in ("losses", "all", None)),
+                scalars=due(lambda item: item.collection in ("scalars", "metrics", "all", None)),
+                settings=due(lambda item: item.collection == "hyperparameters"),
+                forward=due(is_of_forward),
+            )
+        return self._dues[mode]
+
+    def _losses_of(self, mode: str) -> Losses:
+        if mode not in self._losses:
+            self._losses[mode] = Losses()
+        return self._losses[mode]
+
+    def _put_forward(self, forward: Forward, stamp: StepStamp) -> None:
+        self._scalars |= {name: Scalar("metrics", (value,)) for name, value in forward.accuracy.items()}
+        if self.writer is None:
             return
         self.cost.own_ns += forward.own_ns
         begun = self.budget.begin()
@@ -250,45 +324,21 @@ class Recorder:
                 self.writer.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns))
         self.budget.end("forward", self._forwarded, begun, more_ns=forward.own_ns)
 
-    def _take_settings(self) -> dict[str, _Scalar]:
+    def _take_settings(self) -> dict[str, Scalar]:
         return {
-            name: _Scalar("hyperparameters", (value,))
+            name: Scalar("hyperparameters", (value,))
             for watched in self._watched.values()
             for name, value in watched.subject.hyperparameters().items()
         }
 
-    def _take_losses(self) -> dict[str, _Scalar]:
-        taken = {}
-        for each in self._sites.values():
-            if each.count:
-                self.losses[each.name] = each.total / each.count
-                taken[each.name] = _Scalar("losses", (self.losses[each.name], float(each.count)))
-                each.total, each.count = 0.0, 0
-        return taken
-
-    def _take_scalars(self) -> dict[str, _Scalar]:
+    def _take_scalars(self) -> dict[str, Scalar]:
         taken, self._scalars = self._scalars, {}
         return taken
 
-    def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, _Scalar]) -> None:
-        if self.writer is None:
-            return
-        values = [value for each in taken.values() for value in each.values]
-        row_layout = self._scalar_layout(tuple((name, each.collection) for name, each in taken.items()))
-        is_bad = any(value - value != 0.0 for value in values)
-        self.writer.put_row(row_layout, stamp, struct.pack(f"<{len(values)}d", *values), is_urgent=is_bad)
-
-    def _scalar_layout(self, names: tuple[tuple[str, str], ...]) -> SeriesLayout:
-        known = self._layouts.get(names)
-        if known is None:
-            tensors = tuple(TensorInfo(name, (collection,), (), "float64") for name, collection in names)
-            columns: list[tuple[int, str]] = []
-            for index, (_, collection) in enumerate(names):
-                columns.append((index, "value"))
-                if collection == "losses":
-                    columns.append((index, "count"))
-            known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
-        return known
+    def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
+        if self.writer is not None:
+            row_layout, values, is_bad = self._rows.row(taken)
+            self.writer.put_row(row_layout, stamp, values, is_urgent=is_bad)
 
     def _is_bad(self, row_layout: SeriesLayout, values: Any) -> bool:
         """Whether a row tells of an element that is NaN or infinite."""

@@ -19,6 +19,7 @@ CAPTURED: Final = (
 """The collections that this version captures; beside them ``relu_output`` and the like."""
 CAPTURE_KEYS: Final = ("every", "every_seconds", "start", "end", "steps", "modes", "statistics", "raw", "regex")
 
+_TRAIN_ONLY: Final = frozenset({"weights", "biases", "gradients", "optimizer_variables", "hyperparameters"})
 _PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
 _ALIAS: Final = re.compile(r"^([A-Za-z_][\w-]*)=(.+)$", re.DOTALL)
 
@@ -146,8 +147,8 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
     modes = _names(given.get("modes", ("train",)), MODES, "mode")
-    if modes != ("train",):
-        raise ConfigurationError(f"{where}: modes={','.join(modes)} is not captured by this version; it captures train")
+    if collection in _TRAIN_ONLY and modes != ("train",):
+        raise ConfigurationError(f"{where}: modes={','.join(modes)}: {collection} are captured in train steps only")
     regex = given.get("regex")
     if regex is not None:
         _check_regex(str(regex), where)

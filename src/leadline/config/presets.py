@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.config.options import default_statistics
 from leadline.errors import UnknownNameError
-from leadline.records.names import PRESETS
+from leadline.records.names import ACCURACY, PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.statistics.definitions import BASIC
 
@@ -17,6 +17,7 @@ _EVERY: Final = {"light": 100, "standard": 50, "full": 10}
 _ACTIVATIONS_EVERY: Final = {"standard": 500, "full": 100}
 _PARAMETERS: Final = ("gradients", "weights", "biases")
 _DEFAULT_EVERY: Final = 500
+_MODES: Final = ("train", "eval", "predict")
 _HOST_BYTES: Final = 512 << 20
 
 
@@ -32,7 +33,7 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
         raise UnknownNameError("preset", name, PRESETS)
     if name == "sagemaker":
         return _scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars"))
-    items = _scalars(1, ("losses", "metrics", "scalars"))
+    items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
     items += tuple(
         CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
         for each in (*_PARAMETERS, "hyperparameters")
@@ -50,7 +51,19 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
 
 def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
     schedule = Schedule(every=every)
-    return tuple(CaptureItem(each, statistics=("value",), schedule=schedule, source="preset") for each in collections)
+    return tuple(
+        CaptureItem(each, statistics=("value",), schedule=schedule, modes=_MODES, source="preset")
+        for each in collections
+    )
+
+
+def _accuracy(every: int) -> tuple[CaptureItem, ...]:
+    """What a loss call tells of its predictions: as often as statistics in training, always in evaluation."""
+    modes = {("train",): every, _MODES[1:]: 1}
+    return tuple(
+        CaptureItem("metrics", ACCURACY, ("value",), schedule=Schedule(every=each), modes=mode, source="preset")
+        for mode, each in modes.items()
+    )
 
 
 def merge(

@@ -21,11 +21,26 @@ class Probes(Protocol):
     def wants_loss(self) -> bool:
         """Whether the loss of the step under way is captured; asked before it is read."""
 
-    def loss(self, site: object, value: float) -> None:
-        """A backward pass began at a scalar; ``site`` tells the places in the script apart."""
+    def loss(self, site: object, value: float, name: str | None = None) -> None:
+        """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call."""
 
     def before_update(self, optimizer: object) -> None:
         """An optimizer is about to use the gradients as they now are."""
+
+    def eval_step_begins(self) -> Sequence[CaptureItem]:
+        """A forward pass of an eval step begins; which wishes are due."""
+
+    def evaluation_mode(self) -> str:
+        """The mode of the eval step under way: ``eval``, or what the script said."""
+
+    def eval_loss(self, name: str | None, value: float) -> None:
+        """A loss was called in the eval step under way; None: the model gave it, nobody knows its call."""
+
+    def eval_step_ends(self, forward: Forward) -> None:
+        """The eval step under way is over. May raise ``StopTraining``."""
+
+    def eval_step_was_training(self) -> None:
+        """What was taken for an eval step was a training step's forward pass."""
 
     def after_update(self, optimizer: object, *, is_skipped: bool, is_part: bool = False) -> None:
         """The outermost step of an optimizer has returned. May raise ``StopTraining``.
@@ -77,6 +92,8 @@ class Forward(Protocol):
 
     own_ns: int
     """The time that capturing it took within the pass."""
+    accuracy: dict[str, float]
+    """The share of samples predicted right, where a classification loss was called and it is wished for."""
 
     def row(self) -> tuple[SeriesLayout, Any] | None:
         """Its statistics: the layout, and one float64 a column as a buffer."""
@@ -122,6 +139,15 @@ class Adapter(Protocol):
 
     def end_forward(self) -> Forward | None:
         """Stop; what was captured."""
+
+    def end_evaluation(self) -> None:
+        """The eval step under way, if there is one, is over."""
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        """The script says that what follows is evaluation, or that it is no longer."""
+
+    def is_distributed(self) -> bool:
+        """Whether this process is one rank of several."""
 
     def rank(self) -> int | None:
         """This process's rank in a distributed job, where the framework knows it."""

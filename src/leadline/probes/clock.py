@@ -22,22 +22,26 @@ class StepClock:
     def __init__(self, tell_owner: Callable[[str], None]) -> None:
         self.step = 0
         """The global step under way, from 0."""
-        self.mode = "train"
-        """The mode of the step under way, where the script named it."""
+        self.named: str | None = None
+        """The mode of the steps without an optimizer's, where the script named it: ``eval`` or ``predict``."""
         self.finished: dict[str, int] = {}
         """Steps finished in each mode."""
         self._tell_owner = tell_owner
         self._owner: weakref.ref[object] | None = None
         self._silent = 0
 
-    def stamp(self) -> StepStamp:
-        """The step under way, as it is now."""
-        return StepStamp(self.step, self.mode, self.finished.get(self.mode, 0), time.time_ns())
+    def mode_step(self, mode: str) -> int:
+        """The step of a mode that is under way, or comes next: so many of it have ended."""
+        return self.finished.get(mode, 0)
+
+    def stamp(self, mode: str = "train") -> StepStamp:
+        """The step under way, as one of a mode."""
+        return StepStamp(self.step, mode, self.mode_step(mode), time.time_ns())
 
     def last_stamp(self) -> StepStamp:
-        """The last step that ended in the mode under way; the first one where none has."""
-        finished = self.finished.get(self.mode, 0)
-        return StepStamp(max(self.step - 1, 0), self.mode, max(finished - 1, 0), time.time_ns())
+        """The last train step; of a process that never trained the last of its other steps."""
+        mode = "train" if self.finished.get("train") or not self.finished else next(iter(self.finished))
+        return StepStamp(max(self.step - 1, 0), mode, max(self.mode_step(mode) - 1, 0), time.time_ns())
 
     def owns(self, optimizer: object) -> bool:
         """Whether this optimizer's step ends the step under way; asked once for each step of an optimizer."""
@@ -53,7 +57,7 @@ class StepClock:
         self._owner, self._silent = weakref.ref(optimizer), 0
         return True
 
-    def tick(self) -> None:
-        """The step under way has ended."""
-        self.finished[self.mode] = self.finished.get(self.mode, 0) + 1
+    def tick(self, mode: str = "train") -> None:
+        """The step under way has ended, as one of a mode."""
+        self.finished[mode] = self.mode_step(mode) + 1
         self.step += 1

@@ -17,6 +17,9 @@ SCALAR_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars", "hyperpar
 MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})
 """Collections of what modules take and give; beside them ``<kind>_input`` and ``<kind>_output``."""
 
+ACCURACY: Final = "accuracy"
+"""The metric that a classification loss's own call tells; of a second loss ``accuracy_1``."""
+
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
 JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from leadline.records.names import is_module_collection
+from leadline.records.names import ACCURACY, is_module_collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,21 @@ def is_of_modules(item: CaptureItem) -> bool:
     if item.collection in (None, "all"):
         return item.collection is None or item.source == "option"
     return is_module_collection(item.collection)
+
+
+def is_of_forward(item: CaptureItem) -> bool:
+    """Whether a wish needs a forward pass to be seen: what modules take and give, or the accuracy of a loss call.
+
+    Metrics in general do not: what the script logs comes without.
+    """
+    if item.collection == "metrics":
+        return item.source == "option" or item.regex == ACCURACY
+    return is_of_modules(item)
+
+
+def is_of_mode(item: CaptureItem, mode: str) -> bool:
+    """Whether a wish is for the steps of a mode; ``global`` means all."""
+    return mode in item.modes or "global" in item.modes
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
         ("gradient", "did you mean 'gradients'"),
         ("optimizer_variables", "is not captured by this version"),
         ("metrics", "is not captured by this version"),
-        ("gradients:modes=eval", "modes=eval is not captured by this version; it captures train"),
+        ("gradients:modes=eval", "gradients are captured in train steps only"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),
         ("gradients:every=x", "every must be a whole number, not 'x'"),

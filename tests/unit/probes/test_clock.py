@@ -36,8 +36,7 @@ def test_an_owner_that_is_gone_is_replaced_at_once() -> None:
 def test_each_mode_counts_its_own_steps_and_the_global_step_all() -> None:
     clock = StepClock(lambda _: None)
     for mode in ("train", "train", "eval", "train"):
-        clock.mode = mode
-        clock.tick()
+        clock.tick(mode)
     assert clock.finished == {"train": 3, "eval": 1}
     assert clock.step == 4
     assert clock.stamp().mode_step == 3

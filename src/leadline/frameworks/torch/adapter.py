@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from leadline.frameworks.torch.captured import CapturedTensors
+from leadline.frameworks.torch.evaluation import EvalZone
 from leadline.frameworks.torch.forward import ForwardWatch
+from leadline.frameworks.torch.homes import Homes
 from leadline.frameworks.torch.hooks import Hooks
 from leadline.frameworks.torch.models import Names
 from leadline.frameworks.torch.program import TorchSubject
@@ -31,32 +33,40 @@ class TorchAdapter:
         self._tell = tell
         self._registry = ModuleRegistry()
         self._names = Names(self._registry)
+        self._homes = Homes(self._names)
+        self._names.on_trained = self._homes.add_trained
         self._hooks: Hooks | None = None
         self._forward: ForwardWatch | None = None
+        self._zone: EvalZone | None = None
+        self._is_named_evaluation = False
         self._is_compiling = False
 
     def version(self) -> str:
         return str(torch.__version__)
 
     def install(self, probes: Probes, guard: Guard) -> None:
-        self._hooks = Hooks(probes, guard, self._on_compile)
+        self._forward = ForwardWatch(self._homes, probes, guard, self._tell)
+        self._hooks = Hooks(probes, guard, self._forward, self._on_compile)
         self._hooks.install()
-        self._forward = ForwardWatch(self._names, guard, self._tell)
+        self._zone = EvalZone(guard, self._on_mode_change)
+        self._zone.install()
         self._registry.install()
 
     def uninstall(self) -> None:
         if self._hooks is not None:
             self._hooks.uninstall()
             self._registry.uninstall()
+        if self._zone is not None:
+            self._zone.uninstall()
         if self._forward is not None:
-            self._forward.end()
-            self._forward = None
-            self._hooks = None
+            self._forward.stop()
+        self._hooks = self._zone = self._forward = None
 
     def register(self, model: Any) -> None:
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"a model is a torch.nn.Module, not {type(model).__name__}")
         self._registry.note(model)
+        self._homes.add_trained([model])
 
     def subject(self, optimizer: Any) -> TorchSubject:
         return TorchSubject(optimizer, self._names, self._tell)
@@ -65,7 +75,8 @@ class TorchAdapter:
         if self._forward is None:
             return
         if self._is_compiling:
-            self._tell("activations are not captured: torch.compile is used, and a hook would cut its graphs")
+            if items:
+                self._tell("activations are not captured: torch.compile is used, and a hook would cut its graphs")
             return
         self._forward.begin(items)
 
@@ -79,7 +90,28 @@ class TorchAdapter:
         """From here on no forward hook is ever active: it would be traced."""
         self._is_compiling = True
         if self._forward is not None:
-            self._forward.end()
+            self._forward.close_zone()
+            self._forward.stop()
+
+    def _on_mode_change(self) -> None:
+        if self._forward is None or self._is_compiling:
+            return
+        if self._is_named_evaluation or self._homes.is_evaluating():
+            self._forward.open_zone(is_named=self._is_named_evaluation)
+        else:
+            self._forward.close_zone()
+
+    def end_evaluation(self) -> None:
+        if self._forward is not None:
+            self._forward.end_eval_step()
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        self._is_named_evaluation = is_evaluation
+        self._on_mode_change()
+
+    def is_distributed(self) -> bool:
+        distributed = torch.distributed
+        return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
     def rank(self) -> int | None:
         distributed = torch.distributed

@@ -27,6 +27,7 @@ class CapturedTensors:
         self._tell = tell
         self.own_ns = 0
         self.mode = "train"
+        self.accuracy: dict[str, float] = {}
         self._items: Sequence[CaptureItem] = ()
         self._wished: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], bool]] = {}
         self._counts: dict[str, int] = {}

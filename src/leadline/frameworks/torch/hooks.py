@@ -13,10 +13,11 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.torch.dynamo import hide
+from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 
-_TORCH_FOLDER: Final = torch.__file__.rsplit("/", 1)[0] + "/"
+_NOT_THE_SCRIPT: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
 _MOST_SCALED: Final = 64
 
 
@@ -55,12 +56,14 @@ class Hooks:
     the same. Optimizers that step within a backward pass make one step together, which ends with it.
     """
 
-    def __init__(self, probes: Probes, guard: Guard, on_compile: Callable[[], None]) -> None:
+    def __init__(self, probes: Probes, guard: Guard, forward: ForwardWatch, on_compile: Callable[[], None]) -> None:
         """
         Args:
+            forward: Is told of backward passes, and knows the loss calls that they come from.
             on_compile: Called when something is about to be compiled for the first time and at every time after.
         """
         self._probes, self._guard, self._on_compile = probes, guard, on_compile
+        self._forward = forward
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], Callable[[], float]]] = {}
         self._stepped_within: list[Any] = []
@@ -187,12 +190,14 @@ class Hooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
         stepped_within, end_steps_within = self._stepped_within, self._end_steps_within
+        at_backward = self._forward.at_backward
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
             stepped_within.clear()  # what a backward pass that raised has left
+            guard.run(at_backward)
             if probes.wants_loss():
                 guard.run(tell_losses, t_outputs, sys._getframe(1))
             result = original(t_outputs, *args, **kwargs)
@@ -214,13 +219,20 @@ class Hooks:
         self._probes.after_update(leader, is_skipped=False)
 
     def _tell_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
+        site = _call_site(frame)
         for output in outputs:
             if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
-                self._probes.loss(_call_site(frame), _number(output) / self._factor(output))
+                scale, node = self._unscaled(output)
+                name, factor = self._forward.losses.settle(site, node)
+                self._probes.loss(site, _number(output) / (scale * factor), name)
 
-    def _factor(self, output: torch.Tensor) -> float:
+    def _unscaled(self, output: torch.Tensor) -> tuple[float, Any]:
+        """What a gradient scaler multiplied a loss by, and the loss's own place in the graph."""
         known = self._scaled.pop(id(output), None)
-        return known[1]() if known is not None and known[0]() is output else 1.0
+        node = output.grad_fn
+        if known is None or known[0]() is not output:
+            return 1.0, node
+        return known[1](), node.next_functions[0][0] if node is not None else None
 
 
 def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guard: Guard) -> Callable[[], Any]:
@@ -241,8 +253,8 @@ def _is_overflow(found_inf: torch.Tensor | None) -> bool:
 
 
 def _call_site(frame: FrameType | None) -> object:
-    """The first place outside PyTorch that leads here: file and line."""
-    while frame is not None and frame.f_code.co_filename.startswith(_TORCH_FOLDER):
+    """The first place outside PyTorch and ourselves that leads here: file and line."""
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_SCRIPT):
         frame = frame.f_back
     return (frame.f_code, frame.f_lineno) if frame is not None else None
 

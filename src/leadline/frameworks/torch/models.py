@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +38,8 @@ class Names:
     def __init__(self, registry: ModuleRegistry) -> None:
         self._registry = registry
         self._roots: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+        self.on_trained: Callable[[Iterable[torch.nn.Module]], None] = _nobody
+        """Called with the models that an optimizer updates, when they are named."""
 
     def name(self, optimizer: torch.optim.Optimizer) -> tuple[str, list[NamedParameter]]:
         """The classes of the models that an optimizer updates, and its parameters with names.
@@ -53,6 +55,7 @@ class Names:
             for root in roots:
                 self._registry.note(root)
         self._place(roots, outermost)
+        self.on_trained(roots)
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in own}
         for root in roots:
@@ -65,6 +68,16 @@ class Names:
             named.setdefault(id(parameter), NamedParameter(unknown, parameter))
         classes = " + ".join(type(unwrap(root)).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
+
+    def _outermost_with(self, root: torch.nn.Module) -> list[torch.nn.Module]:
+        """The outermost modules; a model that was built before anybody noted them is looked for, with all its like."""
+        outermost = self._registry.outermost()
+        if any(each is root for each in outermost) or next(root.parameters(), None) is None:
+            return outermost
+        outermost = live_modules()
+        for each in outermost:
+            self._registry.note(each)
+        return outermost
 
     def _place(self, roots: list[torch.nn.Module], outermost: list[torch.nn.Module]) -> None:
         """Give each new root a prefix, if it shares a name with another that some optimizer updates."""
@@ -91,8 +104,12 @@ class Names:
     def prefix(self, root: torch.nn.Module) -> str:
         """What stands in front of the names of a model's parameters and modules."""
         if not any(known() is root for known, _ in self._roots):
-            self._place([root], self._registry.outermost())
+            self._place([root], self._outermost_with(root))
         return next(prefix for known, prefix in self._roots if known() is root)
+
+
+def _nobody(roots: Iterable[torch.nn.Module]) -> None:
+    return None
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

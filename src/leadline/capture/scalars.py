@@ -1,0 +1,107 @@
+"""The numbers of a step: losses, metrics, what the script logs; and the rows that they become."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from leadline.records.series import SeriesLayout, TensorInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number of the step under way; of a loss also how many micro-batches it is the mean of."""
+
+    collection: str
+    values: tuple[float, ...]
+
+
+@dataclass(slots=True)
+class _Loss:
+    """The losses of one place in the script in the step under way."""
+
+    name: str
+    total: float = 0.0
+    count: int = 0
+
+
+class Losses:
+    """The losses of the step under way, a name for each place where one comes from."""
+
+    def __init__(self) -> None:
+        self.latest: dict[str, float] = {}
+        """The last value of each."""
+        self._sites: dict[object, _Loss] = {}
+        self._names: set[str] = set()
+
+    def name(self, site: object) -> str | None:
+        """What the losses of a place are called; None before its first."""
+        known = self._sites.get(site)
+        return known.name if known is not None else None
+
+    def only_name(self) -> str | None:
+        """The one name that there is; None where there are several."""
+        return next(iter(self._names)) if len(self._names) == 1 else None
+
+    def add(self, site: object, value: float, name: str | None) -> None:
+        """A loss was told; its place is named when it is the first.
+
+        Args:
+            name: What the loss call is known by; None: nobody knows.
+        """
+        known = self._sites.get(site)
+        if known is None:
+            known = self._sites[site] = _Loss(self._free(name))
+            self._names.add(known.name)
+        known.total += value
+        known.count += 1
+
+    def take(self) -> dict[str, Scalar]:
+        """The means of the step that ends, by name."""
+        taken = {}
+        for each in self._sites.values():
+            if each.count:
+                self.latest[each.name] = each.total / each.count
+                taken[each.name] = Scalar("losses", (self.latest[each.name], float(each.count)))
+                each.total, each.count = 0.0, 0
+        return taken
+
+    def _free(self, name: str | None) -> str:
+        if name is None:
+            return "loss" if "loss" not in self._names else _next("loss", self._names)
+        stem, _, number = name.rpartition("_")
+        return name if name not in self._names else _next(stem if number.isdigit() else name, self._names)
+
+
+def _next(stem: str, taken: set[str]) -> str:
+    count = 1
+    while f"{stem}_{count}" in taken:
+        count += 1
+    return f"{stem}_{count}"
+
+
+class ScalarRows:
+    """Rows of scalars; equal sets of names share a layout."""
+
+    def __init__(self) -> None:
+        self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
+
+    def row(self, taken: Mapping[str, Scalar]) -> tuple[SeriesLayout, bytes, bool]:
+        """The layout, one float64 a column, and whether one of them is not finite."""
+        values = [value for each in taken.values() for value in each.values]
+        layout = self._layout(tuple((name, each.collection) for name, each in taken.items()))
+        is_bad = any(value - value != 0.0 for value in values)
+        return layout, struct.pack(f"<{len(values)}d", *values), is_bad
+
+    def _layout(self, names: tuple[tuple[str, str], ...]) -> SeriesLayout:
+        known = self._layouts.get(names)
+        if known is None:
+            tensors = tuple(TensorInfo(name, (collection,), (), "float64") for name, collection in names)
+            columns: list[tuple[int, str]] = []
+            for index, (_, collection) in enumerate(names):
+                columns.append((index, "value"))
+                if collection == "losses":
+                    columns.append((index, "count"))
+            known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
+        return known

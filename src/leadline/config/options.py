@@ -14,12 +14,14 @@ from leadline.statistics.definitions import BASIC, find_statistic
 
 CAPTURED: Final = (
     "all", "losses", "scalars", "weights", "biases", "gradients",
-    "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters",
+    "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters", "gradient_norms", "optimizer_variables",
 )  # fmt: skip
 """The collections that this version captures; beside them ``relu_output`` and the like."""
 CAPTURE_KEYS: Final = ("every", "every_seconds", "start", "end", "steps", "modes", "statistics", "raw", "regex")
 
-_TRAIN_ONLY: Final = frozenset({"weights", "biases", "gradients", "optimizer_variables", "hyperparameters"})
+_TRAIN_ONLY: Final = frozenset({
+    "weights", "biases", "gradients", "gradient_norms", "optimizer_variables", "hyperparameters"
+})  # fmt: skip
 _PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
 _ALIAS: Final = re.compile(r"^([A-Za-z_][\w-]*)=(.+)$", re.DOTALL)
 
@@ -167,7 +169,7 @@ def default_statistics(collection: str) -> tuple[str, ...]:
     """The statistics that are taken of a collection unless told otherwise."""
     if collection in SCALAR_COLLECTIONS:
         return ("value",)
-    if collection == "gradients" or is_module_collection(collection):
+    if collection in ("gradients", "optimizer_variables") or is_module_collection(collection):
         return BASIC
     updates = (*BASIC, "update_ratio")
     return (*updates, "value") if collection == "all" else updates

@@ -36,7 +36,7 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
     items += tuple(
         CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
-        for each in (*_PARAMETERS, "hyperparameters")
+        for each in (*_PARAMETERS, "gradient_norms", "hyperparameters")
     )
     if name in _ACTIVATIONS_EVERY:
         schedule = Schedule(every=_ACTIVATIONS_EVERY[name])

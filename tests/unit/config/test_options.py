@@ -53,7 +53,7 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     ("text", "message"),
     [
         ("gradient", "did you mean 'gradients'"),
-        ("optimizer_variables", "is not captured by this version"),
+        ("default", "is not captured by this version"),
         ("metrics", "is not captured by this version"),
         ("gradients:modes=eval", "gradients are captured in train steps only"),
         ("gradients:evry=1", "did you mean 'every'"),

@@ -85,7 +85,10 @@ class Recorder:
         self._is_loss_due = self._is_eval_loss_due = False
         self._losses: dict[str, Losses] = {}
         self._scalars: dict[str, Scalar] = {}
+        self._script_names: set[str] = set()
         self._rows = ScalarRows()
+        self._last: StepStamp | None = None
+        self._last_names: frozenset[str] = frozenset()
         self._evaluating: StepStamp | None = None
         self._is_finished = False
 
@@ -195,6 +198,14 @@ class Recorder:
         """Keep scalars for the step under way; the last value of a name holds."""
         for name, value in values.items():
             self._scalars[name] = Scalar(collection, (self._adapter.number(value),))
+        self._script_names.update(values)
+
+    def withdraw(self, name: str, collection: str) -> None:
+        """Forget a scalar of the step under way."""
+        known = self._scalars.get(name)
+        if known is not None and known.collection == collection:
+            del self._scalars[name]
+            self._script_names.discard(name)
 
     def name_mode(self, mode: str) -> str:
         """The script says which mode the steps without an optimizer's are of; the mode that it said before."""
@@ -210,10 +221,20 @@ class Recorder:
         self.flush_scalars()
 
     def flush_scalars(self) -> None:
-        """Write what was logged since the last step ended, as that step's: there is no next one."""
-        if self._scalars:
-            self.writer = self.writer or self._open_writer()
-            self._put_scalars(self.clock.last_stamp(), self._take_scalars())
+        """Write what was logged since the last step ended, as that step's: there is no next one.
+
+        What that step has already is a later value of its own, and stands at the step under way. Metrics that a
+        process without any step logs through other libraries open no stream: helpers stay silent.
+        """
+        taken = self._take_scalars()
+        if self.writer is None and all(each.collection == "metrics" for each in taken.values()):
+            return
+        self.writer = self.writer or self._open_writer()
+        again = {name: each for name, each in taken.items() if name in self._last_names}
+        first = {name: each for name, each in taken.items() if name not in again}
+        for stamp, values in ((self._last or self.clock.last_stamp(), first), (self.clock.stamp(), again)):
+            if values:
+                self._put_scalars(stamp, values)
 
     # --- inside -------------------------------------------------------------------------------------------
 
@@ -278,6 +299,7 @@ class Recorder:
             self._put_scalars(stamp, taken)
         if self.writer is not None:
             self.writer.finish_step(stamp)
+        self._last, self._last_names = stamp, frozenset(taken)
         self._keep_budget(stamp)
         self.clock.tick(stamp.mode)
 
@@ -307,7 +329,8 @@ class Recorder:
         return self._losses[mode]
 
     def _put_forward(self, forward: Forward, stamp: StepStamp) -> None:
-        self._scalars |= {name: Scalar("metrics", (value,)) for name, value in forward.accuracy.items()}
+        own = {name: value for name, value in forward.accuracy.items() if name not in self._script_names}
+        self._scalars |= {name: Scalar("metrics", (value,)) for name, value in own.items()}
         if self.writer is None:
             return
         self.cost.own_ns += forward.own_ns
@@ -332,8 +355,11 @@ class Recorder:
         }
 
     def _take_scalars(self) -> dict[str, Scalar]:
-        taken, self._scalars = self._scalars, {}
-        return taken
+        """What was logged; a name that is a loss's gets its collection in front."""
+        logged, self._scalars = self._scalars, {}
+        losses = {name for each in self._losses.values() for name in each.latest}
+        # copied, since a thread that logs may hold it still
+        return {f"{each.collection}/{name}" if name in losses else name: each for name, each in dict(logged).items()}
 
     def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if self.writer is not None:

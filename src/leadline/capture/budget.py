@@ -23,6 +23,8 @@ _ROOM: Final = 0.7
 _FIRST_PATIENCE: Final = 8
 _MOST_PATIENCE: Final = 1 << 12
 _CHECK_EVERY: Final = 16
+_TRY_CAPTURES: Final = 6
+"""After so many captures that told nothing apart the next is widened on suspicion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class Change:
             "to_every": wide.every,
             "from_seconds": schedule.every_seconds,
             "to_seconds": wide.every_seconds,
+            "start": schedule.start,
+            "end": schedule.end,
             "since_step": self.since_step,
         }
 
@@ -85,8 +89,9 @@ class ModeBudget:
 
     Allowed is the larger of the share and ``FREE_NS`` a step. Of it goes what we take at every step and what is
     always kept; what the user's options ask does not count. The rest, at least a quarter of all, is for the
-    thinnable groups: while they are expected to take more, the dearest has its interval doubled. An interval is
-    halved again when there is ample room, and the more patiently the more often that had to be undone.
+    thinnable groups: while they are expected to take more, the dearest has its interval doubled; where its price is
+    not told apart from that of others, once, and then it is looked what that has changed. An interval is halved
+    again when there is ample room, and the more patiently the more often that had to be undone.
     """
 
     def __init__(self, mode: str, groups: Sequence[Group], share: float) -> None:
@@ -96,6 +101,8 @@ class ModeBudget:
         self._steps = Steps()
         self._index = {id(item): index for index, each in enumerate(groups) for item in each.items}
         self._measured, self._check_at = 0, 1
+        self._next_step = 0
+        self._is_trying = False
 
     def factor(self, index: int) -> int:
         """How many times as wide as asked a group is captured."""
@@ -112,6 +119,7 @@ class ModeBudget:
             own_ns: What of it was ours.
             spent: What was captured and what that took: ids of wishes, ns.
         """
+        self._next_step = next_step
         if duration_ns is not None:
             captures_ns = sum(cost for _, cost in spent.values())
             self._steps.add(duration_ns, own_ns=own_ns, captures_ns=captures_ns)
@@ -147,6 +155,8 @@ class ModeBudget:
         """How many captures of a group an average step has."""
         thinned = self._thinned.get(index)
         schedule = widened(self._groups[index].schedule, thinned.factor if thinned else 1)
+        if schedule.end is not None and schedule.end <= self._next_step:
+            return 0.0
         rate = 1 / schedule.every if schedule.every is not None else 0.0
         if schedule.every_seconds is not None:
             rate += self._steps.plain_ns / 1e9 / schedule.every_seconds
@@ -164,6 +174,10 @@ class ModeBudget:
             if not open_to:
                 break
             dearest = max(open_to, key=own.__getitem__)
+            is_told_apart = self._prices.is_told_apart(dearest)
+            if not is_told_apart and self._is_trying and self._measured < _TRY_CAPTURES:
+                break
+            self._is_trying = not is_told_apart
             thinned = self._thinned[dearest]
             thinned.factor *= 2
             own[dearest] /= 2
@@ -172,6 +186,8 @@ class ModeBudget:
             if thinned.was_narrowed:
                 thinned.was_narrowed = False
                 thinned.patience = min(4 * thinned.patience, _MOST_PATIENCE)
+            if not is_told_apart:
+                break
         return list(changed)
 
     def _narrow(self, own: Mapping[int, float], total: float, spare: float) -> list[int]:

@@ -16,7 +16,9 @@ _SAMPLES: Final = 5
 _STEPS: Final = 32
 _FEWEST_STEPS: Final = 4
 _SIGNATURES: Final = 8
-_SWEEPS: Final = 16
+_SWEEPS: Final = 8
+_LEAST_PART: Final = 0.01
+"""What of a capture's cost those have at least that came to cheaper ones."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Prices:
     A capture is known by its groups: the same groups cost the same. The first of each kind is left out, since
     programs are made, kernels warmed up and memory is found then; of the others the median of the latest five
     counts. What groups cost that are mostly captured together is parted so that every sum is met as well as may
-    be (multiplicative algebraic reconstruction), in the beginning by the number of statistics.
+    be (multiplicative algebraic reconstruction); where nothing tells them apart, by the number of statistics.
 
     Args:
         weights: For each group how many statistics it has.
@@ -115,6 +117,15 @@ class Prices:
         found = [kept for each in self._samples.values() for groups, kept in each.items() if group in groups]
         return max(map(len, found), default=0)
 
+    def is_told_apart(self, group: int) -> bool:
+        """Whether no other group was captured with it whenever it was captured, and never without it."""
+        captures = [
+            (part, groups) for part, of_part in self._samples.items() for groups, kept in of_part.items() if kept
+        ]
+        own = {each for each in captures if group in each[1]}
+        others = {other for _, groups in own for other in groups} - {group}
+        return not any({each for each in captures if other in each[1]} == own for other in others)
+
     def estimate(self) -> dict[int, float]:
         """What a capture of each group costs in ns; groups that were never captured are not in it."""
         total: dict[int, float] = {}
@@ -126,11 +137,12 @@ class Prices:
 
     def _parted(self, known: dict[frozenset[int], float]) -> dict[int, float]:
         prices: dict[int, float] = {}
-        for groups, cost in known.items():
-            weight = sum(self._weights[each] for each in groups)
-            for each in groups:
-                own = cost * self._weights[each] / weight
-                prices[each] = min(own, prices.get(each, own))
+        for groups in sorted(known, key=len):
+            new = [each for each in groups if each not in prices]
+            rest = known[groups] - sum(prices[each] for each in groups if each in prices)
+            rest = max(rest, known[groups] * _LEAST_PART)
+            weight = sum(self._weights[each] for each in new)
+            prices |= {each: rest * self._weights[each] / weight for each in new}
         for _ in range(_SWEEPS):
             for groups, cost in known.items():
                 ratio = cost / max(sum(prices[each] for each in groups), 1e-9)

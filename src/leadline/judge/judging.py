@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from leadline.errors import LeadlineError
 from leadline.judge.episodes import Episodes, Event
-from leadline.reader.feed import Feed
+from leadline.reader.feed import NEVER, Feed
+from leadline.reader.locate import find_run
+from leadline.reader.other import OtherRun
 from leadline.reader.thinning import Thinning, Thinnings, spoken
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
@@ -45,10 +48,11 @@ class Progress:
 class RuleTrack:
     """One rule on its way through a run."""
 
-    def __init__(self, alias: str, rule: Rule) -> None:
+    def __init__(self, alias: str, rule: Rule, run: str) -> None:
         self.alias, self.rule = alias, rule
         self.error: str | None = None
         self.needs: Needs = rule.needs()
+        self._run = run
         self.begin()
 
     @property
@@ -69,6 +73,22 @@ class RuleTrack:
         self._concerned: tuple[Thinning, ...] = ()
         self._thinnings_version = 0
         self.memory: Any = None
+        self.others = self._open_others()
+
+    def _open_others(self) -> dict[str, OtherRun]:
+        """The runs that are compared with; names are looked up where the run itself lies."""
+        root = os.path.dirname(os.path.abspath(self._run))
+        needs, with_arrays = self.needs.tensors, self.needs_arrays
+        try:
+            return {name: OtherRun(find_run(name, root), needs, with_arrays=with_arrays) for name in self.needs.runs}
+        except LeadlineError as error:
+            self.error = str(error)
+            return {}
+
+    def beside(self, point: Point) -> dict[str, Window]:
+        """What the other runs have at a point, by name."""
+        found = {name: other.window(point.step, point.mode) for name, other in self.others.items()}
+        return {name: window for name, window in found.items() if window is not None}
 
     def miss(self, point: Point, thinnings: Thinnings) -> bool:
         """Whether the overhead budget left out something that the rule needs of a point; kept for the verdict."""
@@ -123,23 +143,35 @@ class RuleTrack:
 class _Lane:
     """Rules that go through the stream together.
 
-    Those that need tensors whole have one of their own: tensors come later than the numbers of their step, and
-    nobody else should wait for them.
+    Those that need arrays have one of their own: arrays come later than the numbers of their step, and nobody else
+    should wait for them. So does each that needs other runs: it waits for those.
     """
 
     def __init__(self, run: str, tracks: list[RuleTrack], grid: TimeGrid) -> None:
         self.tracks = tracks
         self._run, self._with_arrays = run, any(track.needs_arrays for track in tracks)
+        self._is_over = False
         self.feed = Feed(run, grid, with_arrays=self._with_arrays)
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
         """Read what came; whether all must be judged again."""
+        self._is_over = is_over
         self.feed.refresh(is_over=is_over, gone=gone)
+        for other in self._others():
+            other.refresh()
         if not self.feed.is_overtaken:
             return False
         self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
         self.feed.refresh(is_over=is_over, gone=gone)
         return True
+
+    def points(self) -> Iterator[Point]:
+        """The steps that can be judged; other runs are not waited for when this one is over."""
+        limit = NEVER if self._is_over else min((each.horizon for each in self._others()), default=NEVER)
+        return self.feed.points(limit)
+
+    def _others(self) -> list[OtherRun]:
+        return [other for track in self.tracks for other in track.others.values()]
 
 
 class Judging:
@@ -157,12 +189,13 @@ class Judging:
         self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] | None = None
     ) -> None:  # fmt: skip
         self._mark = mark or (lambda alias: None)
-        self._tracks = [RuleTrack(alias, rule) for alias, rule in rules]
+        self._tracks = [RuleTrack(alias, rule, run) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
         self._grid = TimeGrid(started_ns)
-        whole = [track for track in self._tracks if track.needs_arrays]
-        others = [track for track in self._tracks if not track.needs_arrays]
-        self._lanes = [_Lane(run, each, self._grid) for each in (others, whole) if each]
+        alone = [[track] for track in self._tracks if track.needs.runs]
+        arrays = [track for track in self._tracks if track.needs_arrays and not track.needs.runs]
+        others = [track for track in self._tracks if not track.needs_arrays and not track.needs.runs]
+        self._lanes = [_Lane(run, each, self._grid) for each in (others, arrays, *alone) if each]
 
     def advance(
         self, *, is_over: bool = False, gone: Collection[str] = (), most_seconds: float = float("inf")
@@ -200,7 +233,7 @@ class Judging:
 
     def _judge_points(self, lane: _Lane, progress: Progress, until: float) -> bool:
         """Judge the steps that are whole; whether all were before ``until``."""
-        for count, point in enumerate(lane.feed.points()):
+        for count, point in enumerate(lane.points()):
             for track in lane.tracks:
                 if not track.is_of_time:
                     self._judge_point(track, point, lane.feed.thinnings, progress)
@@ -217,6 +250,7 @@ class Judging:
         if window is None or track.error is not None:
             return
         window.is_thinned = window.is_thinned or is_missing
+        window.others = track.beside(point)
         self._ask(track, window, track.view.names, progress)
         track.view.keep()
 

@@ -22,7 +22,8 @@ from leadline.store.documents import read_document
 CLOCK: Final = "clock"
 """The tensor whose rows only say that steps pass."""
 _LOST: Final = "data_lost"
-_NEVER: Final = 1 << 62
+NEVER: Final = 1 << 62
+"""A step that no run comes to."""
 
 
 class Feed:
@@ -81,9 +82,18 @@ class Feed:
         if is_over:
             self.grid.finish()
 
-    def points(self) -> Iterator[Point]:
-        """The steps that every worker has passed and that were not given out yet, in order."""
-        horizon = min((self._horizon(worker) for worker in self._complete), default=-1)
+    @property
+    def horizon(self) -> int:
+        """The last step that every worker has passed; -1 before the first."""
+        return min((self._horizon(worker) for worker in self._complete), default=-1)
+
+    def points(self, limit: int = NEVER) -> Iterator[Point]:
+        """The steps that every worker has passed and that were not given out yet, in order.
+
+        Args:
+            limit: The last step that may be given out.
+        """
+        horizon = min(self.horizon, limit)
         for key in sorted(key for key in self._points if key[0] <= horizon):
             if self.is_overtaken:
                 return
@@ -92,7 +102,7 @@ class Feed:
             point.is_thinned = point.step in self._lost
             self.judged_step = point.step
             yield point
-        if 0 <= horizon < _NEVER:
+        if 0 <= horizon < NEVER:
             self.judged_step = max(self.judged_step, horizon)
 
     def _horizon(self, worker: str) -> int:
@@ -102,7 +112,7 @@ class Feed:
         once a later step is said to be whole, the tensors of the one before are there, or lost.
         """
         whole = self._complete[worker]
-        return whole if whole == _NEVER or not self._with_arrays else self._complete_before.get(worker, -1)
+        return whole if whole == NEVER or not self._with_arrays else self._complete_before.get(worker, -1)
 
     def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
         events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
@@ -119,7 +129,7 @@ class Feed:
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)
         if is_finished:
-            self._complete[worker] = _NEVER
+            self._complete[worker] = NEVER
 
     def _take_rows(self, worker: str, batch: Batch) -> None:
         shared = self._layout_of(batch.segment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -128,6 +128,8 @@ class Window:
         is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
         scan: The moment, for a rule of time; else None.
         memory: What the rule's ``remember`` made of this window and all before it; else None.
+        others: The windows of other runs on this step, by the names that the rule's needs have for them; a run that
+            has nothing there is missing.
     """
 
     def __init__(
@@ -137,6 +139,7 @@ class Window:
         self.step, self.mode, self.time_ns = step, mode, time_ns
         self.is_thinned, self.is_skipped, self.scan = is_thinned, is_skipped, scan
         self.memory: Any = None
+        self.others: Mapping[str, Window] = {}
         self._source = source
 
     def readings(self, statistic: str, *, where: Callable[[Floats], Choices] | None = None) -> list[TensorReading]:

@@ -1,0 +1,55 @@
+"""Another run beside the one that is judged: what a rule that compares the two sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from leadline.reader import liveness
+from leadline.reader.feed import NEVER, Feed
+from leadline.reader.timegrid import TimeGrid
+from leadline.reader.view import Point, View
+from leadline.reader.window import Window
+from leadline.records.needs import TensorNeed
+
+
+class OtherRun:
+    """A run that is compared with, read as far as it has come.
+
+    Attributes:
+        horizon: The last step of which it will say no more.
+    """
+
+    def __init__(self, path: str, needs: Iterable[TensorNeed], *, with_arrays: bool) -> None:
+        self.horizon = -1
+        self._path, self._needs, self._with_arrays = path, tuple(needs), with_arrays
+        self._begin()
+
+    def _begin(self) -> None:
+        self._feed = Feed(self._path, TimeGrid(0), with_arrays=self._with_arrays)
+        self._view = View(self._needs)
+        self._waiting: dict[tuple[int, str], Point] = {}
+
+    def refresh(self) -> None:
+        """Read what came."""
+        workers = liveness.read_workers(self._path)
+        gone = liveness.finished_workers(self._path, workers)
+        is_over = liveness.is_over(self._path)
+        self._feed.refresh(is_over=is_over, gone=gone)
+        if self._feed.is_overtaken:
+            self._begin()
+            self._feed.refresh(is_over=is_over, gone=gone)
+        for point in self._feed.points():
+            self._waiting[point.step, point.mode] = point
+        self.horizon = NEVER if is_over else self._feed.horizon
+
+    def window(self, step: int, mode: str) -> Window | None:
+        """What it has at a step; steps are asked for in order, and those before are forgotten."""
+        for key in [key for key in self._waiting if key[0] < step]:
+            self._show(self._waiting.pop(key))
+        point = self._waiting.get((step, mode))
+        return None if point is None else self._view.show(point)
+
+    def _show(self, point: Point) -> None:
+        """Let a point that nobody asked for become the past, as it would have."""
+        if self._view.show(point) is not None:
+            self._view.keep()

@@ -20,9 +20,7 @@ def select(
     """
     patterns = tuple(patterns or ())
     named = dict.fromkeys((*(collections or ()), *(kind for each in patterns for kind in kinds(each))))
-    by_collection = [
-        TensorNeed(each, statistics=statistics, modes=modes, history=history, end=end) for each in named
-    ]
+    by_collection = [TensorNeed(each, statistics=statistics, modes=modes, history=history, end=end) for each in named]
     by_name = [
         TensorNeed(regex=each, statistics=statistics, modes=modes, history=history, end=end) for each in patterns
     ]

@@ -1,0 +1,143 @@
+"""The rule check_input_images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import check_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from leadline.reader.window import Window
+
+    Floats = npt.NDArray[np.float64]
+
+_DEFAULT = ".*hybridsequential0_input_0"
+_UNIT_AXIS = 1
+_IMAGE_DIMENSIONS = 4
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """Images that were seen since they were judged last."""
+
+    count: int
+    totals: Floats
+    """Sum over images of each channel's mean, ``(channels,)``."""
+
+    @property
+    def means(self) -> Floats:
+        return self.totals / self.count
+
+
+class CheckInputImages(Rule, frozen=True, kw_only=True):
+    """Fires when a channel of the input images has a mean far from zero: they were not normalized.
+
+    Why it matters:
+        Networks are initialized, and pretrained ones trained, for inputs around zero. Images of 0 to 255 or 0 to 1
+        make the first layer's outputs large or one-sided, and the training slow or unstable.
+    How it decides:
+        Over the captured steps the mean of each channel is taken over all images and pixels until there are
+        ``threshold_samples`` images; then ``abs(mean) > threshold_mean`` in any channel fires. Then the count begins
+        anew.
+    Not a number:
+        A channel whose mean is NaN or infinite is not judged (``exploding_tensor`` is there for it); where all are,
+        undecided.
+    Blind spots:
+        Images scaled to around zero by the model's own first layer are normalized all the same, and fire here. The
+        spread is not looked at (``unscaled_input`` does). Only tensors of four dimensions are taken for images.
+    Args:
+        threshold_mean: Largest absolute mean of a channel that is no finding, > 0, in the image's unit.
+        threshold_samples: Images that are seen before they are judged, >= 1.
+        regex: Regular expression (``re.search``) for the input; with the default the model's own first input is
+            judged as well.
+        channel: Dimension of the channels, >= 1: 1 for (images, channels, height, width). For another one the images
+            themselves are stored at the captured steps, since no statistic has their means.
+    Source:
+        SageMaker developer guide, "CheckInputImages".
+    """
+
+    threshold_mean: Annotated[float, msgspec.Meta(gt=0)] = 0.2
+    threshold_samples: Annotated[int, msgspec.Meta(ge=1)] = 500
+    regex: str = _DEFAULT
+    channel: Annotated[int, msgspec.Meta(ge=1, le=3)] = _UNIT_AXIS
+
+    def check(self) -> None:
+        check_pattern(self.name, "regex", self.regex)
+
+    def needs(self) -> Needs:
+        is_raw = self.channel != _UNIT_AXIS
+        statistics = () if is_raw else ("unit_mean",)
+        named = TensorNeed(regex=self.regex, statistics=statistics, raw=is_raw)
+        if self.regex != _DEFAULT:
+            return Needs((named,))
+        return Needs((named, TensorNeed("inputs", regex="_input_0$", statistics=statistics, raw=is_raw)))
+
+    def remember(self, memory: Any, window: Window) -> dict[_Key, _Images]:
+        known: dict[_Key, _Images] = {
+            key: each for key, each in (memory or {}).items() if each.count < self.threshold_samples
+        }
+        for key, count, means in self._images(window):
+            before = known.get(key)
+            fits = before is not None and before.totals.shape == means.shape
+            total = means * count + (before.totals if before is not None and fits else 0.0)
+            known[key] = _Images(count + (before.count if before is not None and fits else 0), total)
+        return known
+
+    def evaluate(self, window: Window) -> Verdict:
+        keys = [key for key, _, _ in self._images(window)]
+        if not keys:
+            return Undecided("no images were among the inputs at this step")
+        whole = [key for key in keys if window.memory[key].count >= self.threshold_samples]
+        if not whole:
+            most = max(window.memory[key].count for key in keys)
+            return Undecided(f"{most:,} of {self.threshold_samples:,} images were seen by then")
+        judged = False
+        for key in whole:
+            means = window.memory[key].means
+            known = {index: mean for index, mean in enumerate(means.tolist()) if abs(mean) < float("inf")}
+            judged = judged or bool(known)
+            worst = max(known, key=lambda index: abs(known[index]), default=None)
+            if worst is not None and abs(known[worst]) > self.threshold_mean:
+                return self._fired(key, worst, means.tolist(), window.memory[key].count)
+        if not judged:
+            return Undecided("no channel of the images had a finite mean")
+        return Undecided("part of the inputs at this step was lost") if window.is_thinned else Clear()
+
+    def _images(self, window: Window) -> Iterator[tuple[_Key, int, Floats]]:
+        """Worker and tensor, number of images, and means of the channels ``(channels,)``."""
+        if self.channel == _UNIT_AXIS:
+            for vector in window.vectors("unit_mean"):
+                if len(vector.shape) == _IMAGE_DIMENSIONS and vector.shape[0]:
+                    yield (vector.worker, vector.tensor), vector.shape[0], vector.values
+            return
+        import numpy as np
+
+        for array in window.arrays():
+            values = array.load()
+            if values.ndim == _IMAGE_DIMENSIONS and values.size:
+                others = tuple(axis for axis in range(values.ndim) if axis != self.channel)
+                yield (array.worker, array.tensor), values.shape[0], values.astype(np.float64).mean(axis=others)
+
+    def _fired(self, key: _Key, channel: int, means: list[float], count: int) -> Fired:
+        worker, tensor = key
+        return Fired(
+            f"{tensor}: the mean of channel {channel} over {count:,} images is {means[channel]:.3g}, beyond "
+            f"{self.threshold_mean:g}",
+            tensors=(tensor,),
+            evidence={"channel": channel, "means": means, "images": count, "threshold": self.threshold_mean},
+            suggestion="transforms.Normalize(mean, std) with the data's own means (for a pretrained model with those "
+            "it was trained with); usually the images are still 0 to 255 or 0 to 1",
+            worker=worker,
+        )

@@ -15,6 +15,7 @@ from leadline.statistics.definitions import BASIC, find_statistic
 CAPTURED: Final = (
     "all", "losses", "scalars", "weights", "biases", "gradients",
     "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters", "gradient_norms", "optimizer_variables",
+    "checks",
 )  # fmt: skip
 """The collections that this version captures; beside them ``relu_output`` and the like."""
 CAPTURE_KEYS: Final = ("every", "every_seconds", "start", "end", "steps", "modes", "statistics", "raw", "regex")

@@ -10,12 +10,15 @@ MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
 COLLECTIONS: Final[tuple[str, ...]] = (
     "all", "default", "losses", "metrics", "weights", "biases", "gradients", "inputs", "outputs", "labels",
     "predictions", "layers", "optimizer_variables", "hyperparameters", "scalars", "gradient_norms",
+    "checks",
 )  # fmt: skip
 GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
+CHECKS: Final = "checks"
+"""What the hooks notice of the loop itself, counted: steps in a row that begin with old gradients, and the like."""
 OPTIMIZER_VARIABLES: Final = "optimizer_variables"
 """What an optimizer keeps for each parameter: ``AdamW/exp_avg/fc.weight``."""
-SCALAR_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars", "hyperparameters", GRADIENT_NORMS})
+SCALAR_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars", "hyperparameters", GRADIENT_NORMS, CHECKS})
 """Collections whose members are single numbers, stored as the statistic ``value``."""
 
 MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})

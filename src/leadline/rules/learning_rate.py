@@ -1,0 +1,111 @@
+"""The rule learning_rate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+
+from leadline.errors import ConfigurationError
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.robust import median
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+
+class LearningRate(Rule, frozen=True, kw_only=True):
+    """Fires when the parameters as a whole change by far too much or too little at each step.
+
+    Why it matters:
+        The size of an update relative to the weight says more of the learning rate than the rate does: around a
+        thousandth is what works, whatever model and optimizer. A tenth tears the weights apart, a millionth takes a
+        million steps.
+    How it decides:
+        The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
+        ``patience`` captured steps, or below ``low`` at each.
+    Not a number:
+        A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step at which none can be
+        counted is left out.
+    Blind spots:
+        The first steps of a warm-up are small by design, and so are the last of a schedule that ends at 0. With frozen
+        parameters in the optimizer the median may be theirs. The ratio of one parameter out of line is for
+        ``weight_update_ratio``.
+    Args:
+        low: Median ratio below which updates are too small, >= 0 and below ``high``.
+        high: Median ratio above which they are too large, > 0.
+        patience: Captured steps in a row, >= 1.
+    Source:
+        Ours; Karpathy, CS231n, "Ratio of weights:updates" (around 1e-3).
+    """
+
+    explains: ClassVar[tuple[str, ...]] = ("weight_update_ratio", "loss_not_decreasing")
+
+    low: Annotated[float, msgspec.Meta(ge=0)] = 1e-6
+    high: Annotated[float, msgspec.Meta(gt=0)] = 1e-1
+    patience: Annotated[int, msgspec.Meta(ge=1)] = 10
+
+    def check(self) -> None:
+        if self.low >= self.high:
+            raise ConfigurationError(f"{self.name}: low ({self.low:g}) must be below high ({self.high:g})")
+
+    def needs(self) -> Needs:
+        kinds = ("weights", "biases")
+        return Needs(tuple(TensorNeed(each, statistics=("update_ratio",), modes=("train",)) for each in kinds))
+
+    def remember(self, memory: Any, window: Window) -> dict[str, list[float]]:
+        """Of each worker the medians of the last ``patience`` captured steps."""
+        medians: dict[str, list[float]] = memory or {}
+        for worker, ratios in _ratios(window).items():
+            if ratios:
+                medians[worker] = [*medians.get(worker, ()), median(ratios)][-self.patience :]
+        return medians
+
+    def evaluate(self, window: Window) -> Verdict:
+        judged = [worker for worker, ratios in _ratios(window).items() if ratios]
+        for worker in judged:
+            latest = window.memory[worker]
+            if len(latest) < self.patience:
+                continue
+            if min(latest) > self.high:
+                return self._fired(min(latest), latest[-1], worker, is_high=True)
+            if max(latest) < self.low:
+                return self._fired(max(latest), latest[-1], worker, is_high=False)
+        if not any(len(window.memory[worker]) >= self.patience for worker in judged):
+            return Undecided(f"fewer than {self.patience} steps with update ratios were captured")
+        return Undecided("part of the weights at this step was lost") if window.is_thinned else Clear()
+
+    def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:
+        limit = self.high if is_high else self.low
+        return Fired(
+            f"median update ratio {latest:.3g}, {'above' if is_high else 'below'} {limit:g} for {self.patience} "
+            f"captured step{'s' * (self.patience > 1)} running (nearest {nearest:.3g})",
+            evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
+            suggestion=f"a learning rate {'lower' if is_high else 'higher'} by {_factor(latest)}, or a "
+            + (
+                "warm-up over the first few hundred steps; usually the rate is too high for this optimizer"
+                if is_high
+                else "look at the schedule and at weight decay; usually the rate is too low, or a schedule is over"
+            ),
+            worker=worker,
+        )
+
+
+def _factor(ratio: float) -> str:
+    """How far from the usual thousandth, as a power of ten."""
+    if not 0 < ratio < math.inf:
+        return "a factor of ten"
+    return f"about 10^{max(1, round(abs(math.log10(ratio / 1e-3))))}"
+
+
+def _ratios(window: Window) -> dict[str, list[float]]:
+    """By worker the finite ratios of its parameters."""
+    found: dict[str, list[float]] = {}
+    for each in window.readings("update_ratio"):
+        known = found.setdefault(each.worker, [])
+        if math.isfinite(each.value):
+            known.append(each.value)
+    return found

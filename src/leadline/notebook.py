@@ -108,7 +108,8 @@ def _warnings(workers: Sequence[Mapping[str, Any]]) -> list[str]:
 def _rules(rules: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     if not rules:
         count = len(manifest.get("rules") or ())
-        return f"<span class=quiet>{count} rules, nothing judged yet</span>" if count else ""
+        spoken = "1 rule" if count == 1 else f"{count} rules"
+        return f"<span class=quiet>{spoken}, nothing judged yet</span>" if count else ""
     rows = sorted(((_kind(rule), rule) for rule in rules), key=lambda each: _ORDER[each[0]])
     return "<table>" + "".join(_row(kind, rule) for kind, rule in rows) + "</table>"
 

@@ -166,6 +166,8 @@ def test_a_training_may_wait_for_its_children(tmp_path: Path) -> None:
         timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert done.stdout.strip() == ""
+    (run,) = (tmp_path / "leadline-runs").iterdir()
+    assert ended(run)["status"] == "Completed"  # also where the process ended before its agent was there
 
 
 def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, start: Start) -> None:

@@ -72,9 +72,7 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
 
 def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
     assert parsed.target is not None
-    target = identify(parsed.target)
-    if target is None:
-        return _refuse(f"no process {parsed.target}")
+    target = identify(parsed.target) or (parsed.target, 0)  # one that has ended already left a run to be closed
     if parsed.lock is None:
         return Agent(Logbook(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
     os.set_inheritable(parsed.lock, False)

@@ -1,0 +1,147 @@
+"""``leadline.watch()`` in a real notebook kernel: it replaces, shows the verdict, and ends with the kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import PATIENCE, descendants, environment, only_run, wait_for
+
+from leadline.monitor.processes import list_pids
+from leadline.records.names import JOB_ENDED
+from leadline.store import layout
+from leadline.store.documents import read_document
+
+with warnings.catch_warnings(action="ignore"):
+    from jupyter_client.manager import KernelManager
+
+TRAIN = """
+import torch
+torch.set_num_threads(1)
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+def train(steps, spoil=1.0):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (spoil * model(torch.ones(4, 3)).pow(2).mean()).backward()
+        optimizer.step()
+"""
+
+
+class Kernel:
+    """A kernel that runs cells as a notebook does."""
+
+    def __init__(self, manager: KernelManager) -> None:
+        self.manager = manager
+        self.client = manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=PATIENCE)
+
+    @property
+    def pid(self) -> int:
+        return int(self.manager.provisioner.pid)
+
+    def run(self, cell: str) -> dict[str, str]:
+        """What the cell's last expression shows, by type."""
+        shown: dict[str, str] = {}
+        problems: list[str] = []
+
+        def take(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "execute_result":
+                shown.update(message["content"]["data"])
+            elif message["msg_type"] == "error":
+                problems.append("\n".join(message["content"]["traceback"]))
+
+        self.client.execute_interactive(cell, output_hook=take, timeout=PATIENCE)
+        assert not problems, problems
+        return shown
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Iterator[Kernel]:
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(cwd=str(tmp_path), env=environment(JUPYTER_PLATFORM_DIRS="1"))
+    found = Kernel(manager)
+    yield found
+    found.client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def ours(run: str) -> list[int]:
+    """The agent, judge and rule workers of a run."""
+    found = []
+    for pid in list_pids():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(each.startswith(b"leadline.") for each in words) and os.fsencode(run) in words:
+            found += [pid, *descendants(pid)]
+    return sorted(set(found))
+
+
+def status(run: str) -> str:
+    return str((read_document(os.path.join(run, layout.STATUS)) or {}).get("status"))
+
+
+def test_a_cell_shows_the_verdict_and_running_it_again_replaces(kernel: Kernel) -> None:
+    kernel.run(TRAIN)
+    shown = kernel.run("import leadline\nwatching = leadline.watch(model, name='first')\nwatching")
+    assert shown["text/plain"].startswith("Watching('")
+    assert "first" in shown["text/html"]
+    assert "no step yet" in shown["text/html"]
+    first = kernel.run("import os; str(os.fspath(watching))")["text/plain"].strip("'")
+    wait_for(lambda: status(first) == "InProgress", "the agent")
+    kernel.run("train(30); train(1, spoil=float('nan')); train(3)")
+
+    def verdict() -> str | None:
+        html = kernel.run("watching")["text/html"]
+        return html if "exploding_tensor" in html and "loss is NaN" in html and "34 steps" in html else None
+
+    html = wait_for(verdict, "the verdict")
+    assert "step 30" in html
+    assert "try: " in html
+    second = kernel.run("watching = leadline.watch(model, name='second')\nstr(watching)")["text/plain"].strip("'")
+    assert second != first
+    wait_for(lambda: status(first) in JOB_ENDED and not ours(first), "the end of the first run")
+    assert status(first) == "Completed"
+    wait_for(lambda: status(second) == "InProgress", "the second agent")
+    assert kernel.run(f"open('/proc/self/task/{kernel.pid}/children').read()")["text/plain"] == "''"
+
+
+@pytest.mark.parametrize("ending", ["kill", "restart", "shutdown"])
+def test_all_that_it_started_ends_with_the_kernel(kernel: Kernel, tmp_path: Path, ending: str) -> None:
+    kernel.run(TRAIN)
+    run = kernel.run("import leadline\nstr(leadline.watch(model))")["text/plain"].strip("'")
+    kernel.run("train(5)")
+    wait_for(lambda: len(ours(run)) >= 2, "the agent and its judge")
+    if ending == "kill":
+        os.kill(kernel.pid, signal.SIGKILL)
+    elif ending == "restart":
+        kernel.manager.restart_kernel(now=True)
+    else:
+        kernel.client.shutdown()
+    begun = time.monotonic()
+    wait_for(lambda: not ours(run), "the end of everything")
+    assert time.monotonic() - begun < PATIENCE
+    assert status(run) in JOB_ENDED
+    assert (status(run) == "Completed") == (ending == "shutdown")
+    assert only_run(tmp_path / "leadline-runs").path == run
+
+
+def test_an_agent_that_is_killed_takes_nothing_of_the_kernel_with_it(kernel: Kernel) -> None:
+    kernel.run(TRAIN)
+    run = kernel.run("import leadline\nwatching = leadline.watch(model)\nstr(watching)")["text/plain"].strip("'")
+    kernel.run("train(5)")
+    agent = wait_for(lambda: (read_document(os.path.join(run, layout.STATUS)) or {}).get("agent_pid"), "the agent")
+    os.kill(agent, signal.SIGKILL)
+    kernel.run("train(5)")
+    wait_for(lambda: "10 steps" in kernel.run("watching")["text/html"], "the steps after it")
+    os.kill(kernel.pid, signal.SIGKILL)
+    wait_for(lambda: not ours(run), "the end of the judge")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+
 from leadline.capture.thinnable import Group, divide
 from leadline.config.options import parse_capture
 from leadline.config.presets import preset_items
@@ -80,12 +84,16 @@ def test_modes_are_thinned_each_by_itself() -> None:
     ]
 
 
-def test_nothing_that_a_preset_asks_gets_lost() -> None:
-    for preset in ("light", "standard", "full", "sagemaker"):
-        items = preset_items(preset)
-        asked = {(i.collection, name, i.schedule, m) for i in items for name in i.statistics for m in i.modes}
-        groups = divide(items)
-        kept = {(i.collection, name, i.schedule, m) for g in groups for i in g.items for name in i.statistics for m in i.modes}  # fmt: skip
-        assert kept == asked
-        raw = {(item.collection, item.schedule) for item in items if item.raw}
-        assert {(item.collection, item.schedule) for group in groups for item in group.items if item.raw} == raw
+def asked(items: Iterable[CaptureItem]) -> set[tuple[object, ...]]:
+    return {
+        (item.collection, item.regex, what, item.schedule, mode)
+        for item in items
+        for what in (*item.statistics, *(("raw",) if item.raw else ()))
+        for mode in item.modes
+    }
+
+
+@pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
+def test_nothing_that_a_preset_asks_gets_lost(preset: str) -> None:
+    items = preset_items(preset)
+    assert asked(item for group in divide(items) for item in group.items) == asked(items)

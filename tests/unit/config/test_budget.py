@@ -1,0 +1,35 @@
+"""``2%`` and ``off``."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.config.budget import parse_budget
+from leadline.config.settings import parse
+from leadline.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.5%", 0.005), ("100%", 1.0), ("1e-1%", 0.001)])
+def test_shares(text: str, share: float) -> None:
+    assert parse_budget(text, "--budget") == pytest.approx(share)
+
+
+def test_off() -> None:
+    assert parse_budget("off", "--budget") is None
+
+
+@pytest.mark.parametrize("text", ["", "2", "%", "0%", "-1%", "101%", "nan%", "two", "2%%", "2 percent", "OFF"])
+def test_anything_else_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--budget must be a percentage of the step time like 2%, or off"):
+        parse_budget(text, "--budget")
+
+
+def test_a_bare_number_is_asked_back() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean 2%"):
+        parse_budget("2", "--budget")
+
+
+def test_the_configuration_file() -> None:
+    assert parse({"budget": "off"}, "leadline.toml").budget == "off"
+    with pytest.raises(ConfigurationError, match=r"leadline.toml: budget must be a percentage"):
+        parse({"budget": "much"}, "leadline.toml")

@@ -1,0 +1,89 @@
+"""The presets, held against the words in which they are described (design, section 6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.cli.prepare import Wishes, prepare
+from leadline.config.presets import preset_items
+from leadline.config.settings import INTERVALS_MS, Settings
+from leadline.reader.locate import read_manifest
+from leadline.records.plan import CaptureItem
+from leadline.statistics.definitions import BASIC, CORE
+
+SCALARS = ("losses", "metrics")
+PARAMETERS = ("gradients", "weights", "biases")
+
+
+def due(preset: str, collection: str, *, raw: bool = False, mode: str = "train", last: int = 1001) -> set[int]:
+    """The steps at which something of a collection is captured; of accuracies alone nothing is told here."""
+    items = [
+        item
+        for item in preset_items(preset)
+        if item.collection == collection and item.raw == raw and mode in item.modes and item.regex is None
+    ]
+    return {step for step in range(last) if any(item.schedule.is_due(step) for item in items)}
+
+
+def every(interval: int, last: int = 1001) -> set[int]:
+    return set(range(0, last, interval))
+
+
+@pytest.mark.parametrize("preset", ["light", "standard", "full"])
+@pytest.mark.parametrize("mode", ["train", "eval", "predict"])
+@pytest.mark.parametrize("collection", SCALARS)
+def test_losses_and_metrics_of_every_step(preset: str, mode: str, collection: str) -> None:
+    assert due(preset, collection, mode=mode) == every(1)
+
+
+@pytest.mark.parametrize(("preset", "interval"), [("light", 100), ("standard", 50), ("full", 10)])
+@pytest.mark.parametrize("collection", PARAMETERS)
+def test_basic_statistics_of_gradients_and_weights(preset: str, interval: int, collection: str) -> None:
+    assert due(preset, collection) == every(interval)
+    for item in preset_items(preset):
+        if item.collection == collection and not item.raw:
+            assert set(CORE) < set(BASIC) <= set(item.statistics)
+
+
+def test_activations() -> None:
+    assert due("light", "layers") == set()
+    assert due("standard", "layers") == every(500)
+
+
+def test_raw_tensors() -> None:
+    assert [item for preset in ("light", "standard", "sagemaker") for item in preset_items(preset) if item.raw] == []
+    assert due("full", "weights", raw=True) == due("full", "gradients", raw=True) == every(500)
+
+
+def test_no_preset_stores_inputs_labels_or_outputs_raw() -> None:
+    raw = {item.collection for preset in ("light", "standard", "full", "sagemaker")
+           for item in preset_items(preset) if item.raw}  # fmt: skip
+    assert raw == set(PARAMETERS)
+
+
+def test_sagemaker_is_what_debugger_captured(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert due("sagemaker", "losses") == due("sagemaker", "metrics") == every(500)
+    assert all(is_scalar(item) for item in preset_items("sagemaker"))
+    manifest = read_manifest(prepare(Wishes(preset="sagemaker"), ["python", "train.py"]))
+    assert manifest.interval_ms == 500
+    assert [rule.rule for rule in manifest.rules if rule.rule != "profiler_report"] == []
+
+
+def is_scalar(item: CaptureItem) -> bool:
+    return item.statistics == ("value",) and not item.raw
+
+
+def test_standard_is_the_default_with_a_budget_of_two_percent(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    manifest = read_manifest(prepare(Wishes(), ["python", "train.py"]))
+    assert (manifest.preset, manifest.plan.budget) == ("standard", 0.02)
+    assert {"standard": Settings().preset, 500: Settings().interval_ms} == {"standard": "standard", 500: 500}
+    assert 500 in INTERVALS_MS
+
+
+def test_the_budget_is_taken_from_option_or_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leadline.toml").write_text('budget = "0.5%"\n')
+    assert read_manifest(prepare(Wishes(name="file"), ["train"])).plan.budget == 0.005
+    assert read_manifest(prepare(Wishes(name="option", budget="off"), ["train"])).plan.budget is None

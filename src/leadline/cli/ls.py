@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -45,12 +45,16 @@ def _table(root: str) -> Table | Text:
     return table
 
 
-def _row(run: RunSummary) -> tuple[str | Text, ...]:
-    rules = run.rules.get("rules", [])
+def _judged(rules: list[dict[str, Any]]) -> Text:
     fired = [rule["name"] for rule in rules if rule["findings"]]
-    judged = (
-        Text(", ".join(fired), style="red") if fired else Text(f"{len(rules)} clear" if rules else "–", style="dim")
-    )
+    if fired:
+        return Text(", ".join(fired), style="red")
+    counts = [(sum(rule["verdict"] == word for rule in rules), word) for word in ("clear", "undecided")]
+    return Text(", ".join(f"{count} {word}" for count, word in counts if count) or "–", style="dim")
+
+
+def _row(run: RunSummary) -> tuple[str | Text, ...]:
+    judged = _judged(run.rules.get("rules", []))
     losses = [loss for document in run.workers.values() for loss in (document.get("losses") or {}).values()]
     age = duration(time.time() - run.manifest.started_ns / 1e9)
     steps = sum(run.steps.values())

@@ -29,16 +29,20 @@ class RuleContract:
         parameters: With which it is judged here; empty: its defaults.
         fires_on: A story on which it fires.
         silent_on: One on which it is clear.
+        beside: Other runs that it compares with, by name.
     """
 
     rule: ClassVar[type[Rule]]
     parameters: ClassVar[Mapping[str, Any]] = {}
     fires_on: ClassVar[Sequence[Part]]
     silent_on: ClassVar[Sequence[Part]]
+    beside: ClassVar[Mapping[str, Sequence[Part]]] = {}
 
     def judge(self, story: Sequence[Part]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """State and events after a story, by the way of store, reader and window."""
         with tempfile.TemporaryDirectory() as folder:
+            for name, other in self.beside.items():
+                RunWriter(f"{folder}/{name}").write_all(other).end()
             path = RunWriter(f"{folder}/run").write_all(story).end().path
             judging = Judging(path, [("it", self.rule(**self.parameters))], started_ns=START_NS)
             progress = judging.advance(is_over=True)

@@ -120,6 +120,8 @@ def collections_of(name: str) -> tuple[str, ...]:
         return ("gradients",)
     if name == "clock":
         return ("clock",)
+    if re.search(r"(^|/)gradient_(norm|clipped)", name):
+        return ("gradient_norms", "scalars")
     of_module = re.match(r"(?:.*\.)?(.+_(?:input|output))_\d+$", name)
     if of_module and "Loss" not in name:
         return ("layers", of_module[1])

@@ -1,0 +1,131 @@
+"""Every rule of the first table keeps what a rule promises."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from leadline.records.series import TensorInfo
+from leadline.rules.all_zero import AllZero
+from leadline.rules.check_input_images import CheckInputImages
+from leadline.rules.class_imbalance import ClassImbalance
+from leadline.rules.confusion import Confusion
+from leadline.rules.dead_relu import DeadRelu
+from leadline.rules.gradient_clipping import GradientClipping
+from leadline.rules.nlp_sequence_ratio import NLPSequenceRatio
+from leadline.rules.overfit import Overfit
+from leadline.rules.overtraining import Overtraining
+from leadline.rules.poor_weight_initialization import PoorWeightInitialization
+from leadline.rules.saturated_activation import SaturatedActivation
+from leadline.rules.similar_across_runs import SimilarAcrossRuns
+from leadline.rules.tensor_variance import TensorVariance
+from leadline.rules.unchanged_tensor import UnchangedTensor
+from leadline.testing.contracts import RuleContract
+from leadline.testing.runs import Capture, Part
+from leadline.testing.stories import arrays_of
+
+
+def statistic(tensor: str, name: str, *values: float) -> tuple[Capture, ...]:
+    return tuple(Capture(step, {tensor: {name: value}}) for step, value in enumerate(values))
+
+
+def vector(tensor: str, collection: str, name: str, values: list, *, shape: tuple[int, ...] = (8, 4)) -> list[Part]:
+    info = {tensor: TensorInfo(tensor, (collection,), shape)}
+    return [
+        Capture(0, {tensor: {"abs_max": 1.0}}, infos=info),
+        arrays_of(0, {f"{tensor}@{name}": values}),
+    ]
+
+
+def losses(train: list[float], validation: list[float]) -> list[Capture]:
+    values = [("train", each) for each in train] + [("eval", each) for each in validation]
+    return [Capture(step, {"loss": {"value": each}}, mode=mode) for step, (mode, each) in enumerate(values)]
+
+
+class TestAllZero(RuleContract):
+    rule = AllZero
+    parameters: ClassVar = {"collection_names": ("gradients",)}
+    fires_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 1.0)
+    silent_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 0.999)
+
+
+class TestTensorVariance(RuleContract):
+    rule = TensorVariance
+    parameters: ClassVar = {"collection_names": ("weights",), "max_threshold": 1.0, "min_threshold": 1e-6}
+    fires_on = statistic("a.weight", "variance", 1.0, 1.1)
+    silent_on = statistic("a.weight", "variance", 1.0, 1e-6)
+
+
+class TestUnchangedTensor(RuleContract):
+    rule = UnchangedTensor
+    parameters: ClassVar = {"tensor_regex": ("weight",)}
+    fires_on = statistic("a.weight", "close_1e-05_1e-08", float("nan"), 1.0, 1.0)
+    silent_on = statistic("a.weight", "close_1e-05_1e-08", float("nan"), 1.0, 0.99)
+
+
+class TestOverfit(RuleContract):
+    rule = Overfit
+    fires_on = tuple(losses([1.0, 1.0], [1.2]))
+    silent_on = tuple(losses([1.0, 1.0], [1.05]))
+
+
+class TestOvertraining(RuleContract):
+    rule = Overtraining
+    fires_on = tuple(losses([1.0] * 6, []))
+    silent_on = tuple(losses([1.0] * 5, [1.0] * 10))
+
+
+class TestGradientClipping(RuleContract):
+    rule = GradientClipping
+    parameters: ClassVar = {"window": 10}
+    fires_on = statistic("gradient_clipped", "value", *[1.0] * 6)
+    silent_on = statistic("gradient_clipped", "value", *[1.0] * 5, 0.0)
+
+
+class TestPoorWeightInitialization(RuleContract):
+    rule = PoorWeightInitialization
+    fires_on = (Capture(0, {"a.relu_input_0": {"variance": 11.0}, "b.relu_input_0": {"variance": 1.0}}),)
+    silent_on = (Capture(0, {"a.relu_input_0": {"variance": 10.0}, "b.relu_input_0": {"variance": 1.0}}),)
+
+
+class TestDeadRelu(RuleContract):
+    rule = DeadRelu
+    fires_on = tuple(vector("act_output_0", "relu_output", "unit_activity", [0.0, 0.0, 0.0, 1.0]))
+    silent_on = tuple(vector("act_output_0", "relu_output", "unit_activity", [0.0, 0.0, 0.01, 1.0]))
+
+
+class TestSaturatedActivation(RuleContract):
+    rule = SaturatedActivation
+    fires_on = tuple(vector("act_input_0", "sigmoid_input", "unit_within_-23_16.99999", [0.0, 0.0, 1.0]))
+    silent_on = tuple(vector("act_input_0", "tanh_input", "unit_within_-9.4999_9.4999", [0.0, 0.5]))
+
+
+class TestClassImbalance(RuleContract):
+    rule = ClassImbalance
+    fires_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "class_counts", [460.0, 40.0]))
+    silent_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "class_counts", [460.0, 46.0]))
+
+
+class TestConfusion(RuleContract):
+    rule = Confusion
+    fires_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "confusion", [[8.0, 2.0], [0.0, 10.0]]))
+    silent_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "confusion", [[9.0, 1.0], [1.0, 9.0]]))
+
+
+class TestCheckInputImages(RuleContract):
+    rule = CheckInputImages
+    fires_on = tuple(vector("Net_input_0", "inputs", "unit_mean", [0.0, 0.5, 0.5], shape=(500, 3, 8, 8)))
+    silent_on = tuple(vector("Net_input_0", "inputs", "unit_mean", [0.2, -0.2, 0.0], shape=(500, 3, 8, 8)))
+
+
+class TestNLPSequenceRatio(RuleContract):
+    rule = NLPSequenceRatio
+    fires_on = statistic("encoder.embedding_input_0", "equals_0", 0.51)
+    silent_on = statistic("encoder.embedding_input_0", "equals_0", 0.5)
+
+
+class TestSimilarAcrossRuns(RuleContract):
+    rule = SimilarAcrossRuns
+    parameters: ClassVar = {"other_trials": ("base",)}
+    fires_on = statistic("loss", "value", 1.0, 0.5, 0.3)
+    silent_on = statistic("loss", "value", 1.0, 0.5)
+    beside: ClassVar = {"base": statistic("loss", "value", 1.0, 0.5, 0.25)}

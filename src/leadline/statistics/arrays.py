@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -160,7 +161,8 @@ def units(values: Array) -> Floats:
     if wide.ndim < 2:
         return wide.reshape(-1, 1)
     axis = 2 if wide.ndim == 3 else 1
-    return np.moveaxis(wide, axis, -1).reshape(-1, wide.shape[axis])
+    samples = math.prod(size for at, size in enumerate(wide.shape) if at != axis)
+    return np.moveaxis(wide, axis, -1).reshape(samples, wide.shape[axis])
 
 
 def histogram(ascending: Floats) -> Floats:
@@ -197,13 +199,15 @@ def class_counts(values: Array) -> Floats:
     return np.bincount(chosen[(chosen >= 0) & (chosen < MOST_CLASSES)]).astype(np.float64)
 
 
-def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats:
+def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats | None:
     """How often a label was predicted as a class.
 
     Shape:
-        logits: ``(samples, classes, *places)``, ``(classes,)``, or one a sample as in ``class_counts``;
+        logits: ``(samples, classes, *places)``, or one a sample: ``(samples,)``, ``(samples, 1)``;
         labels: classes ``(samples, *places)``, or their probabilities, shaped as the logits.
-        Result: ``(classes, classes)``, rows are labels, columns predictions.
+        With ``labels`` ``()``: logits ``(classes,)``.
+        Result: ``(classes, classes)``, rows are labels, columns predictions; None where there are more than
+        ``MOST_CLASSES``.
     Units:
         Counts; labels beyond the classes (``ignore_index``) are left out.
     Not a number:
@@ -211,25 +215,27 @@ def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats
     Args:
         threshold: For one logit a sample: above it the prediction is 1; 0.5 where they are probabilities.
     """
+    if not labels.ndim and logits.ndim:
+        logits = logits[None]
     predicted, classes = _classes_of(logits, threshold=threshold)
+    if classes > MOST_CLASSES:
+        return None
     if labels.shape == logits.shape and (labels.dtype.kind == "f" or labels.ndim > 1):
         actual, _ = _classes_of(labels.astype(np.float64), threshold=0.5)
     else:
         actual = labels.ravel().astype(np.int64)
-    kept = (actual >= 0) & (actual < min(classes, MOST_CLASSES)) & (predicted < MOST_CLASSES)
-    size = min(classes, MOST_CLASSES)
-    counts = np.bincount(actual[kept] * size + predicted[kept], minlength=size * size)
-    return counts.reshape(size, size).astype(np.float64)
+    kept = (actual >= 0) & (actual < classes)
+    counts = np.bincount(actual[kept] * classes + predicted[kept], minlength=classes * classes)
+    return counts.reshape(classes, classes).astype(np.float64)
 
 
 def _classes_of(values: Array, *, threshold: float = 0.0) -> tuple[npt.NDArray[np.int64], int]:
     """The class of each sample, and how many there are (of integers: as many as are seen)."""
     if values.dtype.kind in "iub":
         return values.ravel().astype(np.int64), 0
-    if values.ndim == 1 or (values.ndim > 1 and values.shape[1] == 1):
+    if values.ndim < 2 or values.shape[1] == 1:
         return (values.ravel() > threshold).astype(np.int64), 2
-    axis = min(values.ndim, 2) - 1
-    return np.argmax(values, axis=axis).ravel(), values.shape[axis]
+    return np.argmax(values, axis=1).ravel(), values.shape[1]
 
 
 def _compare(statistic: Statistic, before: Array, after: Array) -> float:

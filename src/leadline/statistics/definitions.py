@@ -118,7 +118,7 @@ _ALL: Final = (
               "class with the largest one", "count", "NaN counts as the largest logit", source="classes",
               is_vector=True),
     Statistic("confusion", "how often a label (row) was predicted as a class (column), from the labels of a loss call "
-              f"and the largest of its logits, up to class {MOST_CLASSES - 1}; kept under the labels' name", "count",
+              f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes", "count",
               "NaN counts as the largest logit", source="pair", is_vector=True),
 )  # fmt: skip
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from leadline.frameworks.torch import unreduced
 from leadline.frameworks.torch.elements import CHUNK_ELEMENTS, Elements, elements
-from leadline.statistics.definitions import primaries
+from leadline.frameworks.torch.unreduced import Recall
+from leadline.statistics.definitions import find_statistic, primaries
 
 Vector = npt.NDArray[np.float64]
 
@@ -51,18 +54,38 @@ class ChunkPlan:
         """Elements of each chunk."""
 
 
-def device_statistics(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> dict[str, Vector]:
+def device_statistics(
+    tensors: Sequence[torch.Tensor], statistics: frozenset[str], recall: Recall | None = None
+) -> dict[str, Vector]:
     """Statistics of many tensors at once.
 
     Args:
         tensors: Readable ones (``elements.why_unreadable``), on one device.
-        statistics: Names of statistics of one array (not ``update_ratio``).
+        statistics: Names of statistics that are numbers (no vectors, not ``update_ratio``).
+        recall: The tensors' names, for what is compared with the previous capture; None: it is absent.
     Shape:
         Each result: ``(len(tensors),)``.
     Not a number:
         As the definitions say: where a reduction is not finite, or may have lost a tiny value, the tensor is
         read again element by element.
     """
+    reduced, others = _split(statistics)
+    found = _reductions(tensors, reduced) if reduced else {}
+    if others:
+        numbers, finish = unreduced.begin(tensors, others, recall)
+        rows = finish(numbers.cpu().numpy()).reshape(len(others), len(tensors))
+        found.update(zip(others, rows, strict=True))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _split(statistics: frozenset[str]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The statistics that are sums, counts and extremes, and the others."""
+    others = tuple(sorted(name for name in statistics if find_statistic(name).source in unreduced.SOURCES))
+    return statistics - set(others), others
+
+
+def _reductions(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> dict[str, Vector]:
     parts = [elements(tensor) for tensor in tensors]
     wanted = primaries(statistics)
     reduced = _reduce([part.flat for part in parts], wanted)
@@ -83,7 +106,7 @@ def _reduce(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dict[str, 
         for chunk in (flat,) if flat.numel() <= CHUNK_ELEMENTS else flat.split(CHUNK_ELEMENTS):
             kernels.chunk(chunk)
     if not kernels.found:  # every tensor is empty
-        return {name: np.full(len(flats), np.nan) for name in _KERNELS}
+        return {name: np.full(len(flats), np.nan) for name in (*_KERNELS, *wanted - _COUNTS)}
     return _combine(plan, kernels.results(), len(flats))
 
 
@@ -101,6 +124,8 @@ _PLANS: Final[dict[tuple[int, ...], ChunkPlan]] = {}
 
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
 _KERNELS: Final = ("sum", "min", "max", "squares", "zeros", "l1", "centred")
+_EXACT: Final = frozenset({"prod"})
+"""Kernels whose results hold as they are, finite or not."""
 
 
 class _Kernels:
@@ -112,6 +137,9 @@ class _Kernels:
         self._l2 = "l2" in wanted
         self._squares = "std" in wanted
         self._zeros = "zero_ratio" in wanted
+        self._abs_min = "abs_min" in wanted
+        self._prod = "prod" in wanted
+        self._bands = [_Band(each) for each in sorted(wanted) if _is_band(each)]
         self.found: dict[str, list[torch.Tensor]] = {}
         self._scratch: dict[torch.dtype, torch.Tensor] = {}
 
@@ -128,11 +156,19 @@ class _Kernels:
             _keep(found, "squares", torch.dot(flat, flat))
         if self._zeros:
             _keep(found, "zeros", flat.numel() - torch.count_nonzero(flat))
-        if self._l1 or self._squares:
+        if self._prod:
+            _keep(found, "prod", flat.prod(dtype=torch.float64))
+        for band in self._bands:
+            _keep(found, band.name, torch.count_nonzero(band.holds(flat)))
+        if self._l1 or self._squares or self._abs_min:
             scratch = self._room(flat)
-            if self._l1:
+            if self._l1 or self._abs_min:
                 # abs into warm memory, then a sum, takes a third of the time of a norm of order one
-                _keep(found, "l1", torch.abs(flat, out=scratch).sum())
+                moduli = torch.abs(flat, out=scratch)
+                if self._l1:
+                    _keep(found, "l1", moduli.sum())
+                if self._abs_min:
+                    _keep(found, "abs_min", moduli.amin())
             if self._squares:
                 torch.sub(flat, total / flat.numel(), out=scratch)
                 _keep(found, "centred", torch.dot(scratch, scratch))
@@ -152,6 +188,12 @@ class _Kernels:
             _keep(found, "zeros", (matrix == 0).sum(1))
         if self._l1:
             _keep(found, "l1", matrix.abs().sum(1))
+        if self._abs_min:
+            _keep(found, "abs_min", matrix.abs().amin(1))
+        if self._prod:
+            _keep(found, "prod", matrix.prod(1, dtype=torch.float64))
+        for band in self._bands:
+            _keep(found, band.name, band.holds(matrix).sum(1))
         if self._squares:
             centred = matrix - (total / matrix.shape[1])[:, None]
             _keep(found, "centred", (centred * centred).sum(1))
@@ -167,6 +209,36 @@ class _Kernels:
         if room is None:
             room = self._scratch[flat.dtype] = torch.empty(CHUNK_ELEMENTS, dtype=flat.dtype, device=flat.device)
         return room[: flat.numel()]
+
+
+class _Band:
+    """The elements that ``within_<low>_<high>`` or ``equals_<number>`` counts."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        arguments = find_statistic(name).arguments
+        self._low, self._high = arguments[0], arguments[-1]
+
+    def holds(self, elements: torch.Tensor) -> torch.Tensor:
+        low, high = self._low, self._high
+        if elements.dtype is torch.float32:
+            # a float32 lies in the band if it lies between those of its like that do
+            low, high = _upward(low), -_upward(-high)
+        return (elements >= low) & (elements <= high)
+
+    def share_of_zeros(self) -> float:
+        return float(self._low <= 0 <= self._high)
+
+
+def _is_band(name: str) -> bool:
+    return name.startswith(("within_", "equals_"))
+
+
+def _upward(number: float) -> float:
+    """The smallest float32 that is not below a number."""
+    with np.errstate(over="ignore"):
+        near = np.float32(number)
+    return float(near if float(near) >= number else np.nextafter(near, np.float32(np.inf)))
 
 
 def _keep(found: dict[str, list[torch.Tensor]], name: str, value: torch.Tensor) -> None:
@@ -191,6 +263,8 @@ def _joined(parts: list[torch.Tensor]) -> list[torch.Tensor]:
 _TOGETHER: Final[dict[str, Any]] = {
     "min": np.minimum.reduceat,
     "max": np.maximum.reduceat,
+    "abs_min": np.minimum.reduceat,
+    "prod": np.multiply.reduceat,
 }
 
 
@@ -227,18 +301,23 @@ def _add_implicit_zeros(parts: Sequence[Elements], reduced: dict[str, Vector]) -
         if "centred" in reduced and stored:
             mean = reduced["sum"][index] / stored
             reduced["centred"][index] += mean * mean * stored * part.implicit_zeros / part.size
-        for name, rule in (("min", min), ("max", max)):
+        for name, rule in (("min", min), ("max", max), ("abs_min", min)):
             if name in reduced:
                 reduced[name][index] = rule(reduced[name][index], 0.0)
         if "zeros" in reduced:
             reduced["zeros"][index] += part.implicit_zeros
+        if "prod" in reduced:
+            reduced["prod"][index] *= 0.0
+        for name in reduced:
+            if _is_band(name):
+                reduced[name][index] += part.implicit_zeros * _Band(name).share_of_zeros()
 
 
 def _repair(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
     """Read again, element by element and in float64, the tensors whose reductions are not to be trusted."""
     counts: dict[str, Vector] = {name: np.zeros(len(parts)) for name in sorted(_COUNTS & wanted)}
     with np.errstate(all="ignore"):
-        doubtful = ~np.isfinite(np.sum(list(reduced.values()), axis=0))
+        doubtful = ~np.isfinite(np.sum([each for name, each in reduced.items() if name not in _EXACT], axis=0))
         if "squares" in reduced:
             doubtful |= (reduced["squares"] < _TINY) & ~_is_all_zero(reduced)
         if "centred" in reduced:
@@ -277,6 +356,7 @@ def _read_again(part: Elements, index: int, reduced: dict[str, Vector], counts: 
         "min": lambda: min([float(kept.min())] + [0.0] * bool(part.implicit_zeros)),
         "max": lambda: max([float(kept.max())] + [0.0] * bool(part.implicit_zeros)),
         "centred": lambda: _centred(flat, part),
+        "abs_min": lambda: min([float(kept.abs().min())] + [0.0] * bool(part.implicit_zeros)),
     }
     for name, read in exact.items():
         if name in reduced:
@@ -291,7 +371,7 @@ def _centred(flat: torch.Tensor, part: Elements) -> float:
 
 def _derive(name: str, reduced: dict[str, Vector], sizes: Vector) -> Vector:
     with np.errstate(all="ignore"):
-        return _DERIVED[name](reduced, sizes)
+        return _DERIVED[name](reduced, sizes) if name in _DERIVED else reduced[name] / sizes
 
 
 _DERIVED: Final[dict[str, Callable[[dict[str, Vector], Vector], Vector]]] = {
@@ -302,6 +382,8 @@ _DERIVED: Final[dict[str, Callable[[dict[str, Vector], Vector], Vector]]] = {
     "l1": lambda r, n: r["l1"],
     "l2": lambda r, n: np.sqrt(r["squares"]),
     "abs_mean": lambda r, n: r["l1"] / n,
+    "abs_min": lambda r, n: r["abs_min"],
+    "prod": lambda r, n: r["prod"],
     "abs_max": lambda r, n: np.maximum(np.abs(r["min"]), np.abs(r["max"])),
     "rms": lambda r, n: np.sqrt(r["squares"] / n),
     "std": lambda r, n: np.sqrt(r["centred"] / n),

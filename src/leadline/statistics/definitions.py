@@ -118,8 +118,8 @@ _ALL: Final = (
               "class with the largest one", "count", "NaN counts as the largest logit", source="classes",
               is_vector=True),
     Statistic("confusion", "how often a label (row) was predicted as a class (column), from the labels of a loss call "
-              f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes", "count",
-              "NaN counts as the largest logit", source="pair", is_vector=True),
+              f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes",
+              "count", "NaN counts as the largest logit", source="pair", is_vector=True),
 )  # fmt: skip
 
 STATISTICS: Final[dict[str, Statistic]] = {each.name: each for each in _ALL}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 import weakref
 from collections.abc import Callable, Mapping
@@ -13,19 +12,23 @@ from leadline.capture.budget import Budget
 from leadline.capture.control import ControlWatch
 from leadline.capture.cost import Cost
 from leadline.capture.dueness import Due
+from leadline.capture.outbox import Outbox
 from leadline.capture.scalars import Losses, Scalar, ScalarRows
 from leadline.probes.adapter import Adapter, Forward, Program, Subject
 from leadline.probes.clock import StepClock
+from leadline.probes.pending import PendingNumbers
 from leadline.records.event import Event
-from leadline.records.names import SCALAR_COLLECTIONS, is_module_collection
+from leadline.records.names import GRADIENT_NORMS, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, is_of_forward, is_of_mode
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import TensorCapture
-from leadline.store.writer import SKIPPED_LAYOUT, Writer
+from leadline.store.writer import Writer
 
 _NAMED_BY_STEP = 2
 """Until this step forward passes are watched to learn what losses are called; a second optimizer's come in step 1."""
 _COUNTS = frozenset({"nan_count", "nonfinite_count"})
+_WITH_NORMS = frozenset({"gradients", GRADIENT_NORMS})
+"""Where one of these is captured, the norms of all gradients are."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class _Dues:
     losses: Due
     scalars: Due
     settings: Due
+    norms: Due
     forward: Due
 
 
@@ -85,6 +89,11 @@ class Recorder:
         self._is_loss_due = self._is_eval_loss_due = False
         self._losses: dict[str, Losses] = {}
         self._scalars: dict[str, Scalar] = {}
+        self._norm_step = -1
+        self._is_norm_due = False
+        self._has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
+        self._norms: dict[str, Scalar] = {}
+        self._outbox: Outbox | None = None
         self._script_names: set[str] = set()
         self._rows = ScalarRows()
         self._last: StepStamp | None = None
@@ -112,7 +121,14 @@ class Recorder:
             self._is_loss_due = bool(self._dues_of("train").losses.at(step))
         return self._is_loss_due
 
-    def loss(self, site: object, value: float, name: str | None = None) -> None:
+    def wants_gradient_norms(self) -> bool:
+        step = self.clock.mode_step("train")
+        if self._norm_step != step:
+            self._norm_step = step
+            self._is_norm_due = bool(self._dues_of("train").norms.at(step))
+        return self._is_norm_due
+
+    def loss(self, site: object, value: Any, name: str | None = None) -> None:
         begun = self.cost.begin()
         self._losses_of("train").add(site, value, name)
         self.cost.end(begun)
@@ -121,7 +137,12 @@ class Recorder:
         begun = self.cost.begin()
         if self._evaluating is not None:
             self._adapter.end_evaluation()
+        if self._outbox is not None:
+            self._outbox.poll(self.clock.step)
         watched = self._watched.get(optimizer) or self._watch(optimizer)
+        if self._has_norms:
+            clipped = watched.subject.clipped()
+            self._norms |= {name: Scalar(GRADIENT_NORMS, (value,)) for name, value in clipped.items()}
         step = self.clock.mode_step("train")
         due = watched.due.at(step)
         if due:
@@ -131,17 +152,17 @@ class Recorder:
             self._begin_capture(watched, due)
         self.cost.end(begun)
 
-    def after_update(self, optimizer: Any, *, is_skipped: bool, is_part: bool = False) -> None:
+    def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()
+        skipped = is_skipped if isinstance(is_skipped, bool) else self._adapter.row([is_skipped])
         watched = self._watched.get(optimizer)
         if watched is not None and watched.running is not None:
-            self._end_capture(watched, is_skipped=is_skipped)
+            self._end_capture(watched, skipped)
         if is_part:
             self.cost.end(begun)
             return
-        if is_skipped and self.writer is not None:
-            self._event("step_skipped", {"optimizer": type(optimizer).__name__})
-            self.writer.put_row(SKIPPED_LAYOUT, self.clock.stamp(), struct.pack("<d", 1.0))
+        if skipped is not False and self._outbox is not None:
+            self._outbox.put_skipped(type(optimizer).__name__, self.clock.stamp(), skipped)
         if self.clock.owns(optimizer):
             self._end_step()
         self.cost.end(begun)
@@ -167,7 +188,7 @@ class Recorder:
         self.cost.end(begun)
         return self._forwarded
 
-    def eval_loss(self, name: str | None, value: float) -> None:
+    def eval_loss(self, name: str | None, value: Any) -> None:
         if self._evaluating is not None and self._is_eval_loss_due:
             name = name or self._losses_of("train").only_name() or "loss"
             self._losses_of(self._evaluating.mode).add(name, value, name)
@@ -182,7 +203,7 @@ class Recorder:
         if stamp is None:
             return
         begun = self.cost.begin()
-        self.writer = self.writer or self._open_writer()
+        self._open()
         self._put_forward(forward, stamp)
         taken = self._losses_of(stamp.mode).take()
         if self._scalars and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
@@ -219,6 +240,8 @@ class Recorder:
         if self._evaluating is not None:
             self._adapter.end_evaluation()
         self.flush_scalars()
+        if self._outbox is not None:
+            self._outbox.drain()
 
     def flush_scalars(self) -> None:
         """Write what was logged since the last step ended, as that step's: there is no next one.
@@ -229,7 +252,7 @@ class Recorder:
         taken = self._take_scalars()
         if self.writer is None and all(each.collection == "metrics" for each in taken.values()):
             return
-        self.writer = self.writer or self._open_writer()
+        self._open()
         again = {name: each for name, each in taken.items() if name in self._last_names}
         first = {name: each for name, each in taken.items() if name not in again}
         for stamp, values in ((self._last or self.clock.last_stamp(), first), (self.clock.stamp(), again)):
@@ -243,9 +266,13 @@ class Recorder:
         self._watched[optimizer] = watched
         subjects = [each.subject for each in self._watched.values()]
         self.watching = [(each.model, each.optimizer, each.parameters) for each in subjects]
+        self._open()
+        return watched
+
+    def _open(self) -> None:
         if self.writer is None:
             self.writer = self._open_writer()
-        return watched
+            self._outbox = Outbox(self.writer)
 
     def _begin_capture(self, watched: _Watched, due: tuple[CaptureItem, ...]) -> None:
         key = tuple(id(item) for item in due)
@@ -257,25 +284,32 @@ class Recorder:
         watched.running, watched.stamp, watched.captured = program, self.clock.stamp(), due
         begun = self.budget.begin()
         found = program.before()
-        if found is not None:
-            row_layout, values = found
-            self.writer.put_row(row_layout, watched.stamp, values, is_urgent=self._is_bad(row_layout, values))
+        if found is not None and self._outbox is not None:
+            self._outbox.put_row(found[0], watched.stamp, found[1], self._is_bad)
         begun = self.budget.end("tensors", due, begun)
         form = program.raw_form()
         if form is not None:
             buffer = self.writer.acquire(form, watched.stamp.step)
             if buffer is not None:
-                program.fill(buffer)
-                self.writer.put_tensors(TensorCapture(buffer, watched.stamp.step, watched.stamp.time_ns))
+                self._put_tensors(TensorCapture(buffer, watched.stamp.step, watched.stamp.time_ns), program)
         self.budget.end("raw", due, begun)
 
-    def _end_capture(self, watched: _Watched, *, is_skipped: bool) -> None:
+    def _put_tensors(self, capture: TensorCapture, program: Program | Forward) -> None:
+        copied = program.fill(capture.buffer)
+        if self._outbox is not None:
+            self._outbox.put_tensors(capture, copied)
+
+    def _end_capture(self, watched: _Watched, skipped: bool | bytes | PendingNumbers) -> None:
         program, stamp = watched.running, watched.stamp
         watched.running = watched.stamp = None
-        if program is None or stamp is None or program.update_layout is None or is_skipped or self.writer is None:
+        if program is None or stamp is None or program.update_layout is None or self._outbox is None:
+            return
+        if skipped is True:
             return
         begun = self.budget.begin()
-        self.writer.put_row(program.update_layout, stamp, program.after())
+        found = program.after()
+        if found is not None:
+            self._outbox.put_row(program.update_layout, stamp, found, _is_calm, skipped=skipped)
         self.budget.end("tensors", watched.captured, begun)
 
     def _end_step(self) -> None:
@@ -285,7 +319,8 @@ class Recorder:
             forward = self._adapter.end_forward()
             if forward is not None:
                 self._put_forward(forward, stamp)
-        taken = self._losses_of("train").take()
+        taken = self._losses_of("train").take() | self._norms
+        self._norms = {}
         dues = self._dues_of("train")
         if dues.settings.at(stamp.mode_step):
             taken |= self._take_settings()
@@ -297,8 +332,8 @@ class Recorder:
     def _end(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if taken:
             self._put_scalars(stamp, taken)
-        if self.writer is not None:
-            self.writer.finish_step(stamp)
+        if self._outbox is not None:
+            self._outbox.finish_step(stamp)
         self._last, self._last_names = stamp, frozenset(taken)
         self._keep_budget(stamp)
         self.clock.tick(stamp.mode)
@@ -319,6 +354,7 @@ class Recorder:
                 losses=due(lambda item: item.collection in ("losses", "all", None)),
                 scalars=due(lambda item: item.collection in ("scalars", "metrics", "all", None)),
                 settings=due(lambda item: item.collection == "hyperparameters"),
+                norms=due(lambda item: item.collection in _WITH_NORMS),
                 forward=due(is_of_forward),
             )
         return self._dues[mode]
@@ -336,15 +372,13 @@ class Recorder:
         self.cost.own_ns += forward.own_ns
         begun = self.budget.begin()
         found = forward.row()
-        if found is not None:
-            row_layout, values = found
-            self.writer.put_row(row_layout, stamp, values, is_urgent=self._is_bad(row_layout, values))
+        if found is not None and self._outbox is not None:
+            self._outbox.put_row(found[0], stamp, found[1], self._is_bad)
         form = forward.raw_form()
         if form is not None:
             buffer = self.writer.acquire(form, stamp.step)
             if buffer is not None:
-                forward.fill(buffer)
-                self.writer.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns))
+                self._put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns), forward)
         self.budget.end("forward", self._forwarded, begun, more_ns=forward.own_ns)
 
     def _take_settings(self) -> dict[str, Scalar]:
@@ -362,9 +396,15 @@ class Recorder:
         return {f"{each.collection}/{name}" if name in losses else name: each for name, each in dict(logged).items()}
 
     def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
-        if self.writer is not None:
-            row_layout, values, is_bad = self._rows.row(taken)
-            self.writer.put_row(row_layout, stamp, values, is_urgent=is_bad)
+        if self._outbox is not None:
+            row_layout, values = self._rows.row(taken, self._adapter.row)
+            self._outbox.put_row(row_layout, stamp, values, lambda layout, come: self._keep_losses(stamp, layout, come))
+
+    def _keep_losses(self, stamp: StepStamp, row_layout: SeriesLayout, values: bytes) -> bool:
+        """Keep the losses that have come; whether one of a row's numbers is not finite."""
+        numbers = memoryview(values).cast("d")
+        self._losses_of(stamp.mode).keep(row_layout, numbers)
+        return any(value - value != 0.0 for value in numbers)
 
     def _is_bad(self, row_layout: SeriesLayout, values: Any) -> bool:
         """Whether a row tells of an element that is NaN or infinite."""
@@ -383,7 +423,11 @@ class Recorder:
             self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
 
 
+def _is_calm(row_layout: SeriesLayout, values: bytes) -> bool:
+    return False
+
+
 def _selects_parameters(item: CaptureItem) -> bool:
-    if item.collection in SCALAR_COLLECTIONS:
+    if item.collection in SCALAR_COLLECTIONS - {GRADIENT_NORMS}:
         return False
     return item.collection is None or not is_module_collection(item.collection)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from leadline.records.series import SeriesLayout, TensorInfo
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +17,8 @@ class Scalar:
     """A number of the step under way; of a loss also how many micro-batches it is the mean of."""
 
     collection: str
-    values: tuple[float, ...]
+    values: tuple[Any, ...]
+    """Numbers, or some that are still on a device."""
 
 
 @dataclass(slots=True)
@@ -22,7 +26,8 @@ class _Loss:
     """The losses of one place in the script in the step under way."""
 
     name: str
-    total: float = 0.0
+    total: Any = 0.0
+    """A number, or one that is still on a device."""
     count: int = 0
 
 
@@ -44,7 +49,7 @@ class Losses:
         """The one name that there is; None where there are several."""
         return next(iter(self._names)) if len(self._names) == 1 else None
 
-    def add(self, site: object, value: float, name: str | None) -> None:
+    def add(self, site: object, value: Any, name: str | None) -> None:
         """A loss was told; its place is named when it is the first.
 
         Args:
@@ -62,10 +67,15 @@ class Losses:
         taken = {}
         for each in self._sites.values():
             if each.count:
-                self.latest[each.name] = each.total / each.count
-                taken[each.name] = Scalar("losses", (self.latest[each.name], float(each.count)))
+                taken[each.name] = Scalar("losses", (each.total / each.count, float(each.count)))
                 each.total, each.count = 0.0, 0
         return taken
+
+    def keep(self, layout: SeriesLayout, values: Sequence[float]) -> None:
+        """A row that was made of what ``take`` gave has come off its device."""
+        for (index, statistic), value in zip(layout.columns, values, strict=True):
+            if statistic == "value" and "losses" in layout.tensors[index].collections:
+                self.latest[layout.tensors[index].name] = value
 
     def _free(self, name: str | None) -> str:
         if name is None:
@@ -87,12 +97,16 @@ class ScalarRows:
     def __init__(self) -> None:
         self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
 
-    def row(self, taken: Mapping[str, Scalar]) -> tuple[SeriesLayout, bytes, bool]:
-        """The layout, one float64 a column, and whether one of them is not finite."""
+    def row(self, taken: Mapping[str, Scalar], fetch: Callable[[list[Any]], Row]) -> tuple[SeriesLayout, bytes | Row]:
+        """The layout, and one float64 a column.
+
+        Args:
+            fetch: Makes a row of numbers of which some are still on a device.
+        """
         values = [value for each in taken.values() for value in each.values]
         layout = self._layout(tuple((name, each.collection) for name, each in taken.items()))
-        is_bad = any(value - value != 0.0 for value in values)
-        return layout, struct.pack(f"<{len(values)}d", *values), is_bad
+        is_here = all(type(value) is float for value in values)
+        return layout, struct.pack(f"<{len(values)}d", *values) if is_here else fetch(values)
 
     def _layout(self, names: tuple[tuple[str, str], ...]) -> SeriesLayout:
         known = self._layouts.get(names)

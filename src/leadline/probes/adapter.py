@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from leadline.probes.guard import Guard
+from leadline.probes.pending import Pending, PendingNumbers
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout
 from leadline.store.tensors import CaptureForm, HostBuffer
@@ -21,8 +22,16 @@ class Probes(Protocol):
     def wants_loss(self) -> bool:
         """Whether the loss of the step under way is captured; asked before it is read."""
 
-    def loss(self, site: object, value: float, name: str | None = None) -> None:
-        """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call."""
+    def wants_gradient_norms(self) -> bool:
+        """Whether the norms of all gradients of the step under way are captured."""
+
+    def loss(self, site: object, value: object, name: str | None = None) -> None:
+        """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call.
+
+        Args:
+            value: A number, or one of the adapter's that is still on a device: such can be added, and divided by
+                numbers, and ``Adapter.row`` takes them.
+        """
 
     def before_update(self, optimizer: object) -> None:
         """An optimizer is about to use the gradients as they now are."""
@@ -33,7 +42,7 @@ class Probes(Protocol):
     def evaluation_mode(self) -> str:
         """The mode of the eval step under way: ``eval``, or what the script said."""
 
-    def eval_loss(self, name: str | None, value: float) -> None:
+    def eval_loss(self, name: str | None, value: object) -> None:
         """A loss was called in the eval step under way; None: the model gave it, nobody knows its call."""
 
     def eval_step_ends(self, forward: Forward) -> None:
@@ -42,10 +51,11 @@ class Probes(Protocol):
     def eval_step_was_training(self) -> None:
         """What was taken for an eval step was a training step's forward pass."""
 
-    def after_update(self, optimizer: object, *, is_skipped: bool, is_part: bool = False) -> None:
+    def after_update(self, optimizer: object, *, is_skipped: object, is_part: bool = False) -> None:
         """The outermost step of an optimizer has returned. May raise ``StopTraining``.
 
         Args:
+            is_skipped: Whether a gradient scaler skipped it; where only a device knows, a number like a loss's.
             is_part: Another optimizer's step, which is told last, ends what this one is a part of.
         """
 
@@ -56,17 +66,17 @@ class Program(Protocol):
     update_layout: SeriesLayout | None
     """What ``after`` gives; None: it needs not be called."""
 
-    def before(self) -> tuple[SeriesLayout, Any] | None:
-        """Compute what is to be read before the update: the layout, and one float64 a column as a buffer."""
+    def before(self) -> tuple[SeriesLayout, bytes | PendingNumbers] | None:
+        """Compute what is to be read before the update: the layout, and one float64 a column."""
 
-    def after(self) -> Any:
-        """Compute what the update changed: one float64 a column of ``update_layout``, as a buffer."""
+    def after(self) -> bytes | PendingNumbers | None:
+        """Compute what the update changed: one float64 a column of ``update_layout``; None: that cannot be had."""
 
     def raw_form(self) -> CaptureForm | None:
         """The form of the raw tensors as they are now; None: nothing raw is asked."""
 
-    def fill(self, buffer: HostBuffer) -> None:
-        """Copy the raw tensors into a buffer of ``raw_form()``."""
+    def fill(self, buffer: HostBuffer) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
 
 
 class Subject(Protocol):
@@ -83,8 +93,11 @@ class Subject(Protocol):
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> Program | None:
         """A program for those wishes; None where they select nothing of this subject."""
 
-    def hyperparameters(self) -> dict[str, float]:
-        """The optimizer's settings as they are now, by name."""
+    def hyperparameters(self) -> Mapping[str, object]:
+        """The optimizer's settings as they are now, by name: numbers, perhaps some that are still on a device."""
+
+    def clipped(self) -> Mapping[str, object]:
+        """What clipping these gradients found, by name, since this was last asked: numbers likewise."""
 
 
 class Forward(Protocol):
@@ -95,14 +108,14 @@ class Forward(Protocol):
     accuracy: dict[str, float]
     """The share of samples predicted right, where a classification loss was called and it is wished for."""
 
-    def row(self) -> tuple[SeriesLayout, Any] | None:
-        """Its statistics: the layout, and one float64 a column as a buffer."""
+    def row(self) -> tuple[SeriesLayout, bytes | PendingNumbers] | None:
+        """Its statistics: the layout, and one float64 a column."""
 
     def raw_form(self) -> CaptureForm | None:
         """The form of its raw tensors; None: there are none."""
 
-    def fill(self, buffer: HostBuffer) -> None:
-        """Copy the raw tensors into a buffer of ``raw_form()``."""
+    def fill(self, buffer: HostBuffer) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
 
 
 class Adapter(Protocol):
@@ -152,5 +165,8 @@ class Adapter(Protocol):
     def rank(self) -> int | None:
         """This process's rank in a distributed job, where the framework knows it."""
 
-    def number(self, value: object) -> float:
-        """A scalar of the framework (or anything float() takes) as a number."""
+    def number(self, value: object) -> object:
+        """A scalar of the framework (or anything float() takes) as a number, or as one that is still on a device."""
+
+    def row(self, values: Sequence[object]) -> bytes | PendingNumbers:
+        """Numbers, some of which may be still on a device, as a row."""

@@ -231,7 +231,8 @@ def _has_finite(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
 
 def _is_of_both_signs(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
     """Of a tensor without finite elements: infinities of both signs and no NaN, whose sum is NaN all the same."""
-    return (r["nan_count"] == 0) & np.isnan(r["sum"])
+    are: npt.NDArray[np.bool_] = (r["nan_count"] == 0) & np.isnan(r["sum"])
+    return are
 
 
 def _of_some(values: Vector, r: dict[str, Vector]) -> Vector:

@@ -8,13 +8,15 @@ from typing import Any
 import torch
 
 from leadline.frameworks.torch.captured import CapturedTensors
+from leadline.frameworks.torch.clipping import Clipping
 from leadline.frameworks.torch.evaluation import EvalZone
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.homes import Homes
 from leadline.frameworks.torch.hooks import Hooks
 from leadline.frameworks.torch.models import Names
-from leadline.frameworks.torch.program import TorchSubject
+from leadline.frameworks.torch.readout import LateRow, number_of, row_of
 from leadline.frameworks.torch.registry import ModuleRegistry
+from leadline.frameworks.torch.subject import Labels, TorchSubject
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 from leadline.records.plan import CaptureItem
@@ -35,6 +37,8 @@ class TorchAdapter:
         self._names = Names(self._registry)
         self._homes = Homes(self._names)
         self._names.on_trained = self._homes.add_trained
+        self._labels = Labels()
+        self._clipping: Clipping | None = None
         self._hooks: Hooks | None = None
         self._forward: ForwardWatch | None = None
         self._zone: EvalZone | None = None
@@ -48,6 +52,8 @@ class TorchAdapter:
         self._forward = ForwardWatch(self._homes, probes, guard, self._tell)
         self._hooks = Hooks(probes, guard, self._forward, self._on_compile)
         self._hooks.install()
+        self._clipping = Clipping(guard, self._tell, probes.wants_gradient_norms)
+        self._clipping.install()
         self._zone = EvalZone(guard, self._on_mode_change)
         self._zone.install()
         self._registry.install()
@@ -56,6 +62,8 @@ class TorchAdapter:
         if self._hooks is not None:
             self._hooks.uninstall()
             self._registry.uninstall()
+        if self._clipping is not None:
+            self._clipping.uninstall()
         if self._zone is not None:
             self._zone.uninstall()
         if self._forward is not None:
@@ -69,7 +77,10 @@ class TorchAdapter:
         self._homes.add_trained([model])
 
     def subject(self, optimizer: Any) -> TorchSubject:
-        return TorchSubject(optimizer, self._names, self._tell)
+        assert self._clipping is not None
+        assert self._hooks is not None
+        self._clipping.look_again()
+        return TorchSubject(optimizer, self._names, self._labels, self._clipping, self._hooks.scaler_of, self._tell)
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._forward is None:
@@ -119,8 +130,11 @@ class TorchAdapter:
             return int(distributed.get_rank())
         return None
 
-    def number(self, value: Any) -> float:
+    def number(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            with torch._C.DisableTorchFunction(), torch.no_grad():
-                return float(value.detach())
+            found = number_of(value)
+            return float("nan") if found is None else found
         return float(value)
+
+    def row(self, values: Sequence[Any]) -> bytes | LateRow:
+        return row_of(values)

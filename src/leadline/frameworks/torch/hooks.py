@@ -14,6 +14,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.torch.dynamo import hide
 from leadline.frameworks.torch.forward import ForwardWatch
+from leadline.frameworks.torch.readout import LateNumber, number_of, scale_of
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 
@@ -65,7 +66,8 @@ class Hooks:
         self._probes, self._guard, self._on_compile = probes, guard, on_compile
         self._forward = forward
         self._local = _Local()
-        self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], Callable[[], float]]] = {}
+        self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+        self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
         self._stepped_within: list[Any] = []
         """Optimizers that stepped within the backward pass under way, from the hooks of their parameters."""
         self._leads_within: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -147,7 +149,7 @@ class Hooks:
         return hide(after_step)
 
     def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local, probes, guard = self._local, self._probes, self._guard
+        local, probes, guard, scalers = self._local, self._probes, self._guard, self._scalers
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             caller = sys._getframe(0)
@@ -157,10 +159,13 @@ class Hooks:
             frame.depth = 1
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
-            is_skipped = not frame.is_read or bool(guard.run(_is_overflow, frame.found_inf))
+            scalers[optimizer] = weakref.ref(scaler)
+            is_skipped: LateNumber | bool | None = True
+            if frame.is_read:
+                is_skipped = guard.run(_overflow, frame.found_inf)
             if not frame.is_read:
                 guard.run(probes.before_update, optimizer)
-            guard.run(probes.after_update, optimizer, is_skipped=is_skipped)
+            guard.run(probes.after_update, optimizer, is_skipped=is_skipped or False)
             return result
 
         return step
@@ -182,7 +187,7 @@ class Hooks:
             if isinstance(result, torch.Tensor) and scaler.is_enabled():
                 if len(scaled) > _MOST_SCALED:
                     scaled.clear()
-                scaled[id(result)] = (weakref.ref(result), scaler.get_scale)
+                scaled[id(result)] = (weakref.ref(result), weakref.ref(scaler))
             return result
 
         return scale
@@ -207,6 +212,12 @@ class Hooks:
 
         return _engine_run_backward
 
+    def scaler_of(self, optimizer: object) -> Any:
+        """The gradient scaler that steps an optimizer; None: there is none."""
+        known = self._scalers.get(optimizer)
+        scaler = known() if known is not None else None
+        return scaler if scaler is not None and scaler.is_enabled() else None
+
     def _end_steps_within(self) -> None:
         """The backward pass has ended in which optimizers stepped: one step of the training, told by one of them."""
         stepped = list(dict.fromkeys(self._stepped_within))
@@ -224,15 +235,17 @@ class Hooks:
             if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
                 scale, node = self._unscaled(output)
                 name, factor = self._forward.losses.settle(site, node)
-                self._probes.loss(site, _number(output) / (scale * factor), name)
+                value = number_of(output)
+                if value is not None:
+                    self._probes.loss(site, value / factor / scale, name)
 
-    def _unscaled(self, output: torch.Tensor) -> tuple[float, Any]:
+    def _unscaled(self, output: torch.Tensor) -> tuple[LateNumber | float, Any]:
         """What a gradient scaler multiplied a loss by, and the loss's own place in the graph."""
         known = self._scaled.pop(id(output), None)
         node = output.grad_fn
         if known is None or known[0]() is not output:
             return 1.0, node
-        return known[1](), node.next_functions[0][0] if node is not None else None
+        return scale_of(known[1]()), node.next_functions[0][0] if node is not None else None
 
 
 def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guard: Guard) -> Callable[[], Any]:
@@ -248,8 +261,10 @@ def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guar
     return hide(read_once)
 
 
-def _is_overflow(found_inf: torch.Tensor | None) -> bool:
-    return found_inf is not None and _number(found_inf) > 0
+def _overflow(found_inf: Any) -> LateNumber | bool:
+    """Whether a fused optimizer skips by itself, as its scaler has told it; perhaps only its device knows yet."""
+    found = number_of(found_inf) if isinstance(found_inf, torch.Tensor) else None
+    return found if isinstance(found, LateNumber) else found is not None and found > 0
 
 
 def _call_site(frame: FrameType | None) -> object:
@@ -257,9 +272,3 @@ def _call_site(frame: FrameType | None) -> object:
     while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_SCRIPT):
         frame = frame.f_back
     return (frame.f_code, frame.f_lineno) if frame is not None else None
-
-
-def _number(output: torch.Tensor) -> float:
-    with torch._C.DisableTorchFunction(), torch.no_grad():
-        value = output.detach()
-        return float(value.abs() if value.is_complex() else value)

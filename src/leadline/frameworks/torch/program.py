@@ -1,99 +1,120 @@
-"""Capturing one optimizer's gradients and weights: what to compute is settled once, then only run."""
+"""Capturing one optimizer's gradients, weights and variables: what to compute is settled once, then only run."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
 from leadline.frameworks.torch.elements import flatten, local, why_unreadable
-from leadline.frameworks.torch.models import NamedParameter, Names, parameters_of
 from leadline.frameworks.torch.raw import RawForm, why_not_raw
-from leadline.frameworks.torch.statistics import device_statistics
-from leadline.records.names import gradient_name
-from leadline.records.plan import CaptureItem
+from leadline.frameworks.torch.readout import LateRow, Readout, Vector, edge_of, quietly
+from leadline.frameworks.torch.wishes import ON_UPDATE, PLAIN, Group, State, Wish, group
+from leadline.probes.pending import Pending
+from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.definitions import SAMPLE_ELEMENTS
 from leadline.store.tensors import CaptureForm, HostBuffer
 
-_ON_UPDATE: Final = "update_ratio"
-_PLAIN: Final = (torch.nn.Parameter, torch.Tensor)
 
+class Wishes:
+    """What is asked of one optimizer's tensors, and where they are.
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is asked of one tensor: a parameter, or its gradient."""
+    Args:
+        fixed: Of parameters and gradients.
+        variables: Gives those of the optimizer's variables, which come and go.
+        norm: What the norm of all gradients is called; None: it is not asked for.
+        state: What the optimizer keeps.
+        scale: Gives the factor that is still in the gradients.
+    """
 
-    info: TensorInfo
-    parameter: torch.Tensor
-    is_gradient: bool
-    statistics: frozenset[str]
-    is_raw: bool
-    is_plain: bool
-    """Whether the parameter is a dense tensor of no special kind, so that neither it nor its gradient needs a look."""
+    def __init__(
+        self,
+        fixed: Sequence[Wish],
+        variables: Callable[[], list[Wish]],
+        norm: str | None,
+        state: Callable[[], State],
+        scale: Callable[[], torch.Tensor | None],
+    ) -> None:
+        self.norm, self.state, self.scale = norm, state, scale
+        self.fixed = fixed
+        self.all = list(fixed)
+        self.groups: list[Group] = []
+        self._variables = variables
+        self._extent: tuple[int, int] | None = None
 
-    def read(self, scale: torch.Tensor | None) -> torch.Tensor | None:
-        """The tensor as it is now, a gradient without its scale; None where there is none (it did not come)."""
-        found = self.parameter.grad if self.is_gradient else self.parameter
-        if found is None:
-            return None
-        own = local(found.detach())
-        return own / scale if self.is_gradient and scale is not None else own
+    def look_again(self) -> bool:
+        """Whether the optimizer keeps more or other variables than when this was last asked."""
+        state = self.state()
+        extent = (len(state), sum(map(len, state.values())))
+        if extent == self._extent:
+            return False
+        self._extent = extent
+        self.all = [*self.fixed, *self._variables()]
+        self.settle()
+        return True
+
+    def settle(self) -> None:
+        """Sort out what is computed together, by the devices on which things are now."""
+        self.groups = group(self.all, self.state(), with_norm=self.norm is not None)
 
 
 @dataclass(slots=True)
-class _Group:
-    """Wishes with the same statistics on one device, which are computed together."""
+class _Come:
+    """What of a group is there in a step."""
 
-    statistics: tuple[str, ...]
-    wishes: list[_Wish] = field(default_factory=list)
+    group: Group
+    present: list[bool]
+    tensors: list[torch.Tensor]
 
 
 class TorchProgram:
     """See ``leadline.probes.adapter.Program``."""
 
     def __init__(
-        self,
-        wishes: Sequence[_Wish],
-        before: _Before | None,
-        tell: Callable[[str], None],
-        scale: Callable[[], torch.Tensor | None],
+        self, wishes: Wishes, before: Before | None, tell: Callable[[str], None], *, device_bytes: int = 0
     ) -> None:
         """
         Args:
-            scale: Gives the factor that is still in the gradients.
+            device_bytes: What copies may take on a device.
         """
-        self._groups = _group(wishes)
-        self._raw = [wish for wish in wishes if wish.is_raw]
+        self._wishes = wishes
         self._before = before
         self._tell = tell
-        self._scale = scale
+        self._device_bytes = device_bytes
         self._layouts: dict[tuple[bool, ...], SeriesLayout] = {}
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._filled: tuple[RawForm, list[torch.Tensor]] | None = None
-        updates = [(wish.info, (_ON_UPDATE,)) for wish in wishes if _ON_UPDATE in wish.statistics]
+        self._is_blind = False
+        updates = [(wish.info, (ON_UPDATE,)) for wish in wishes.fixed if ON_UPDATE in wish.statistics]
         self.update_layout = _layout(updates) if updates else None
 
-    def before(self) -> tuple[SeriesLayout, Any] | None:
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+    def before(self) -> tuple[SeriesLayout, bytes | LateRow] | None:
+        with quietly():
+            self._is_blind = any(_is_recording(wish.parameter.device) for wish in self._wishes.fixed[:1])
+            if self._is_blind:
+                self._tell("a step is recorded as a CUDA graph: nothing of it, nor of its replays, is captured")
+                return None
             if self._before is not None:
                 self._before.remember()
             return self._statistics()
 
-    def after(self) -> Any:
-        if self._before is None:
+    def after(self) -> bytes | LateRow | None:
+        if self._before is None or self._is_blind:
             return None
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            return self._before.ratios().astype("<f8").tobytes()
+        with quietly():
+            return self._before.ratios()
 
     def raw_form(self) -> CaptureForm | None:
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            scale = self._scale()
-            named = [(wish.info.name, wish.read(scale)) for wish in self._raw]
+        if self._is_blind:
+            return None
+        with quietly():
+            scale, state = self._wishes.scale(), self._wishes.state()
+            raw = [wish for wish in self._wishes.all if wish.is_raw]
+            named = [(wish.info.name, wish.read(scale, state)) for wish in raw]
             present = [
                 (name, tensor) for name, tensor in named if tensor is not None and self._is_storable(name, tensor)
             ]
@@ -106,13 +127,13 @@ class TorchProgram:
             self._filled = (form, [tensor for _, tensor in present])
             return form.form
 
-    def fill(self, buffer: HostBuffer) -> None:
+    def fill(self, buffer: HostBuffer) -> Pending | None:
         if self._filled is None:
-            return
+            return None
         form, tensors = self._filled
         self._filled = None
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            form.fill(buffer, tensors)
+        with quietly():
+            return form.fill(buffer, tensors, self._device_bytes)
 
     def _is_storable(self, name: str, tensor: torch.Tensor) -> bool:
         why = why_not_raw(tensor)
@@ -120,27 +141,54 @@ class TorchProgram:
             self._tell(f"{name} is not stored: {why}")
         return why is None
 
-    def _statistics(self) -> tuple[SeriesLayout, Any] | None:
-        present: list[bool] = []
-        parts: list[np.ndarray[Any, Any]] = []
-        scale = self._scale()
-        for group in self._groups:
-            tensors = [self._readable(wish, scale) for wish in group.wishes]
-            present += [tensor is not None for tensor in tensors]
-            found = [tensor for tensor in tensors if tensor is not None]
-            if found:
-                computed = device_statistics(found, frozenset(group.statistics))
-                parts += [computed[name] for name in group.statistics]
-        if not parts:
+    def _statistics(self) -> tuple[SeriesLayout, bytes | LateRow] | None:
+        if self._wishes.look_again():
+            self._layouts.clear()
+        come = self._come()
+        if any(len({tensor.device for tensor in each.tensors}) > 1 for each in come):
+            self._layouts.clear()
+            self._wishes.settle()  # something has moved to another device
+            come = self._come()
+        readout = Readout()
+        for each in come:
+            if each.tensors:
+                readout.statistics(each.tensors, each.group.statistics)
+        if not any(each.tensors for each in come):
             return None
-        return self._layout(tuple(present)), np.concatenate(parts).astype("<f8").tobytes()
+        present = tuple(is_present for each in come for is_present in each.present)
+        return self._layout(present), readout.close(lambda parts: self._conclude(come, parts))
 
-    def _readable(self, wish: _Wish, scale: torch.Tensor | None) -> torch.Tensor | None:
+    def _come(self) -> list[_Come]:
+        scale, state = self._wishes.scale(), self._wishes.state()
+        come = []
+        for each in self._wishes.groups:
+            tensors = [self._readable(wish, scale, state) for wish in each.wishes]
+            found = [tensor for tensor in tensors if tensor is not None]
+            come.append(_Come(each, [tensor is not None for tensor in tensors], found))
+        return come
+
+    def _conclude(self, come: Sequence[_Come], parts: Sequence[Vector]) -> Vector:
+        """The row: what is told of the groups, and the norm of all gradients from what is known of each."""
+        told, squares = [], []
+        filled = [each for each in come if each.tensors]
+        for each, part in zip(filled, parts, strict=True):
+            if each.group.is_told:
+                told.append(part)
+            if self._wishes.norm is not None and "l2" in each.group.statistics:
+                at = each.group.statistics.index("l2") * len(each.tensors)
+                is_gradient = [wish.is_gradient for wish, is_there in _both(each) if is_there]
+                squares.append(part[at : at + len(each.tensors)][is_gradient] ** 2)
+        if squares and sum(map(len, squares)):
+            with np.errstate(all="ignore"):
+                told.append(np.sqrt(np.concatenate(squares).sum(keepdims=True)))
+        return np.concatenate(told)
+
+    def _readable(self, wish: Wish, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
         if wish.is_plain and scale is None:
             plain = wish.parameter.grad if wish.is_gradient else wish.parameter
-            if plain is None or (plain.layout is torch.strided and type(plain) in _PLAIN):
+            if plain is None or (plain.layout is torch.strided and type(plain) in PLAIN):
                 return plain
-        tensor = wish.read(scale)
+        tensor = wish.read(scale, state)
         if tensor is None:
             return None
         why = why_unreadable(tensor)
@@ -153,17 +201,31 @@ class TorchProgram:
         known = self._layouts.get(present)
         if known is None:
             is_present = iter(present)
-            groups = [
-                (group.statistics, [wish.info for wish in group.wishes if next(is_present)]) for group in self._groups
-            ]
+            groups, has_gradient = [], False
+            for each in self._wishes.groups:
+                there = [wish for wish in each.wishes if next(is_present)]
+                has_gradient = has_gradient or any(wish.is_gradient for wish in there)
+                if each.is_told:
+                    groups.append((each.statistics, [wish.info for wish in there]))
+            if has_gradient and self._wishes.norm is not None:
+                groups.append((("value",), [TensorInfo(self._wishes.norm, (GRADIENT_NORMS,), (), "float64")]))
             known = self._layouts[present] = _layout_by_statistic(groups)
         return known
 
 
-class _Before:
+def _both(come: _Come) -> Iterator[tuple[Wish, bool]]:
+    return zip(come.group.wishes, come.present, strict=True)
+
+
+def _is_recording(device: torch.device) -> bool:
+    edge = edge_of(device)
+    return edge is not None and edge.is_recording()
+
+
+class Before:
     """Weights as they are before an update: whole copies within the memory limit, else a strided sample."""
 
-    def __init__(self, wishes: Sequence[_Wish], device_bytes: int) -> None:
+    def __init__(self, wishes: Sequence[Wish], device_bytes: int) -> None:
         self._wishes = wishes
         size = sum(wish.parameter.numel() * wish.parameter.element_size() for wish in wishes)
         self._is_sampled = size > device_bytes
@@ -171,17 +233,30 @@ class _Before:
 
     def remember(self) -> None:
         current = self._read()
-        if [copy.shape for copy in self._copies] != [each.shape for each in current]:
+        if [(each.shape, each.device) for each in self._copies] != [(each.shape, each.device) for each in current]:
             self._copies = [torch.empty_like(each) for each in current]
         torch._foreach_copy_(self._copies, current)
 
-    def ratios(self) -> np.ndarray[Any, Any]:
+    def ratios(self) -> bytes | LateRow:
         """Norm of the change over norm before, of each tensor."""
         changed = list(torch._foreach_sub(self._read(), self._copies))
-        squares = device_statistics([*changed, *self._copies], frozenset({"l2"}))["l2"]
-        change, norm = squares[: len(changed)], squares[len(changed) :]
-        with np.errstate(all="ignore"):
-            return np.where((norm == 0) & (change == 0), 0.0, change / norm)
+        by_device: dict[torch.device, list[int]] = {}
+        for index, each in enumerate(changed):
+            by_device.setdefault(each.device, []).append(index)
+        readout = Readout()
+        for indices in by_device.values():
+            both = [*(changed[index] for index in indices), *(self._copies[index] for index in indices)]
+            readout.statistics(both, ("l2",))
+
+        def conclude(parts: list[Vector]) -> Vector:
+            ratios = np.empty(len(changed))
+            for indices, norms in zip(by_device.values(), parts, strict=True):
+                change, norm = norms[: len(indices)], norms[len(indices) :]
+                with np.errstate(all="ignore"):
+                    ratios[indices] = np.where((norm == 0) & (change == 0), 0.0, change / norm)
+            return ratios
+
+        return readout.close(conclude)
 
     def _read(self) -> list[torch.Tensor]:
         return [self._sample(flatten(local(wish.parameter.detach()))) for wish in self._wishes]
@@ -190,89 +265,6 @@ class _Before:
         if not self._is_sampled or flat.numel() <= SAMPLE_ELEMENTS:
             return flat
         return flat[:: -(-flat.numel() // SAMPLE_ELEMENTS)]
-
-
-class TorchSubject:
-    """See ``leadline.probes.adapter.Subject``."""
-
-    def __init__(self, optimizer: torch.optim.Optimizer, names: Names, tell: Callable[[str], None]) -> None:
-        self.model, self._named = names.name(optimizer)
-        self.optimizer = type(optimizer).__name__
-        self._tell = tell
-        own = {id(parameter) for parameter in parameters_of(optimizer)}
-        self.parameters = len(own)
-        self._ids = own
-        self._optimizer = weakref.ref(optimizer)
-        self._befores: dict[tuple[str, ...], _Before] = {}
-
-    def is_current(self) -> bool:
-        optimizer = self._optimizer()
-        return optimizer is not None and {id(parameter) for parameter in parameters_of(optimizer)} == self._ids
-
-    def hyperparameters(self) -> dict[str, float]:
-        optimizer = self._optimizer()
-        return {} if optimizer is None else dict(_settings(optimizer))
-
-    def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
-        wishes = [wish for named in self._named for wish in _wishes(named, items)]
-        if not wishes:
-            return None
-        return TorchProgram(wishes, self._before(wishes, device_bytes), self._tell, self._scale)
-
-    def _scale(self) -> torch.Tensor | None:
-        """What a gradient scaler leaves to a fused optimizer to divide by; None outside of such a step."""
-        return getattr(self._optimizer(), "grad_scale", None)
-
-    def _before(self, wishes: Sequence[_Wish], device_bytes: int) -> _Before | None:
-        """The memory of weights before an update; programs for the same weights share it."""
-        updates = [wish for wish in wishes if _ON_UPDATE in wish.statistics]
-        if not updates:
-            return None
-        key = tuple(wish.info.name for wish in updates)
-        if key not in self._befores:
-            self._befores[key] = _Before(updates, device_bytes)
-        return self._befores[key]
-
-
-def _settings(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, float]]:
-    """Each number of an optimizer's groups: ``AdamW/lr``, ``AdamW/betas_0``; of further groups ``AdamW/group1/lr``."""
-    for index, group in enumerate(optimizer.param_groups):
-        prefix = f"{type(optimizer).__name__}/" + (f"group{index}/" if index else "")
-        for name, value in group.items():
-            parts = (
-                {f"{name}_{at}": each for at, each in enumerate(value)} if isinstance(value, tuple) else {name: value}
-            )
-            for key, each in parts.items() if name != "params" else ():
-                if isinstance(each, torch.Tensor):
-                    each = each.item() if each.numel() == 1 and each.device.type == "cpu" else None
-                if isinstance(each, (int, float)):
-                    yield prefix + key, float(each)
-
-
-def _wishes(named: NamedParameter, items: Sequence[CaptureItem]) -> list[_Wish]:
-    found = []
-    both = ((gradient_name(named.name), ("gradients",), True), (named.name, named.collections, False))
-    for name, collections, is_gradient in both:
-        chosen = [item for item in items if item.selects(name, frozenset(collections))]
-        statistics = frozenset(each for item in chosen for each in item.statistics) - {"value"}
-        statistics -= {_ON_UPDATE} if is_gradient or not named.parameter.requires_grad else set()
-        is_raw = any(item.raw for item in chosen)
-        if statistics or is_raw:
-            dtype = str(named.parameter.dtype).removeprefix("torch.")
-            info = TensorInfo(name, collections, tuple(named.parameter.shape), dtype)
-            is_plain = type(named.parameter) in _PLAIN and why_unreadable(named.parameter) is None
-            found.append(_Wish(info, named.parameter, is_gradient, statistics, is_raw, is_plain))
-    return found
-
-
-def _group(wishes: Sequence[_Wish]) -> list[_Group]:
-    groups: dict[tuple[Any, ...], _Group] = {}
-    for wish in wishes:
-        statistics = tuple(sorted(wish.statistics - {_ON_UPDATE}))
-        if statistics:
-            key = (statistics, wish.parameter.device)
-            groups.setdefault(key, _Group(statistics)).wishes.append(wish)
-    return list(groups.values())
 
 
 def _layout(tensors: Sequence[tuple[TensorInfo, tuple[str, ...]]]) -> SeriesLayout:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.torch.readout import edge_of
+from leadline.probes.pending import Pending
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 SAFETENSORS_TYPES: Final[dict[torch.dtype, str]] = {
@@ -45,11 +48,28 @@ class RawForm:
         self._types = [tensors[index][1].dtype for index in self._order]
         self.form = CaptureForm([_entry(*tensors[index]) for index in self._order], mode)
 
-    def fill(self, buffer: HostBuffer, tensors: Sequence[torch.Tensor]) -> None:
-        """Copy the tensors (as many and alike as the form was made of) into a buffer."""
+    def fill(self, buffer: HostBuffer, tensors: Sequence[torch.Tensor], room_bytes: int = 0) -> Pending | None:
+        """Copy the tensors (as many and alike as the form was made of) into a buffer.
+
+        Args:
+            room_bytes: What copies may take on a device for a moment.
+        Returns:
+            What tells when that is done; None: it is.
+        """
+        edges = {tensor.device: edge_of(tensor.device) for tensor in tensors}
         if buffer.views is None:
-            buffer.views = self._views(buffer)
-        torch._foreach_copy_(buffer.views, [tensors[index] for index in self._order])
+            buffer.views = _Views(self._views(buffer))
+        ordered = [tensors[index] for index in self._order]
+        pending = []
+        for device, edge in edges.items():
+            pairs = [(view, own) for view, own in zip(buffer.views.views, ordered, strict=True) if own.device == device]
+            views, own = [view for view, _ in pairs], [tensor for _, tensor in pairs]
+            if edge is None:
+                torch._foreach_copy_(views, own)
+                continue
+            buffer.views.pinned = buffer.views.pinned or edge.pin(torch.frombuffer(buffer.memory, dtype=torch.uint8))
+            pending.append(edge.fill(views, own, room_bytes))
+        return _All(pending) if pending else None
 
     def _views(self, buffer: HostBuffer) -> list[torch.Tensor]:
         views = []
@@ -62,6 +82,28 @@ class RawForm:
             flat = torch.frombuffer(buffer.memory, dtype=dtype, count=count, offset=start)
             views.append(flat.view(slot.shape))
         return views
+
+
+@dataclass(slots=True)
+class _Views:
+    """A buffer's tensors, and what keeps its memory fit for an accelerator's copies."""
+
+    views: list[torch.Tensor]
+    pinned: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """See ``leadline.probes.pending.Pending``: of several devices."""
+
+    parts: list[Pending]
+
+    def is_done(self) -> bool:
+        return all(part.is_done() for part in self.parts)
+
+    def wait(self) -> None:
+        for part in self.parts:
+            part.wait()
 
 
 def _entry(name: str, tensor: torch.Tensor) -> tuple[str, str, tuple[int, ...], Any]:

@@ -84,21 +84,40 @@ class LateNumber:
         with quietly():
             return LateNumber(self.on_device / self._beside(other))
 
+    def __rtruediv__(self, other: float) -> LateNumber:
+        with quietly():
+            return LateNumber(other / self.on_device)
+
     def _beside(self, other: LateNumber | float) -> Any:
         if not isinstance(other, LateNumber):
             return other
         return other.on_device.to(self.on_device.device, non_blocking=True)
 
 
-def number_of(tensor: torch.Tensor) -> LateNumber | float:
-    """A tensor of one element as a number, as it is now; of a complex one its modulus."""
+def number_of(tensor: torch.Tensor) -> LateNumber | float | None:
+    """A tensor of one element as a number, as it is now; of a complex one its modulus.
+
+    Returns:
+        None where the training is being recorded rather than run.
+    """
     with quietly():
         own = tensor.detach()
         own = own.abs() if own.is_complex() else own
         edge = edge_of(own.device)
-        if edge is None or edge.is_recording():
-            return float(own) if edge is None else float("nan")
+        if edge is None:
+            return float(own)
+        if edge.is_recording():
+            return None
         return LateNumber(own.to(torch.float64, copy=True).reshape(()))
+
+
+def scale_of(scaler: Any) -> LateNumber | float:
+    """What a gradient scaler multiplies losses by at the moment."""
+    on_device = scaler._get_scale_async() if scaler is not None else None
+    found = number_of(on_device) if on_device is not None else None
+    if found is None:
+        return float(scaler._init_scale) if scaler is not None else 1.0
+    return found
 
 
 def quietly() -> AbstractContextManager[Any]:

@@ -128,9 +128,7 @@ def bare_gradients(named: Sequence[NamedParameter], wishes: Sequence[Wish]) -> I
             yield Wish(info, each.parameter, frozenset(), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
-def _asked(
-    name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]
-) -> tuple[frozenset[str], bool]:
+def _asked(name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]) -> tuple[frozenset[str], bool]:
     chosen = [item for item in items if item.selects(name, frozenset(collections))]
     return frozenset(each for item in chosen for each in item.statistics) - {"value"}, any(item.raw for item in chosen)
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
 
+from leadline.frameworks.torch.changes import Changes
 from leadline.frameworks.torch.elements import local, why_unreadable
 from leadline.frameworks.torch.raw import RawForm, why_not_raw
 from leadline.frameworks.torch.statistics import device_statistics
+from leadline.frameworks.torch.unreduced import Recall
+from leadline.frameworks.torch.vectors import confusion, named_vectors, split
 from leadline.records.plan import CaptureItem, is_of_modules
 from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
+
+_CHANGE_BYTES: Final = 16 << 20
+"""Device memory for what module tensors were at their previous capture; beyond it samples are compared."""
 
 
 class CapturedTensors:
@@ -28,8 +35,9 @@ class CapturedTensors:
         self.own_ns = 0
         self.mode = "train"
         self.accuracy: dict[str, float] = {}
+        self._changes = Changes(_CHANGE_BYTES, tell)
         self._items: Sequence[CaptureItem] = ()
-        self._wished: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], bool]] = {}
+        self._wished: dict[tuple[str, tuple[str, ...]], tuple[frozenset[str], bool]] = {}
         self._counts: dict[str, int] = {}
         self._found: list[tuple[TensorInfo, tuple[str, ...], list[float]]] = []
         self._raw: list[tuple[str, torch.Tensor]] = []
@@ -56,16 +64,37 @@ class CapturedTensors:
         if why is not None:
             self._tell(f"{name} is not read: {why}")
             return
-        if statistics:
-            computed = device_statistics([own], frozenset(statistics))
+        numbers, arrays = split(statistics)
+        if numbers:
+            recall = Recall(self._changes, [f"{self.mode}/{name}"])
+            computed = device_statistics([own], frozenset(numbers), recall)
             info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            self._found.append((info, statistics, [float(computed[each][0]) for each in statistics]))
+            self._found.append((info, numbers, [float(computed[each][0]) for each in numbers]))
+        self._raw += named_vectors([name], [own], arrays)
         if is_raw:
             why = why_not_raw(own)
             if why is None:
                 self._raw.append((name, own.clone()))
             else:
                 self._tell(f"{name} is not stored: {why}")
+
+    def keep_confusion(
+        self, name: str, collections: tuple[str, ...], labels: torch.Tensor, logits: torch.Tensor,
+        *, threshold: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Count what the labels of a loss call were predicted as, if somebody wishes for it.
+
+        Args:
+            name, collections: Those of the labels, which ``keep`` has been given.
+            threshold: As in ``vectors.confusion``.
+        """
+        if "confusion" not in self._wish(name, collections)[0]:
+            return
+        counts = confusion(local(labels.detach()), local(logits.detach()), threshold=threshold)
+        if counts is None:
+            self._tell(f"the confusion of {name} is not counted: {logits.shape[1]:,} classes are too many")
+        else:
+            self._raw.append((vector_name(name, "confusion"), counts))
 
     def row(self) -> tuple[SeriesLayout, bytes] | None:
         """The statistics of what was captured since ``begin``."""
@@ -98,12 +127,12 @@ class CapturedTensors:
     def _key(self) -> tuple[Any, ...]:
         return self.mode, *((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
 
-    def _wish(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    def _wish(self, name: str, collections: tuple[str, ...]) -> tuple[frozenset[str], bool]:
         key = (name, collections)
         if key not in self._wished:
             chosen = [item for item in self._items if _selects(item, name, collections)]
-            statistics = {each for item in chosen for each in item.statistics} - {"value", "update_ratio"}
-            self._wished[key] = (tuple(sorted(statistics)), any(item.raw for item in chosen))
+            statistics = frozenset(each for item in chosen for each in item.statistics) - {"value", "update_ratio"}
+            self._wished[key] = (statistics, any(item.raw for item in chosen))
         return self._wished[key]
 
 

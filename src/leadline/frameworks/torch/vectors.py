@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from leadline.frameworks.torch.samples import sorted_rows
 from leadline.frameworks.torch.unreduced import widened
 from leadline.statistics.definitions import HISTOGRAM_BINS, MOST_CLASSES, Statistic, find_statistic
+from leadline.store.layout import vector_name
 
 _PIECE_ELEMENTS: Final = 1 << 21
 """So many elements are widened to float64 at once."""
@@ -39,6 +40,28 @@ def device_vectors(tensors: Sequence[torch.Tensor], statistics: Sequence[str]) -
             else:
                 found[index].append(class_counts(_dense(tensor)))
     return found
+
+
+def named_vectors(
+    names: Sequence[str], tensors: Sequence[torch.Tensor], statistics: Sequence[str]
+) -> list[tuple[str, torch.Tensor]]:
+    """The arrays of ``device_vectors`` as raw tensors, under the names by which a reader finds them."""
+    return [
+        (vector_name(name, statistic), each)
+        for name, found in zip(names, device_vectors(tensors, statistics), strict=True)
+        for statistic, each in zip(statistics, found, strict=True)
+    ]
+
+
+def split(statistics: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers and the arrays among statistics of one tensor.
+
+    With an array goes the number ``nonfinite_count``, so that the series tells the tensor's collections and shape.
+    """
+    asked = frozenset(statistics)
+    arrays = frozenset(each for each in asked if find_statistic(each).is_vector)
+    numbers = asked - arrays | ({"nonfinite_count"} if arrays else set())
+    return tuple(sorted(numbers)), tuple(sorted(arrays - {"confusion"}))
 
 
 def class_counts(values: torch.Tensor) -> torch.Tensor:

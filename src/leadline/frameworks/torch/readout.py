@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leadline.frameworks.torch import accelerated
+from leadline.frameworks.torch import accelerated, unreduced
 from leadline.frameworks.torch.statistics import device_statistics
+from leadline.frameworks.torch.unreduced import Recall
 from leadline.probes.pending import Pending
 
 Vector = npt.NDArray[np.float64]
@@ -157,23 +158,32 @@ class Readout:
         """
         self._parts.append(_Late(edge, numbers, finish))
 
-    def statistics(self, tensors: Sequence[torch.Tensor], names: Sequence[str]) -> None:
-        """Statistics of tensors on one device, name by name, as a part; those that need it wait for the device."""
+    def statistics(self, tensors: Sequence[torch.Tensor], names: Sequence[str], recall: Recall | None = None) -> None:
+        """Statistics of tensors on one device, name by name, as a part.
+
+        Args:
+            recall: The tensors' names, for what is compared with the previous capture.
+        """
         edge = edge_of(tensors[0].device)
         if edge is None:
-            computed = device_statistics(tensors, frozenset(names))
+            computed = device_statistics(tensors, frozenset(names), recall)
             self.add(np.concatenate([computed[name] for name in names]))
             return
-        early = [name for name in names if not accelerated.knows(name)]
-        computed = device_statistics(tensors, frozenset(early)) if early else {}
-        late = [name for name in names if name not in computed]
-        numbers, finish = accelerated.begin(tensors, late)
+        reduced = [name for name in names if accelerated.knows(name)]
+        others = [name for name in names if name not in reduced]
+        begun = [accelerated.begin(tensors, reduced)] if reduced else []
+        begun += [unreduced.begin(tensors, others, recall)] if others else []
+        order = [[*reduced, *others].index(name) for name in names]
 
-        def in_order(come: Vector) -> Vector:
-            found = dict(zip(late, finish(come).reshape(len(late), -1), strict=True))
-            return np.concatenate([found[name] if name in found else computed[name] for name in names])
+        def finish(come: Vector) -> Vector:
+            found, at = [], 0
+            for numbers, finish_own in begun:
+                found.append(finish_own(come[at : at + numbers.numel()]))
+                at += numbers.numel()
+            whole: Vector = np.concatenate(found).reshape(len(names), -1)[order].reshape(-1)
+            return whole
 
-        self.add_late(edge, numbers, in_order if early else finish)
+        self.add_late(edge, torch.cat([numbers for numbers, _ in begun]), finish)
 
     def close(self, conclude: Callable[[list[Vector]], Vector] | None = None) -> bytes | LateRow:
         """The row of all parts; of devices' numbers the copies are begun.

@@ -95,10 +95,16 @@ def of_variables(items: Sequence[CaptureItem]) -> list[CaptureItem]:
 
 
 def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:
-    """Whether the norm of all gradients is asked for; ``all`` asks for it only where the user said it."""
+    """Whether the norm of all gradients is captured.
+
+    It is where it is asked for (``all`` does so only where the user said it), and where it comes for nothing since
+    the l2 of every gradient is asked for.
+    """
     collections = frozenset({GRADIENT_NORMS})
     meant = [item for item in items if item.collection in (None, GRADIENT_NORMS) or _is_all(item)]
-    return any("value" in item.statistics and item.selects(name, collections) for item in meant)
+    return any("value" in item.statistics and item.selects(name, collections) for item in meant) or any(
+        item.collection == "gradients" and item.regex is None and "l2" in item.statistics for item in items
+    )
 
 
 def group(wishes: Sequence[Wish], state: State, *, with_norm: bool) -> list[Group]:

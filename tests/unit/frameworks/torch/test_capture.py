@@ -64,7 +64,8 @@ def test_losses_gradients_and_weights_are_those_of_the_step(tmp_path: Path) -> N
     run = watch(tmp_path, train, *EVERY)
     assert run.steps() == [0, 1, 2, 3]
     names = ["0.bias", "0.weight", "2.bias", "2.weight"]
-    assert sorted(run.tensor_names()) == sorted(["loss", *names, *(f"gradient/{name}" for name in names)])
+    gradients = [f"gradient/{name}" for name in names]
+    assert sorted(run.tensor_names()) == sorted(["loss", "gradient_norm", *names, *gradients])
     for step, expected in enumerate(seen):
         assert run.tensor("loss").statistic("value", step) == pytest.approx(expected["loss"])
         assert run.tensor("gradient/0.weight").statistic("l2", step) == pytest.approx(expected["l2"], rel=1e-5)

@@ -32,13 +32,13 @@ class ImportWatch:
             if module is not None and not _is_executing(module):
                 self._tell(name, module)
         if self._waited:
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, self)
 
     def uninstall(self) -> None:
         """Stop waiting."""
         self._waited.clear()
         if self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """What the import system asks of each finder."""

@@ -1,0 +1,74 @@
+"""Lightning, under both its names: ``self.log`` and ``Fabric.log``, as they would reach a logger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from leadline.frameworks.loggers.replacement import Logger, Replacement
+from leadline.frameworks.loggers.tap import Tap
+
+
+def _results(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+    """Each ``self.log`` ends here, with what it shall be called and whether it counts by steps or epochs."""
+
+    def step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
+        kept = results[key]
+        if kept.is_tensor:
+            tap.name_values({key: value})
+        else:
+            tap.name_owner(value)
+        if not (results.training and kept.meta.on_step and kept.meta.logger):
+            return {}
+        return {results._forked_name(kept, True)[1]: results._get_cache(kept, True)}
+
+    yield Replacement(getattr(library, "_ResultCollection", None), "update_metrics", tap.after(step_value))
+
+
+def _connector(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+    """Values of epochs and of evaluation come from here; those of training steps pass by, every so many steps."""
+    connector = getattr(library, "_LoggerConnector", None)
+    yield Replacement(connector, "update_train_step_metrics", tap.around(_everything, _nothing))
+    yield Replacement(connector, "log_metrics", tap.around(_with_epoch, _metrics))
+
+
+def _with_epoch(connector: object, metrics: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
+    return {**metrics, "epoch": None}
+
+
+def _metrics(logger: object, metrics: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:
+    return metrics
+
+
+def _everything(*args: object, **kwargs: object) -> None:
+    return None
+
+
+def _nothing(*args: object, **kwargs: object) -> dict[str, Any]:
+    return {}
+
+
+def _fabric(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+    yield Replacement(library.Fabric, "log_dict", tap.around(_metrics, _metrics))
+
+
+def _csv(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+    """The one logger that has no library of its own below it."""
+    yield Replacement(library.CSVLogger, "log_metrics", tap.after(_metrics))
+
+
+def _logger(library: str, trainer: str, fabric: str) -> Logger:
+    return Logger(
+        library,
+        {
+            f"{trainer}.trainer.connectors.logger_connector.result": _results,
+            f"{trainer}.trainer.connectors.logger_connector.logger_connector": _connector,
+            f"{fabric}.fabric": _fabric,
+            f"{fabric}.loggers.csv_logs": _csv,
+        },
+    )
+
+
+LIGHTNING: Final = _logger("lightning", "lightning.pytorch", "lightning.fabric")
+PYTORCH_LIGHTNING: Final = _logger("pytorch_lightning", "pytorch_lightning", "lightning_fabric")

@@ -1,0 +1,71 @@
+"""The libraries that are listened to, and the listening itself, from a session's start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
+from leadline.frameworks.loggers.mlflow import MLFLOW
+from leadline.frameworks.loggers.replacement import Logger, Replaced
+from leadline.frameworks.loggers.tap import Sink, Tap
+from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
+from leadline.frameworks.loggers.torchmetrics import TORCHMETRICS
+from leadline.frameworks.loggers.transformers import TRANSFORMERS
+from leadline.frameworks.loggers.wandb import WANDB
+from leadline.probes.guard import Guard
+from leadline.probes.imports import ImportWatch
+
+LOGGERS: Final = (
+    TENSORBOARD, TENSORBOARDX, WANDB, MLFLOW, TORCHMETRICS, LIGHTNING, PYTORCH_LIGHTNING, TRANSFORMERS,
+)  # fmt: skip
+
+
+class Loggers:
+    """Listens to all of them, whether they are imported before or after.
+
+    **On its own** - a failure of ours in here ends the listening and nothing else.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        number: Callable[[Any], float],
+        tell: Callable[[str], None],
+        loggers: tuple[Logger, ...] = LOGGERS,
+    ) -> None:
+        """
+        Args:
+            number: Reads a tensor of one element on the host.
+            tell: Takes a line about something that cannot be heard.
+        """
+        self._tell = tell
+        self._guard = Guard(self._go_off)
+        self._tap = Tap(sink, self._guard, number)
+        self._by_module = {module: logger for logger in loggers for module in logger.waits_for}
+        self._replaced: list[Replaced] = []
+        self._imports = ImportWatch(self._by_module, self._guard.wrap(self._listen))
+
+    def install(self) -> None:
+        """Begin to listen."""
+        self._imports.install()
+
+    def uninstall(self) -> None:
+        """Stop, and put everything back."""
+        self._imports.uninstall()
+        for each in reversed(self._replaced):
+            each.undo()
+        self._replaced = []
+
+    def _listen(self, name: str, module: ModuleType) -> None:
+        logger = self._by_module[name]
+        try:
+            for replacement in logger.waits_for[name](module, self._tap):
+                self._replaced.append(Replaced(replacement))
+        except AttributeError as error:
+            self._tell(f"what is logged through {logger.library} is not captured: this version of it differs ({error})")
+
+    def _go_off(self, failure: str) -> None:
+        self.uninstall()
+        self._tell(f"what the script logs is no longer captured: {failure}")

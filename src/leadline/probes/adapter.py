@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from leadline.probes.guard import Guard
 from leadline.probes.pending import Pending, PendingNumbers
@@ -105,7 +105,7 @@ class Forward(Protocol):
 
     own_ns: int
     """The time that capturing it took within the pass."""
-    accuracy: dict[str, float]
+    accuracy: dict[str, Any]
     """The share of samples predicted right, where a classification loss was called and it is wished for."""
 
     def row(self) -> tuple[SeriesLayout, bytes | PendingNumbers] | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 from leadline.frameworks.torch.changes import Changes
 from leadline.frameworks.torch.elements import local, why_unreadable
 from leadline.frameworks.torch.raw import RawForm, why_not_raw
-from leadline.frameworks.torch.statistics import device_statistics
+from leadline.frameworks.torch.readout import LateRow, Readout, is_recording, quietly
 from leadline.frameworks.torch.unreduced import Recall
 from leadline.frameworks.torch.vectors import confusion, named_vectors, split
+from leadline.probes.pending import Pending
 from leadline.records.plan import CaptureItem, is_of_modules
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import vector_name
@@ -34,12 +34,13 @@ class CapturedTensors:
         self._tell = tell
         self.own_ns = 0
         self.mode = "train"
-        self.accuracy: dict[str, float] = {}
+        self.accuracy: dict[str, Any] = {}
         self._changes = Changes(_CHANGE_BYTES, tell)
         self._items: Sequence[CaptureItem] = ()
         self._wished: dict[tuple[str, tuple[str, ...]], tuple[frozenset[str], bool]] = {}
         self._counts: dict[str, int] = {}
-        self._found: list[tuple[TensorInfo, tuple[str, ...], list[float]]] = []
+        self._found: list[tuple[TensorInfo, tuple[str, ...]]] = []
+        self._readout = Readout()
         self._raw: list[tuple[str, torch.Tensor]] = []
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
@@ -47,7 +48,7 @@ class CapturedTensors:
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Forget what was captured before; from here on these are the wishes."""
         self._items, self._wished, self.own_ns, self.mode = items, {}, 0, mode
-        self._counts, self._found, self._raw = {}, [], []
+        self._counts, self._found, self._raw, self._readout = {}, [], [], Readout()
 
     def name(self, stem: str) -> str:
         """The next name of a stem within the pass: ``relu_output`` gives ``relu_output_0``, then ``relu_output_1``."""
@@ -64,12 +65,14 @@ class CapturedTensors:
         if why is not None:
             self._tell(f"{name} is not read: {why}")
             return
+        if is_recording(own.device):
+            return
         numbers, arrays = split(statistics)
         if numbers:
             recall = Recall(self._changes, [f"{self.mode}/{name}"])
-            computed = device_statistics([own], frozenset(numbers), recall)
+            self._readout.statistics([own], numbers, recall)
             info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            self._found.append((info, numbers, [float(computed[each][0]) for each in numbers]))
+            self._found.append((info, numbers))
         self._raw += named_vectors([name], [own], arrays)
         if is_raw:
             why = why_not_raw(own)
@@ -96,16 +99,15 @@ class CapturedTensors:
         else:
             self._raw.append((vector_name(name, "confusion"), counts))
 
-    def row(self) -> tuple[SeriesLayout, bytes] | None:
+    def row(self) -> tuple[SeriesLayout, bytes | LateRow] | None:
         """The statistics of what was captured since ``begin``."""
         if not self._found:
             return None
-        tensors = tuple(info for info, _, _ in self._found)
-        columns = [(index, name) for index, (_, names, _) in enumerate(self._found) for name in names]
-        values = [value for _, _, each in self._found for value in each]
-        found = SeriesLayout(tensors, tuple(columns))
-        self._found = []
-        return self._layouts.setdefault(found, found), np.array(values, dtype="<f8").tobytes()
+        tensors = tuple(info for info, _ in self._found)
+        columns = [(index, name) for index, (_, names) in enumerate(self._found) for name in names]
+        found, readout = SeriesLayout(tensors, tuple(columns)), self._readout
+        self._found, self._readout = [], Readout()
+        return self._layouts.setdefault(found, found), readout.close()
 
     def raw_form(self) -> CaptureForm | None:
         """The form of the raw tensors that were captured."""
@@ -118,11 +120,11 @@ class CapturedTensors:
             self._forms[key] = RawForm(self._raw, self.mode)
         return self._forms[key].form
 
-    def fill(self, buffer: HostBuffer) -> None:
-        """Copy the raw tensors into a buffer of ``raw_form()``."""
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            self._forms[self._key()].fill(buffer, [tensor for _, tensor in self._raw])
-        self._raw = []
+    def fill(self, buffer: HostBuffer) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
+        key, raw, self._raw = self._key(), self._raw, []
+        with quietly():
+            return self._forms[key].fill(buffer, [tensor for _, tensor in raw])
 
     def _key(self) -> tuple[Any, ...]:
         return self.mode, *((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
@@ -131,7 +133,7 @@ class CapturedTensors:
         key = (name, collections)
         if key not in self._wished:
             chosen = [item for item in self._items if _selects(item, name, collections)]
-            statistics = frozenset(each for item in chosen for each in item.statistics) - {"value", "update_ratio"}
+            statistics = frozenset(each for item in chosen for each in item.statistics) - {"update_ratio"}
             self._wished[key] = (statistics, any(item.raw for item in chosen))
         return self._wished[key]
 

@@ -16,6 +16,7 @@ from leadline.frameworks.torch.dynamo import hide
 from leadline.frameworks.torch.functions import LOSS_KINDS, FunctionMode
 from leadline.frameworks.torch.homes import Home, Homes
 from leadline.frameworks.torch.loss_calls import LossCalls, correct_and_total, eval_mean
+from leadline.frameworks.torch.readout import LateNumber, number_of
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 from leadline.records.names import ACCURACY
@@ -136,15 +137,15 @@ class ForwardWatch:
         self._seen_roots, self._right, self._is_past_backward = set(), {}, False
         self._wants_accuracy = any(item.selects(ACCURACY, frozenset({"metrics"})) for item in items)
 
-    def _accuracy(self) -> dict[str, float]:
+    def _accuracy(self) -> dict[str, LateNumber | float]:
         """The share of samples that were predicted right since the pass began, of each kind of loss call."""
         right, self._right = self._right, {}
-        found: dict[str, float] = {}
+        found: dict[str, LateNumber | float] = {}
         for pairs in right.values():
-            total = sum(float(each) for _, each in pairs)
+            total = sum(number_of(each) or 0.0 for _, each in pairs)
             if total:
                 name = f"{ACCURACY}_{len(found)}" if found else ACCURACY
-                found[name] = sum(float(each) for each, _ in pairs) / total
+                found[name] = sum(number_of(each) or 0.0 for each, _ in pairs) / total
         return found
 
     def _hook(self) -> None:
@@ -351,7 +352,7 @@ class ForwardWatch:
             self.losses.note(name, output)
             if self._eval_roots is not None:
                 target = args[1] if len(args) > 1 else kwargs.get("target")
-                self._probes.eval_loss(name, eval_mean(output, target, str(reduction)))
+                self._tell_eval_loss(name, eval_mean(output, target, str(reduction)))
 
     def _note_own_loss(self, kept: list[tuple[str, torch.Tensor]], output: Any) -> None:
         """A model that gives its loss itself: a single number, or ``loss`` of what it gives."""
@@ -363,7 +364,11 @@ class ForwardWatch:
             return
         self.losses.note(name, found)
         if self._eval_roots is not None and self._place.home is not None and self._place.home.is_trained:
-            self._probes.eval_loss(None, eval_mean(found, None, "mean"))
+            self._tell_eval_loss(None, eval_mean(found, None, "mean"))
+
+    def _tell_eval_loss(self, name: str | None, value: LateNumber | float | None) -> None:
+        if value is not None:
+            self._probes.eval_loss(name, value)
 
     def _note_accuracy(self, kind: str, stem: str, given: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         tensors = [each for each in given if isinstance(each, torch.Tensor)]

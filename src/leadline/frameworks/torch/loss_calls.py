@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.torch.readout import LateNumber, number_of
+
 IGNORE_INDEX: Final = -100
 """What PyTorch's losses leave out unless told otherwise."""
 _MOST_HOPS: Final = 8
@@ -134,14 +136,14 @@ def correct_and_total(
     return ((chosen == labels) & counted).sum(), counted.sum()
 
 
-def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> float:
+def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> LateNumber | float | None:
     """The loss of an eval step as a mean over its samples, comparable to that of training.
 
     Args:
         reduction: The loss call's own: a sum is divided by the number of targets, single losses are averaged.
     """
     with torch._C.DisableTorchFunction(), torch.no_grad():
-        value = float(output.detach().double().mean())
-        if reduction == "sum" and isinstance(target, torch.Tensor) and target.numel():
+        value = number_of(output.detach().double().mean())
+        if reduction == "sum" and isinstance(target, torch.Tensor) and target.numel() and value is not None:
             return value / target.numel()
         return value

@@ -63,6 +63,12 @@ def edge_of(device: torch.device) -> Edge | None:
     return known
 
 
+def is_recording(device: torch.device) -> bool:
+    """Whether what is computed on a device is being recorded rather than run."""
+    edge = edge_of(device)
+    return edge is not None and edge.is_recording()
+
+
 class LateNumber:
     """A single number that is still on a device; what is computed of such numbers stays there too."""
 

@@ -57,7 +57,9 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def command(options: tuple[str, ...] | list[str], *job: str, root: Path) -> list[str]:
-    return [*LEADLINE, "run", "--out", str(root / "runs"), *options, "--", *job]
+    """``leadline run``; without a budget unless the options name one: a busy machine is nobody's overhead."""
+    budget = () if "--budget" in options else ("--budget", "off")
+    return [*LEADLINE, "run", "--out", str(root / "runs"), *budget, *options, "--", *job]
 
 
 def script(name: str) -> str:

@@ -9,14 +9,17 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from leadline.frameworks.torch.changes import Changes
 from leadline.frameworks.torch.elements import flatten, local, why_unreadable
 from leadline.frameworks.torch.raw import RawForm, why_not_raw
-from leadline.frameworks.torch.readout import LateRow, Readout, Vector, edge_of, quietly
+from leadline.frameworks.torch.readout import LateRow, Readout, Vector, is_recording, quietly
+from leadline.frameworks.torch.samples import sample_of
+from leadline.frameworks.torch.unreduced import Recall
+from leadline.frameworks.torch.vectors import named_vectors
 from leadline.frameworks.torch.wishes import ON_UPDATE, PLAIN, Group, State, Wish, group
 from leadline.probes.pending import Pending
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.statistics.definitions import SAMPLE_ELEMENTS
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 
@@ -75,14 +78,22 @@ class TorchProgram:
     """See ``leadline.probes.adapter.Program``."""
 
     def __init__(
-        self, wishes: Wishes, before: Before | None, tell: Callable[[str], None], *, device_bytes: int = 0
+        self,
+        wishes: Wishes,
+        before: Before | None,
+        changes: Changes,
+        tell: Callable[[str], None],
+        *,
+        device_bytes: int = 0,
     ) -> None:
         """
         Args:
+            changes: Remembers what tensors were at their previous capture.
             device_bytes: What copies may take on a device.
         """
         self._wishes = wishes
         self._before = before
+        self._changes = changes
         self._tell = tell
         self._device_bytes = device_bytes
         self._layouts: dict[tuple[bool, ...], SeriesLayout] = {}
@@ -94,7 +105,7 @@ class TorchProgram:
 
     def before(self) -> tuple[SeriesLayout, bytes | LateRow] | None:
         with quietly():
-            self._is_blind = any(_is_recording(wish.parameter.device) for wish in self._wishes.fixed[:1])
+            self._is_blind = any(is_recording(wish.parameter.device) for wish in self._wishes.fixed[:1])
             if self._is_blind:
                 self._tell("a step is recorded as a CUDA graph: nothing of it, nor of its replays, is captured")
                 return None
@@ -112,12 +123,7 @@ class TorchProgram:
         if self._is_blind:
             return None
         with quietly():
-            scale, state = self._wishes.scale(), self._wishes.state()
-            raw = [wish for wish in self._wishes.all if wish.is_raw]
-            named = [(wish.info.name, wish.read(scale, state)) for wish in raw]
-            present = [
-                (name, tensor) for name, tensor in named if tensor is not None and self._is_storable(name, tensor)
-            ]
+            present = self._whole()
             if not present:
                 return None
             key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in present)
@@ -126,6 +132,25 @@ class TorchProgram:
                 form = self._forms[key] = RawForm(present, "train")
             self._filled = (form, [tensor for _, tensor in present])
             return form.form
+
+    def _whole(self) -> list[tuple[str, torch.Tensor]]:
+        """What is stored as a tensor: those that are asked for themselves, and statistics that are arrays."""
+        scale, state = self._wishes.scale(), self._wishes.state()
+        found: list[tuple[str, torch.Tensor]] = []
+        alike: dict[tuple[tuple[str, ...], torch.device], tuple[list[str], list[torch.Tensor]]] = {}
+        for wish in self._wishes.all:
+            tensor = wish.read(scale, state) if wish.is_raw or wish.arrays else None
+            if tensor is None:
+                continue
+            if wish.is_raw and self._is_storable(wish.info.name, tensor):
+                found.append((wish.info.name, tensor))
+            if wish.arrays and why_unreadable(tensor) is None:
+                names, tensors = alike.setdefault((wish.arrays, tensor.device), ([], []))
+                names.append(wish.info.name)
+                tensors.append(tensor)
+        for (statistics, _), (names, tensors) in alike.items():
+            found += named_vectors(names, tensors, statistics)
+        return found
 
     def fill(self, buffer: HostBuffer) -> Pending | None:
         if self._filled is None:
@@ -152,7 +177,8 @@ class TorchProgram:
         readout = Readout()
         for each in come:
             if each.tensors:
-                readout.statistics(each.tensors, each.group.statistics)
+                there = [wish.info.name for wish, is_there in _both(each) if is_there]
+                readout.statistics(each.tensors, each.group.statistics, Recall(self._changes, there))
         if not any(each.tensors for each in come):
             return None
         present = tuple(is_present for each in come for is_present in each.present)
@@ -217,11 +243,6 @@ def _both(come: _Come) -> Iterator[tuple[Wish, bool]]:
     return zip(come.group.wishes, come.present, strict=True)
 
 
-def _is_recording(device: torch.device) -> bool:
-    edge = edge_of(device)
-    return edge is not None and edge.is_recording()
-
-
 class Before:
     """Weights as they are before an update: whole copies within the memory limit, else a strided sample."""
 
@@ -229,6 +250,8 @@ class Before:
         self._wishes = wishes
         size = sum(wish.parameter.numel() * wish.parameter.element_size() for wish in wishes)
         self._is_sampled = size > device_bytes
+        self.bytes = 0 if self._is_sampled else size
+        """What the copies take of the device."""
         self._copies: list[torch.Tensor] = []
 
     def remember(self) -> None:
@@ -262,9 +285,7 @@ class Before:
         return [self._sample(flatten(local(wish.parameter.detach()))) for wish in self._wishes]
 
     def _sample(self, flat: torch.Tensor) -> torch.Tensor:
-        if not self._is_sampled or flat.numel() <= SAMPLE_ELEMENTS:
-            return flat
-        return flat[:: -(-flat.numel() // SAMPLE_ELEMENTS)]
+        return sample_of(flat) if self._is_sampled else flat
 
 
 def _layout(tensors: Sequence[tuple[TensorInfo, tuple[str, ...]]]) -> SeriesLayout:

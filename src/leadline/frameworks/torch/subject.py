@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from leadline.frameworks.torch.changes import Changes
 from leadline.frameworks.torch.clipping import Clipping
 from leadline.frameworks.torch.models import Names, parameters_of
 from leadline.frameworks.torch.program import Before, TorchProgram, Wishes
@@ -82,6 +83,7 @@ class TorchSubject:
         self._clipping, self._scaler_of, self._tell = clipping, scaler_of, tell
         self._optimizer = weakref.ref(optimizer)
         self._befores: dict[tuple[str, ...], Before] = {}
+        self._changes: Changes | None = None
 
     def is_current(self) -> bool:
         optimizer = self._optimizer()
@@ -117,7 +119,9 @@ class TorchSubject:
             return variables_of(self._label, self._named, self._state(), for_variables) if for_variables else []
 
         wishes = Wishes(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
-        return TorchProgram(wishes, before, self._tell, device_bytes=device_bytes)
+        if self._changes is None:
+            self._changes = Changes(device_bytes - sum(each.bytes for each in self._befores.values()), self._tell)
+        return TorchProgram(wishes, before, self._changes, self._tell, device_bytes=device_bytes)
 
     def _state(self) -> State:
         optimizer = self._optimizer()

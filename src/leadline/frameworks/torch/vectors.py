@@ -54,11 +54,11 @@ def named_vectors(
 
 
 def split(statistics: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers and the arrays among statistics of one tensor.
+    """The numbers and the arrays among statistics of one tensor; what only a single number has is left out.
 
     With an array goes the number ``nonfinite_count``, so that the series tells the tensor's collections and shape.
     """
-    asked = frozenset(statistics)
+    asked = frozenset(each for each in statistics if find_statistic(each).source != "number")
     arrays = frozenset(each for each in asked if find_statistic(each).is_vector)
     numbers = asked - arrays | ({"nonfinite_count"} if arrays else set())
     return tuple(sorted(numbers)), tuple(sorted(arrays - {"confusion"}))

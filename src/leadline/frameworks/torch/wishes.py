@@ -10,6 +10,7 @@ import torch
 
 from leadline.frameworks.torch.elements import local, why_unreadable
 from leadline.frameworks.torch.models import NamedParameter
+from leadline.frameworks.torch.vectors import split
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
@@ -29,6 +30,9 @@ class Wish:
     info: TensorInfo
     parameter: torch.Tensor
     statistics: frozenset[str]
+    """Those that are numbers."""
+    arrays: tuple[str, ...]
+    """Those that are arrays."""
     is_raw: bool
     is_gradient: bool = False
     variable: str = ""
@@ -63,12 +67,12 @@ def wishes_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[Wish]
     found = []
     both = ((gradient_name(named.name), ("gradients",), True), (named.name, named.collections, False))
     for name, collections, is_gradient in both:
-        statistics, is_raw = _asked(name, collections, items)
+        statistics, arrays, is_raw = _asked(name, collections, items)
         statistics -= {ON_UPDATE} if is_gradient or not named.parameter.requires_grad else set()
         if statistics or is_raw:
             is_plain = type(named.parameter) in PLAIN and why_unreadable(named.parameter) is None
             info = _info(name, collections, named.parameter)
-            found.append(Wish(info, named.parameter, statistics, is_raw, is_gradient, is_plain=is_plain))
+            found.append(Wish(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
     return found
 
 
@@ -81,11 +85,11 @@ def variables_of(label: str, named: Sequence[NamedParameter], state: State, item
             if not isinstance(kept, torch.Tensor) or (not kept.dim() and each.parameter.dim()) or variable == "step":
                 continue
             name = f"{label}/{variable}/{each.name}"
-            statistics, is_raw = _asked(name, collections, items)
+            statistics, arrays, is_raw = _asked(name, collections, items)
             statistics -= {ON_UPDATE}
             if statistics or is_raw:
                 info = _info(name, collections, kept)
-                found.append(Wish(info, each.parameter, statistics, is_raw, variable=variable))
+                found.append(Wish(info, each.parameter, statistics, arrays, is_raw, variable=variable))
     return found
 
 
@@ -131,12 +135,16 @@ def bare_gradients(named: Sequence[NamedParameter], wishes: Sequence[Wish]) -> I
         if id(each.parameter) not in asked and each.parameter.requires_grad:
             is_plain = type(each.parameter) in PLAIN and why_unreadable(each.parameter) is None
             info = _info(gradient_name(each.name), ("gradients",), each.parameter)
-            yield Wish(info, each.parameter, frozenset(), is_raw=False, is_gradient=True, is_plain=is_plain)
+            yield Wish(info, each.parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
-def _asked(name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]) -> tuple[frozenset[str], bool]:
+def _asked(
+    name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]
+) -> tuple[frozenset[str], tuple[str, ...], bool]:
+    """The statistics that are numbers, those that are arrays, and whether the tensor itself is stored."""
     chosen = [item for item in items if item.selects(name, frozenset(collections))]
-    return frozenset(each for item in chosen for each in item.statistics) - {"value"}, any(item.raw for item in chosen)
+    numbers, arrays = split(each for item in chosen for each in item.statistics)
+    return frozenset(numbers), arrays, any(item.raw for item in chosen)
 
 
 def _is_all(item: CaptureItem) -> bool:

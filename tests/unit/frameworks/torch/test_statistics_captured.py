@@ -1,0 +1,174 @@
+"""Every statistic on its way from a real training to the reader, against a second way of computing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import leadline
+import leadline.torch
+from leadline.reader.run import Run
+from leadline.statistics import arrays
+from leadline.statistics.definitions import STATISTICS
+
+STEPS = 3
+NUMBERS = (
+    *(name for name, each in STATISTICS.items() if not each.is_vector and each.source != "number"),
+    "p5", "p99.9", "p25_exact", "within_-0.1_0.1", "equals_0", "close_0.1_0", "close_0_0.001_nan",
+)  # fmt: skip
+ARRAYS = ("histogram", "histogram_exact", "unit_activity", "unit_mean", "unit_std", "unit_within_-0.1_0.1")
+EVERYTHING = f"statistics={','.join((*NUMBERS, *ARRAYS, 'class_counts', 'confusion', 'value', 'count'))}"
+
+
+def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
+    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
+    session = hook._session
+    assert session is not None
+    try:
+        train()
+    finally:
+        is_whole = hook.close()
+    assert session.guard.failure is None
+    assert is_whole
+    return leadline.open_run(hook.run)
+
+
+class Story:
+    """A training that writes down, in its own way, what its tensors were."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+        self.model[0].to(memory_format=torch.channels_last)
+        self.seen: list[dict[str, np.ndarray]] = []
+
+    def train(self) -> None:
+        optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        for step in range(STEPS):
+            inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(step))
+            labels = torch.arange(8) % 3
+            optimizer.zero_grad()
+            hidden = self.model[:2](inputs)
+            loss = nn.functional.cross_entropy(self.model[2:](hidden), labels)
+            loss.backward()
+            now = {name: each.detach().numpy().copy() for name, each in self.model.named_parameters()}
+            now |= {f"gradient/{name}": each.grad.numpy().copy() for name, each in self.model.named_parameters()}
+            optimizer.step()
+            now |= {f"after/{name}": each.detach().numpy().copy() for name, each in self.model.named_parameters()}
+            self.seen.append(now)
+
+
+def test_every_statistic_of_weights_and_gradients(tmp_path: Path) -> None:
+    story = Story()
+    run = watch(tmp_path, story.train, f"weights:every=1,{EVERYTHING}", f"gradients:every=1,{EVERYTHING}")
+    names = [name for name in story.seen[0] if "weight" in name and "after" not in name]
+    assert len(names) == 4
+    for name in names:
+        tensor = run.tensor(name)
+        for step, seen in enumerate(story.seen):
+            assert tensor.statistic_array("unit_mean", step).shape == (seen[name].shape[1],)
+            for each in ARRAYS:
+                expected = arrays.compute_vector(each, seen[name])
+                np.testing.assert_allclose(tensor.statistic_array(each, step), expected, rtol=1e-6, atol=1e-12)
+            for each in NUMBERS:
+                if each == "update_ratio" and name.startswith("gradient/"):
+                    continue
+                before = story.seen[step - 1][name] if step else None
+                after = seen[name]
+                if each == "update_ratio":
+                    before, after = after, seen[f"after/{name}"]
+                if STATISTICS.get(each, STATISTICS["value"]).source == "change" or each.startswith("close"):
+                    expected = arrays.compute(each, after, before) if before is not None else float("nan")
+                else:
+                    expected = arrays.compute(each, after, before)
+                found = tensor.statistic(each, step)
+                np.testing.assert_allclose(found, expected, rtol=3e-5, atol=1e-6, err_msg=f"{each} of {name} at {step}")
+    assert not any(np.isnan(run.tensor("0.weight").statistics("change_l2")["value"].to_numpy()[1:]))
+
+
+def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3))
+    seen: list[np.ndarray] = []
+    measure = nn.CrossEntropyLoss()
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(STEPS):
+            inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(step))
+            with torch.no_grad():
+                seen.append(torch.relu(nn.functional.conv2d(inputs, model[0].weight, model[0].bias)).numpy())
+            optimizer.zero_grad()
+            measure(model(inputs), torch.arange(8) % 3).backward()
+            optimizer.step()
+
+    run = watch(
+        tmp_path,
+        train,
+        "relu_output:every=1,statistics=unit_activity,unit_within_0_0.5,change_l2",
+        "labels:every=1,statistics=class_counts",
+        "predictions:every=1,statistics=class_counts,batch_std,p50",
+    )
+    activation = run.tensor("1_output_0")
+    assert "relu_output" in activation.collections
+    for step, values in enumerate(seen):
+        np.testing.assert_allclose(activation.statistic_array("unit_activity", step), (values > 0).mean((0, 2, 3)))
+        expected = arrays.compute_vector("unit_within_0_0.5", values)
+        np.testing.assert_allclose(activation.statistic_array("unit_within_0_0.5", step), expected)
+        if step:
+            change = np.linalg.norm(values - seen[step - 1])
+            assert activation.statistic("change_l2", step) == pytest.approx(change, rel=1e-5)
+    assert run.tensor("CrossEntropyLoss_input_1").statistic_array("class_counts", 0).tolist() == [3, 3, 2]
+    assert run.tensor("CrossEntropyLoss_input_0").statistic_array("class_counts", 0).sum() == 8
+
+
+def test_a_checksum_tells_whether_weights_changed_by_a_bit(tmp_path: Path) -> None:
+    model = nn.Linear(4, 2)
+    model.bias.requires_grad_(False)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+
+    run = watch(tmp_path, train, "weights:every=1,statistics=checksum", "biases:every=1,statistics=checksum")
+    assert len({run.tensor("weight").statistic("checksum", step) for step in range(STEPS)}) == STEPS
+    assert len({run.tensor("bias").statistic("checksum", step) for step in range(STEPS)}) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_the_reader_computes_the_same_of_tensors_stored_whole(tmp_path: Path, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(6, 5).to(dtype)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            model(torch.full((2, 6), step + 1.0, dtype=dtype)).sum().backward()
+            optimizer.step()
+
+    numbers = [each for each in NUMBERS if each != "update_ratio"]
+    captured = watch(tmp_path / "a", train, f"weights:every=1,{EVERYTHING}")
+    torch.manual_seed(0)
+    model = nn.Linear(6, 5).to(dtype)
+    stored = watch(tmp_path / "b", train, "weights:every=1,raw=true")
+    one, other = captured.tensor("weight"), stored.tensor("weight")
+    for step in range(STEPS):
+        for name in numbers:
+            if name.startswith(("close", "change")) and not step:
+                continue
+            exact = 0 if name == "checksum" else 3e-5
+            np.testing.assert_allclose(
+                one.statistic(name, step), other.statistic(name, step), rtol=exact, atol=exact / 10, err_msg=name
+            )
+        for name in ARRAYS:
+            np.testing.assert_allclose(one.statistic_array(name, step), other.statistic_array(name, step), rtol=1e-6)

@@ -20,9 +20,12 @@ _GROSS: Final = 4.0
 """So many times too dear, and one sample is enough."""
 _ROOM: Final = 0.7
 """An interval is narrowed only when this part of the budget would not be used up by it."""
-_FIRST_PATIENCE: Final = 8
+_WORTH: Final = 0.05
+"""What takes less of the budget than this is not widened: little would be won."""
+_FIRST_PATIENCE: Final = 16
+_OWN_PATIENCE: Final = 2
 _MOST_PATIENCE: Final = 1 << 12
-_CHECK_EVERY: Final = 16
+_CHECK_EVERY: Final = 32
 _TRY_CAPTURES: Final = 6
 """After so many captures that told nothing apart the next is widened on suspicion."""
 
@@ -82,6 +85,19 @@ class _Thinned:
     was_narrowed: bool = False
     patience: int = _FIRST_PATIENCE
     """Captures that must be measured before it is narrowed; more each time that it had been narrowed too soon."""
+    captures: int = 0
+    """Its own captures since its interval last changed."""
+
+    def widen(self) -> None:
+        """Double the interval; who had to be narrowed back in vain needs more patience the next time."""
+        if self.was_narrowed:
+            self.was_narrowed = False
+            self.patience = min(4 * self.patience, _MOST_PATIENCE)
+        self.factor, self.captures = self.factor * 2, 0
+
+    def narrow(self) -> None:
+        """Halve the interval."""
+        self.factor, self.captures, self.was_narrowed = self.factor // 2, 0, True
 
 
 class ModeBudget:
@@ -127,6 +143,8 @@ class ModeBudget:
             known = frozenset(self._index[each] for each in items if each in self._index)
             if known and self._prices.add(part, known, cost):
                 self._measured += 1
+                for index in known & self._thinned.keys():
+                    self._thinned[index].captures += 1
         if not self._thinned or self._measured < self._check_at or not self._steps.is_known:
             return []
         self._check_at = self._measured + min(self._measured, _CHECK_EVERY)
@@ -136,19 +154,17 @@ class ModeBudget:
         return [Change(self._groups[index], self.factor(index), next_step, self._mode) for index in changed]
 
     def _check(self) -> list[int]:
-        shares = self._expected()
+        shares = self._expected(self._prices.estimate())
         spare = self._spare(shares)
         own = {index: shares[index] for index in self._thinned if index in shares}
-        total = sum(own.values())
-        needed = 1 if total > _GROSS * spare else 2
-        if total > spare:
-            return self._widen({index: each for index, each in own.items() if self._prices.samples(index) >= needed},
-                               total, spare)  # fmt: skip
-        return self._narrow(own, total, spare)
+        needed = 1 if sum(own.values()) > _GROSS * spare else 2
+        known = {index: each for index, each in own.items() if self._prices.samples(index) >= needed}
+        if sum(known.values()) > spare:
+            return self._widen(known, spare)
+        return self._narrow(spare) if any(each.factor > 1 for each in self._thinned.values()) else []
 
-    def _expected(self) -> dict[int, float]:
+    def _expected(self, prices: Mapping[int, float]) -> dict[int, float]:
         """What each group takes of an average step, in ns, as its interval now is."""
-        prices = self._prices.estimate()
         return {index: price * self._rate(index) for index, price in prices.items()}
 
     def _rate(self, index: int) -> float:
@@ -167,40 +183,38 @@ class ModeBudget:
         kept = sum(share for index, share in shares.items() if self._groups[index].kind == "kept")
         return max(allowed - self._steps.base_ns - kept, allowed * _LEAST_PART)
 
-    def _widen(self, own: dict[int, float], total: float, spare: float) -> list[int]:
+    def _widen(self, own: dict[int, float], spare: float) -> list[int]:
+        """Double the dearest interval until all fit."""
         changed: dict[int, None] = {}
-        while total > spare:
-            open_to = [index for index in own if self._thinned[index].factor < _MOST_FACTOR and own[index] > 0]
-            if not open_to:
+        while sum(own.values()) > spare:
+            open_to = [index for index in own if self._thinned[index].factor < _MOST_FACTOR]
+            dearest = max(open_to, key=own.__getitem__, default=None)
+            if dearest is None or own[dearest] < _WORTH * spare:
                 break
-            dearest = max(open_to, key=own.__getitem__)
             is_told_apart = self._prices.is_told_apart(dearest)
             if not is_told_apart and self._is_trying and self._measured < _TRY_CAPTURES:
                 break
             self._is_trying = not is_told_apart
-            thinned = self._thinned[dearest]
-            thinned.factor *= 2
+            self._thinned[dearest].widen()
             own[dearest] /= 2
-            total -= own[dearest]
             changed[dearest] = None
-            if thinned.was_narrowed:
-                thinned.was_narrowed = False
-                thinned.patience = min(4 * thinned.patience, _MOST_PATIENCE)
             if not is_told_apart:
                 break
         return list(changed)
 
-    def _narrow(self, own: Mapping[int, float], total: float, spare: float) -> list[int]:
-        """Halve the cheapest interval that was widened, when there is room enough."""
+    def _narrow(self, spare: float) -> list[int]:
+        """Halve the cheapest interval that was widened, when there is room enough however dear things may be."""
+        own = self._expected(self._prices.estimate(is_cautious=True))
+        own = {index: own[index] for index in self._thinned if index in own}
         wide = [index for index in own if self._thinned[index].factor > 1]
         if not wide:
             return []
         cheapest = min(wide, key=own.__getitem__)
         thinned = self._thinned[cheapest]
-        if self._measured < thinned.patience or total + own[cheapest] > _ROOM * spare:
+        is_patient = self._measured >= thinned.patience and thinned.captures >= _OWN_PATIENCE
+        if not is_patient or sum(own.values()) + own[cheapest] > _ROOM * spare:
             return []
-        thinned.factor //= 2
-        thinned.was_narrowed = True
+        thinned.narrow()
         return [cheapest]
 
 

@@ -12,11 +12,13 @@ from typing import Final, Literal
 Part = Literal["tensors", "raw", "forward"]
 """Statistics of parameters and gradients; their raw tensors; all of a forward pass."""
 
-_SAMPLES: Final = 5
+_SAMPLES: Final = 8
 _STEPS: Final = 32
 _FEWEST_STEPS: Final = 4
 _SIGNATURES: Final = 8
 _SWEEPS: Final = 8
+_NEAR: Final = 1.01
+"""Sums that are met so well need no further sweep."""
 _LEAST_PART: Final = 0.01
 """What of a capture's cost those have at least that came to cheaper ones."""
 
@@ -88,7 +90,7 @@ class Prices:
     """What the wishes of each group cost when they are captured, worked out from captures of several at once.
 
     A capture is known by its groups: the same groups cost the same. The first of each kind is left out, since
-    programs are made, kernels warmed up and memory is found then; of the others the median of the latest five
+    programs are made, kernels warmed up and memory is found then; of the others the median of the latest eight
     counts. What groups cost that are mostly captured together is parted so that every sum is met as well as may
     be (multiplicative algebraic reconstruction); where nothing tells them apart, by the number of statistics.
 
@@ -126,11 +128,16 @@ class Prices:
         others = {other for _, groups in own for other in groups} - {group}
         return not any({each for each in captures if other in each[1]} == own for other in others)
 
-    def estimate(self) -> dict[int, float]:
-        """What a capture of each group costs in ns; groups that were never captured are not in it."""
+    def estimate(self, *, is_cautious: bool = False) -> dict[int, float]:
+        """What a capture of each group costs in ns; groups that were never captured are not in it.
+
+        Args:
+            is_cautious: Take the second dearest of the captures, not the one in the middle.
+        """
+        choose = _second_dearest if is_cautious else _low_median
         total: dict[int, float] = {}
         for of_part in self._samples.values():
-            known = {groups: _low_median(kept) for groups, kept in of_part.items() if kept}
+            known = {groups: choose(kept) for groups, kept in of_part.items() if kept}
             for group, price in self._parted(known).items():
                 total[group] = total.get(group, 0.0) + price
         return total
@@ -144,10 +151,14 @@ class Prices:
             weight = sum(self._weights[each] for each in new)
             prices |= {each: rest * self._weights[each] / weight for each in new}
         for _ in range(_SWEEPS):
+            worst = 1.0
             for groups, cost in known.items():
                 ratio = cost / max(sum(prices[each] for each in groups), 1e-9)
+                worst = max(worst, ratio, 1 / ratio)
                 for each in groups:
                     prices[each] *= ratio
+            if worst < _NEAR:
+                break
         return prices
 
 
@@ -155,3 +166,9 @@ def _low_median(values: Sequence[int]) -> float:
     """The median; of two the smaller, which a hiccup has not touched."""
     ordered = sorted(values)
     return float(max(ordered[(len(ordered) - 1) // 2], 1))
+
+
+def _second_dearest(values: Sequence[int]) -> float:
+    """Of few the dearest."""
+    ordered = sorted(values)
+    return float(max(ordered[-2] if len(ordered) > 3 else ordered[-1], 1))

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, Schedule
 
 Kind = Literal["asked", "kept", "thinnable"]
 
-_KEPT_COLLECTIONS: Final = frozenset({"losses", "metrics", "scalars"})
+_KEPT_COLLECTIONS: Final = SCALAR_COLLECTIONS - {"gradient_norms"}
 _KEPT_STATISTICS: Final = frozenset({"nan_count", "nonfinite_count"})
 _PARAMETERS: Final = frozenset({"weights", "biases", "gradients", "all", None})
 _RAW: Final = "raw"
@@ -75,7 +76,7 @@ def _take_in(item: CaptureItem, owned: list[_Own]) -> None:
         if shared and item.source not in other.sources:
             other.sources.append(item.source)
         left -= shared
-    kept = _KEPT_STATISTICS | ({"value"} if item.collection in ("all", None) else frozenset())
+    kept = _KEPT_STATISTICS | (frozenset() if item.collection in SCALAR_COLLECTIONS else {"value"})
     parts: tuple[tuple[Kind, frozenset[str]], ...] = (("kept", left & kept), ("thinnable", left - kept))
     owned += [_Own(kind, _narrowed(item, part), [item.source]) for kind, part in parts if part]
 

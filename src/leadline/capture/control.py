@@ -33,11 +33,9 @@ class ControlWatch:
         self._stop: Request | None = None
         self._is_taken = False
 
-    def obey(self, step: int, *, is_early: bool = False) -> None:
-        """Do what is asked at the end of the train step ``step``, or of an eval step after it.
+    def obey(self, step: int) -> None:
+        """Do what is asked at the end of ``step``.
 
-        Args:
-            is_early: Stop also where a later step was named: this process runs alone, and is in no train step.
         Raises:
             StopTraining: Somebody asked to stop at this step or before; raised at every boundary from there on.
         """
@@ -46,7 +44,7 @@ class ControlWatch:
             self._checked_ns = now
             self._look()
         stop = self._stop
-        if stop is not None and (is_early or stop.step is None or step >= stop.step):
+        if stop is not None and (stop.step is None or step >= stop.step):
             if not self._is_taken:
                 self._is_taken = True
                 self._acknowledge(stop, step)

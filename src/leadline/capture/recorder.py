@@ -95,6 +95,8 @@ class Recorder:
         self._norms: dict[str, Scalar] = {}
         self._outbox: Outbox | None = None
         self._script_names: set[str] = set()
+        self._accuracies: dict[str, Scalar] = {}
+        self._accuracy_names: set[str] = set()
         self._rows = ScalarRows()
         self._last: StepStamp | None = None
         self._last_names: frozenset[str] = frozenset()
@@ -166,7 +168,7 @@ class Recorder:
         if self.clock.owns(optimizer):
             self._end_step()
         self.cost.end(begun)
-        self._control.obey(self.clock.mode_step("train") - 1)
+        self._control.obey(self.clock.step - 1)
 
     def begin_step(self) -> None:
         """Make ready for the step that begins: watch its forward pass where that is due, and where losses get names."""
@@ -206,12 +208,12 @@ class Recorder:
         self._open()
         self._put_forward(forward, stamp)
         taken = self._losses_of(stamp.mode).take()
-        if self._scalars and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
+        if (self._scalars or self._accuracies) and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
             taken |= self._take_scalars()
         self._end(stamp, taken)
         self.cost.end(begun)
         if not self._is_finished:
-            self._control.obey(self.clock.mode_step("train") - 1, is_early=not self._adapter.is_distributed())
+            self._control.obey(self.clock.step - 1)
 
     # --- the script's own words ---------------------------------------------------------------------------
 
@@ -324,7 +326,7 @@ class Recorder:
         dues = self._dues_of("train")
         if dues.settings.at(stamp.mode_step):
             taken |= self._take_settings()
-        if self._scalars and dues.scalars.at(stamp.mode_step):
+        if (self._scalars or self._accuracies) and dues.scalars.at(stamp.mode_step):
             taken |= self._take_scalars()
         self._end(stamp, taken)
         self.begin_step()
@@ -336,7 +338,7 @@ class Recorder:
             self._outbox.finish_step(stamp)
         self._last, self._last_names = stamp, frozenset(taken)
         self._keep_budget(stamp)
-        self.clock.tick(stamp.mode)
+        self.clock.tick(stamp.mode, is_counted=stamp.mode == "train" or not self._adapter.is_distributed())
 
     def _keep_budget(self, stamp: StepStamp) -> None:
         for change in self.budget.end_step(stamp.mode, stamp.mode_step, self.cost.until):
@@ -365,8 +367,10 @@ class Recorder:
         return self._losses[mode]
 
     def _put_forward(self, forward: Forward, stamp: StepStamp) -> None:
-        own = {name: value for name, value in forward.accuracy.items() if name not in self._script_names}
-        self._scalars |= {name: Scalar("metrics", (value,)) for name, value in own.items()}
+        for name, value in forward.accuracy.items():
+            if name in self._accuracy_names or name not in self._script_names:
+                self._accuracy_names.add(name)
+                self._accuracies[name] = Scalar("metrics", (value,))
         if self.writer is None:
             return
         self.cost.own_ns += forward.own_ns
@@ -375,6 +379,9 @@ class Recorder:
         if found is not None and self._outbox is not None:
             self._outbox.put_row(found[0], stamp, found[1], self._is_bad)
         form = forward.raw_form()
+        if form is not None and stamp.mode != "train" and self._adapter.is_distributed():
+            self.note("raw tensors of eval steps are not stored where several ranks train: the steps share a number")
+            form = None
         if form is not None:
             buffer = self.writer.acquire(form, stamp.step)
             if buffer is not None:
@@ -389,11 +396,13 @@ class Recorder:
         }
 
     def _take_scalars(self) -> dict[str, Scalar]:
-        """What was logged; a name that is a loss's gets its collection in front."""
+        """What was logged, and accuracies; a name that is theirs or a loss's gets its collection in front."""
         logged, self._scalars = self._scalars, {}
-        losses = {name for each in self._losses.values() for name in each.latest}
+        own, self._accuracies = self._accuracies, {}
+        taken = self._accuracy_names.union(*(each.latest for each in self._losses.values()))
         # copied, since a thread that logs may hold it still
-        return {f"{each.collection}/{name}" if name in losses else name: each for name, each in dict(logged).items()}
+        named = {f"{each.collection}/{name}" if name in taken else name: each for name, each in dict(logged).items()}
+        return named | own
 
     def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if self._outbox is not None:

@@ -57,7 +57,12 @@ class StepClock:
         self._owner, self._silent = weakref.ref(optimizer), 0
         return True
 
-    def tick(self, mode: str = "train") -> None:
-        """The step under way has ended, as one of a mode."""
+    def tick(self, mode: str = "train", *, is_counted: bool = True) -> None:
+        """The step under way has ended, as one of a mode.
+
+        Args:
+            is_counted: Whether the global step counts it. Ranks of one job may evaluate differently: there the
+                global step counts train steps only, so that it means the same on each of them.
+        """
         self.finished[mode] = self.mode_step(mode) + 1
-        self.step += 1
+        self.step += is_counted

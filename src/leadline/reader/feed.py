@@ -22,6 +22,8 @@ from leadline.store.documents import read_document
 CLOCK: Final = "clock"
 """The tensor whose rows only say that steps pass."""
 _LOST: Final = "data_lost"
+_UNTOLD: Final = -1
+"""Stands for the step within its mode while only a tensor file tells of an eval step."""
 NEVER: Final = 1 << 62
 """A step that no run comes to."""
 
@@ -52,7 +54,8 @@ class Feed:
         self._complete_before: dict[str, int] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
         self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
-        self._points: dict[tuple[int, str], Point] = {}
+        self._points: dict[tuple[int, str, int], Point] = {}
+        self._places: dict[tuple[int, str], int] = {}
         self._lost: set[int] = set()
         self.thinnings = Thinnings(frozenset())
 
@@ -98,6 +101,7 @@ class Feed:
             if self.is_overtaken:
                 return
             point = self._points.pop(key)
+            self._places.pop(key[:2], None)
             point.arrays = _with_mode_steps(point)
             point.is_thinned = point.step in self._lost
             self.judged_step = point.step
@@ -138,10 +142,10 @@ class Feed:
         is_clock = all(info.name == CLOCK for info in shared.tensors)
         if is_clock and shared.columns[0][1] == "skipped":
             for step, mode in zip(steps, columns["mode"], strict=True):
-                self._point(int(step), str(mode)).is_skipped = True
+                self._point(int(step), str(mode)).is_skipped = True  # of training, as only an optimizer can be skipped
         for index in range(0 if not is_clock else batch.rows, batch.rows):
             row = Row(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
-            self._point(int(steps[index]), str(columns["mode"][index])).rows.append(row)
+            self._point(int(steps[index]), str(columns["mode"][index]), row.mode_step).rows.append(row)
         self.grid.add_records(times, steps)
         self._note_complete(worker, int(columns["complete_step"][-1]))
         last = (int(steps[-1]), int(times[-1]))
@@ -160,12 +164,21 @@ class Feed:
             self._layout_of_segment[id(segment)] = (segment, shared)
         return self._layout_of_segment[id(segment)][1]
 
-    def _point(self, step: int, mode: str) -> Point:
-        if (step, mode) not in self._points:
+    def _point(self, step: int, mode: str, mode_step: int | None = None) -> Point:
+        """The point of a step; in a job of several ranks all eval steps between two train steps bear one global step."""
+        if mode == "train":
+            mode_step = 0
+        elif mode_step is None:
+            mode_step = self._places.get((step, mode), _UNTOLD)
+        elif self._places.get((step, mode)) == _UNTOLD:
+            self._points[step, mode, mode_step] = self._points.pop((step, mode, _UNTOLD))
+        self._places[step, mode] = mode_step
+        key = (step, mode, mode_step)
+        if key not in self._points:
             if step <= self.judged_step:
                 self.is_overtaken = True
-            self._points[step, mode] = Point(step, mode)
-        return self._points[step, mode]
+            self._points[key] = Point(step, mode)
+        return self._points[key]
 
     def _take_events(self, worker: str, batch: Batch) -> None:
         columns = batch.columns

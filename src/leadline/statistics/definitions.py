@@ -160,7 +160,7 @@ def _percent(numbers: tuple[float, ...]) -> str:
 
 
 def _tolerances(numbers: tuple[float, ...]) -> str:
-    return "" if min(numbers) >= 0 else "tolerances are not negative"
+    return "" if min(numbers) >= 0 and max(numbers) < float("inf") else "tolerances are finite and not negative"
 
 
 def _nothing(numbers: tuple[float, ...]) -> str:

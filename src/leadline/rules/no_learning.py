@@ -42,6 +42,8 @@ class _Known:
     """Parameters with a gradient that no optimizer holds, and since which step."""
     rates: dict[str, float] = field(default_factory=dict)
     """The latest learning rates."""
+    first_step: int | None = None
+    """The step at which parameters were first captured."""
     zero_since: int | None = None
     """Since which step every learning rate is 0."""
 
@@ -109,8 +111,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             found = self._judge(known, step, [each for each in (*numbers, *sums) if each.worker == worker])
             if found is not None:
                 return self._fired(*found, worker=worker)
-        if not any(self._is_old_enough(window.memory[worker], sums) for worker in workers):
-            return Undecided(f"fewer than {self.steps} steps lie between what was captured of any parameter")
+        if not any(each.mode_step - window.memory[each.worker].first_step >= self.steps for each in sums):
+            return Undecided(f"no parameters were captured {self.steps} steps apart")
         return Undecided("part of the parameters at this step was lost") if window.is_thinned else Clear()
 
     def _judge(self, known: _Known, step: int, readings: Iterable[TensorReading]) -> tuple[str, list[str], int] | None:
@@ -120,8 +122,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             return "rate", sorted(known.rates), known.zero_since
         outside = [name for name, since in known.outside.items() if step - since >= self.steps and name in names]
         if outside:
-            spoken = [each.removesuffix(_OUTSIDE) for each in outside]
-            return "outside", spoken, min(known.outside[each] for each in outside)
+            return "outside", outside, min(known.outside[each] for each in outside)
         still = [name for name, each in known.still.items() if name in names and self._stands_still(known, each, step)]
         if still:
             return "still", still, min(known.still[each].since for each in still)
@@ -130,21 +131,16 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     def _stands_still(self, known: _Known, still: _Still, step: int) -> bool:
         return step - still.since >= self.steps and not _rate(known) > still.rate
 
-    def _is_old_enough(self, known: _Known, sums: list[TensorReading]) -> bool:
-        """Whether something could have been found: a parameter was captured so many steps ago."""
-        first = min((each.since for each in known.still.values()), default=None)
-        return bool(sums) and (first is None or max(each.mode_step for each in sums) - first >= self.steps)
-
     def _fired(self, kind: str, names: list[str], since: int, *, worker: str) -> Fired:
         more = and_more(len(names) - 1, "parameter")
         said, suggestion = {
             "rate": (
-                f"every learning rate is 0 since step {since}" + and_more(0),
+                f"every learning rate is 0 since step {since}",
                 "a look at the scheduler's length and its last value, or a floor (eta_min, min_lr); "
                 "usually a schedule is over before the training is",
             ),
             "outside": (
-                f"{names[0]}{more}: gradients come since step {since}, and no optimizer holds it",
+                f"{names[0].removesuffix(_OUTSIDE)}{more}: gradients since step {since}, and no optimizer holds it",
                 "give the optimizer model.parameters() after the model is whole, or requires_grad_(False) for what is "
                 "meant to stand still; usually a layer was made or replaced after the optimizer",
             ),
@@ -180,6 +176,7 @@ def _note_rates(known: _Known, readings: list[TensorReading]) -> None:
 
 
 def _note_bits(known: _Known, reading: TensorReading, gradient: float) -> None:
+    known.first_step = reading.mode_step if known.first_step is None else known.first_step
     is_pushed = 0 < gradient < math.inf
     before = known.still.get(reading.tensor)
     if not is_pushed:

@@ -20,19 +20,35 @@ BUILT_IN: Final = {
     "class_imbalance": "leadline.rules.class_imbalance:ClassImbalance",
     "confusion": "leadline.rules.confusion:Confusion",
     "dead_relu": "leadline.rules.dead_relu:DeadRelu",
+    "eval_in_train_mode": "leadline.rules.eval_in_train_mode:EvalInTrainMode",
+    "exploding_gradient": "leadline.rules.exploding_gradient:ExplodingGradient",
     "exploding_tensor": "leadline.rules.exploding_tensor:ExplodingTensor",
     "gradient_clipping": "leadline.rules.gradient_clipping:GradientClipping",
+    "learning_rate": "leadline.rules.learning_rate:LearningRate",
+    "loss_at_start": "leadline.rules.loss_at_start:LossAtStart",
     "loss_not_decreasing": "leadline.rules.loss_not_decreasing:LossNotDecreasing",
+    "loss_spike": "leadline.rules.loss_spike:LossSpike",
+    "metric_not_improving": "leadline.rules.metric_not_improving:MetricNotImproving",
+    "missing_zero_grad": "leadline.rules.missing_zero_grad:MissingZeroGrad",
     "nlp_sequence_ratio": "leadline.rules.nlp_sequence_ratio:NLPSequenceRatio",
+    "no_learning": "leadline.rules.no_learning:NoLearning",
+    "nonfinite_origin": "leadline.rules.nonfinite_origin:NonfiniteOrigin",
+    "output_collapse": "leadline.rules.output_collapse:OutputCollapse",
     "overfit": "leadline.rules.overfit:Overfit",
     "overtraining": "leadline.rules.overtraining:Overtraining",
     "poor_weight_initialization": "leadline.rules.poor_weight_initialization:PoorWeightInitialization",
+    "probabilities_as_logits": "leadline.rules.probabilities_as_logits:ProbabilitiesAsLogits",
+    "replica_divergence": "leadline.rules.replica_divergence:ReplicaDivergence",
     "saturated_activation": "leadline.rules.saturated_activation:SaturatedActivation",
     "similar_across_runs": "leadline.rules.similar_across_runs:SimilarAcrossRuns",
+    "skipped_steps": "leadline.rules.skipped_steps:SkippedSteps",
     "stalled_training": "leadline.rules.stalled_training:StalledTraining",
     "tensor_variance": "leadline.rules.tensor_variance:TensorVariance",
     "unchanged_tensor": "leadline.rules.unchanged_tensor:UnchangedTensor",
+    "unscaled_input": "leadline.rules.unscaled_input:UnscaledInput",
+    "unused_parameter": "leadline.rules.unused_parameter:UnusedParameter",
     "vanishing_gradient": "leadline.rules.vanishing_gradient:VanishingGradient",
+    "weight_saturation": "leadline.rules.weight_saturation:WeightSaturation",
     "weight_update_ratio": "leadline.rules.weight_update_ratio:WeightUpdateRatio",
 }
 AMAZON: Final = {
@@ -61,6 +77,11 @@ AMAZON: Final = {
 """Amazon's names for them."""
 DEFAULT: Final = ("exploding_tensor", "stalled_training")
 """Those that stay silent on every healthy run, and are judged unless told otherwise."""
+CANDIDATES: Final = (
+    "exploding_gradient", "loss_spike", "missing_zero_grad", "no_learning", "nonfinite_origin",
+    "probabilities_as_logits", "replica_divergence", "skipped_steps", "unused_parameter",
+)  # fmt: skip
+"""Those that are meant for the same, once they were silent on every healthy training of the tests."""
 
 
 def canonical(name: str) -> str:

@@ -7,7 +7,6 @@ import csv
 import glob
 import hashlib
 import json
-import math
 import os
 import sys
 
@@ -75,7 +74,7 @@ def tensorboard(folder: str) -> tuple:
             writer.add_scalars("range", {"low": output.min(), "high": output.max()}, step)
 
     model = train(log)
-    writer.add_scalar("final", math.inf)
+    writer.add_scalar("final", 0.25)
     writer.close()
     kept = events(folder + "/board/events*")
     for side in ("low", "high"):
@@ -156,13 +155,13 @@ def mlflow(folder: str) -> tuple:
     with mlflow.start_run() as run:
 
         def log(step, loss, output, labels):
-            log_metric("loss", loss.item(), step=step)
+            log_metric("cross_entropy_output_0", loss.item(), step=step)
             mlflow.log_metrics({"accuracy": share(output, labels).item(), "step": step}, step=step)
 
         model = train(log)
         mlflow.log_param("steps", STEPS)
     client = mlflow.MlflowClient()
-    names = ("loss", "accuracy", "step")
+    names = ("cross_entropy_output_0", "accuracy", "step")
     return model, {name: [each.value for each in client.get_metric_history(run.info.run_id, name)] for name in names}
 
 
@@ -292,7 +291,7 @@ def transformers(folder: str) -> tuple:
         for name, value in record.items():
             by_step.setdefault(name, {})[record["step"]] = value
     assert {"train/loss", "eval/loss"} <= {*events(folder + "/**/events*")}
-    return model, {name: [*values.values()] for name, values in by_step.items() if name != "step"}
+    return model, {name: [*values.values()] for name, values in by_step.items() if name not in ("step", "epoch")}
 
 
 def accelerate(folder: str) -> tuple:

@@ -10,25 +10,32 @@ from leadline.frameworks.loggers.replacement import Logger, Replacement
 from leadline.frameworks.loggers.tap import Tap
 
 
+def _module(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+    """What is logged under a name needs none of a metric's own."""
+
+    def name(module: object, name: str, value: Any, *rest: object, **others: object) -> None:
+        tap.name_values({name: value})
+        if hasattr(value, "_forward_cache"):
+            tap.name_owner(value)
+
+    yield Replacement(library.LightningModule, "log", tap.before(name))
+
+
 def _results(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
     """Each ``self.log`` ends here, with what it shall be called and whether it counts by steps or epochs."""
+    yield Replacement(library._ResultCollection, "update_metrics", tap.after(_step_value))
 
-    def step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
-        kept = results[key]
-        if kept.is_tensor:
-            tap.name_values({key: value})
-        else:
-            tap.name_owner(value)
-        if not (results.training and kept.meta.on_step and kept.meta.logger):
-            return {}
-        return {results._forked_name(kept, True)[1]: results._get_cache(kept, True)}
 
-    yield Replacement(getattr(library, "_ResultCollection", None), "update_metrics", tap.after(step_value))
+def _step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
+    kept = results[key]
+    if not (results.training and kept.meta.on_step and kept.meta.logger):
+        return {}
+    return {results._forked_name(kept, True)[1]: results._get_cache(kept, True)}
 
 
 def _connector(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
     """Values of epochs and of evaluation come from here; those of training steps pass by, every so many steps."""
-    connector = getattr(library, "_LoggerConnector", None)
+    connector = library._LoggerConnector
     yield Replacement(connector, "update_train_step_metrics", tap.around(_everything, _nothing))
     yield Replacement(connector, "log_metrics", tap.around(_with_epoch, _metrics))
 
@@ -62,6 +69,7 @@ def _logger(library: str, trainer: str, fabric: str) -> Logger:
     return Logger(
         library,
         {
+            f"{trainer}.core.module": _module,
             f"{trainer}.trainer.connectors.logger_connector.result": _results,
             f"{trainer}.trainer.connectors.logger_connector.logger_connector": _connector,
             f"{fabric}.fabric": _fabric,

@@ -21,7 +21,7 @@ class Replacement:
     """One function, named by where it stands."""
 
     owner: Any
-    """The class or module that holds it; None where this version of the library has no such thing."""
+    """The class or module that holds it."""
     name: str
     make: Make
     """Makes what stands in its place from the function itself."""

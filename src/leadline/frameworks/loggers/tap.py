@@ -3,57 +3,48 @@
 from __future__ import annotations
 
 import threading
-import weakref
-from collections import deque
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leadline.frameworks.loggers.naming import Names
 from leadline.frameworks.loggers.replacement import Make
+from leadline.frameworks.loggers.unnamed import Unnamed
 from leadline.frameworks.loggers.values import is_on_host, is_same, scalar
-from leadline.probes.clock import StepClock
 from leadline.probes.guard import Guard
 
+if TYPE_CHECKING:
+    from leadline.probes.clock import StepClock
+
 COLLECTION: Final = "metrics"
-_RECENT: Final = 64
-_ENOUGH: Final = 3
-"""So many different values of one source were logged under a name, and it is clear that they always are."""
 
 Read = Callable[..., Mapping[str, Any]]
 """Takes the arguments of a function that was called; gives what they log, by name."""
 
 
+class Cost(Protocol):
+    """Where the time is counted that we take."""
+
+    own_ns: int
+    loop_ns: int
+
+
 class Sink(Protocol):
     """What the tap needs of the recorder."""
+
+    @property
+    def clock(self) -> StepClock:
+        """Tells which step is under way."""
+
+    @property
+    def cost(self) -> Cost:
+        """What watching takes of the training's time."""
 
     def log(self, values: Mapping[str, Any], collection: str) -> None:
         """Keep scalars for the step under way."""
 
     def withdraw(self, name: str, collection: str) -> None:
         """Forget a scalar of the step under way."""
-
-    @property
-    def clock(self) -> StepClock:
-        """Tells which step is under way."""
-
-
-@dataclass(slots=True)
-class _Source:
-    """An object whose values come without a name."""
-
-    owner: weakref.ref[Any]
-    logged: set[float] = field(default_factory=set)
-    """Its values that were logged under some name."""
-    is_named: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Unnamed:
-    step: int
-    name: str
-    value: Any
-    source: _Source
 
 
 class _Local(threading.local):
@@ -69,7 +60,7 @@ class Tap:
     kept once.
     """
 
-    def __init__(self, sink: Sink, guard: Guard, number: Callable[[Any], float]) -> None:
+    def __init__(self, sink: Sink, guard: Guard, number: Callable[[Any], Any]) -> None:
         """
         Args:
             number: Reads a tensor of one element on the host.
@@ -79,8 +70,7 @@ class Tap:
         """Of the objects that nobody named."""
         self._sink, self._number = sink, number
         self._local = _Local()
-        self._sources: dict[int, _Source] = {}
-        self._recent: deque[_Unnamed] = deque(maxlen=_RECENT)
+        self._unnamed = Unnamed(_gave)
 
     # --- ways to listen -----------------------------------------------------------------------------------
 
@@ -136,71 +126,69 @@ class Tap:
     # --- values without a name ----------------------------------------------------------------------------
 
     def tell_unnamed(self, owner: Any, values: Mapping[str, Any]) -> None:
-        """Tell values that nobody has named yet; where they are logged under a name soon, that name holds."""
-        found = self._scalars(values)
-        source, step = self._source(owner), self._sink.clock.step
-        self._recent.extend(_Unnamed(step, name, value, source) for name, value in found.items())
+        """Tell values that nobody has named yet; where they are logged under a name, that name holds."""
+        found = {name: value for name, value in self._scalars(values).items() if not self._is_quiet()}
+        self._unnamed.add(owner, found, self._sink.clock.step)
         self._sink.log(found, COLLECTION)
 
     def is_named(self, owner: Any) -> bool:
         """Whether what an object gives is logged under a name anyway."""
-        return self._source(owner).is_named
+        return self._unnamed.is_named(owner)
 
     def name_owner(self, owner: Any) -> None:
         """An object itself is logged under a name: what it gives needs no other."""
-        source = self._source(owner)
-        source.is_named = True
-        for each in [each for each in self._recent if each.source is source]:
-            self._withdraw(each)
+        self._withdraw(self._unnamed.name_owner(owner, self._sink.clock.step))
 
     def name_values(self, values: Mapping[str, Any]) -> None:
         """Values are logged under names."""
-        step = self._sink.clock.step
-        for value in self._scalars(values).values() if self._recent else ():
-            for each in [each for each in self._recent if each.step >= step - 1 and _is_one(each.value, value)]:
-                self._withdraw(each)
-                each.source.logged.add(value if isinstance(value, float) else float(step))
-                each.source.is_named |= len(each.source.logged) >= _ENOUGH
+        for name, number in self._scalars(values).items():
+            self._withdraw(self._unnamed.name_value(name, values[name], number, self._sink.clock.step))
 
     # --- inside -------------------------------------------------------------------------------------------
 
     def _hear(self, read: Read, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        found = self._scalars(read(*args, **kwargs))
-        self.name_values(found)
+        begun = time.perf_counter_ns()
+        values = read(*args, **kwargs)
+        self.name_values(values)
+        found = self._scalars(values)
         told = {name: value for name, value in found.items() if not self._is_passed_on(name, value)}
         if told:
             self._sink.log(told, COLLECTION)
+        if self._sink.cost.loop_ns:
+            self._sink.cost.own_ns += time.perf_counter_ns() - begun
 
     def _scalars(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        found = {str(name): scalar(value) for name, value in values.items()}
+        found = {name: scalar(value) for name, value in values.items()}
         return {
             name: self._number(value) if is_on_host(value) else value
             for name, value in found.items()
             if value is not None
         }
 
+    def _is_quiet(self) -> bool:
+        return None in self._local.passed_on
+
     def _is_passed_on(self, name: str, value: Any) -> bool:
-        for passed_on in self._local.passed_on:
-            if passed_on is None or name in passed_on:
-                return True
-            if any(_is_one(each, value) for each in self._scalars(passed_on).values()):
-                return True
-        return False
+        if self._is_quiet():
+            return True
+        return any(
+            name in passed_on or any(_is_one(each, value) for each in self._scalars(passed_on).values())
+            for passed_on in self._local.passed_on
+            if passed_on is not None
+        )
 
-    def _source(self, owner: Any) -> _Source:
-        known = self._sources.get(id(owner))
-        if known is None or known.owner() is not owner:
-            self._sources = {key: each for key, each in self._sources.items() if each.owner() is not None}
-            known = self._sources[id(owner)] = _Source(weakref.ref(owner))
-        return known
-
-    def _withdraw(self, unnamed: _Unnamed) -> None:
-        self._recent.remove(unnamed)
-        if unnamed.step == self._sink.clock.step:
-            self._sink.withdraw(unnamed.name, COLLECTION)
+    def _withdraw(self, names: list[str]) -> None:
+        for name in names:
+            self._sink.withdraw(name, COLLECTION)
 
 
 def _is_one(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return is_same(one, other)
     return one is other
+
+
+def _gave(metric: Any, value: Any) -> bool:
+    """Whether a value is the object that a metric keeps as the one that it gave last."""
+    kept = vars(metric)
+    return value is not None and (value is kept.get("_forward_cache") or value is kept.get("_computed"))

@@ -32,6 +32,7 @@ class Session:
     def __init__(self, run: str, manifest: Manifest, node: str) -> None:
         from leadline.capture.control import ControlWatch
         from leadline.capture.recorder import Recorder
+        from leadline.frameworks.loggers.registry import Loggers
         from leadline.frameworks.torch.adapter import TorchAdapter
         from leadline.probes.guard import Guard
 
@@ -46,6 +47,8 @@ class Session:
         control = ControlWatch(run, lambda: self.worker)
         self.recorder = Recorder(manifest.plan, self._adapter, control, self._open_writer)
         self._adapter.install(self.recorder, self.guard)
+        self._loggers = Loggers(self.recorder, self._adapter.number, self.recorder.note)
+        self._loggers.install()
         self.guard.run(self.recorder.begin_step)
         atexit.register(self.close)
 
@@ -62,6 +65,7 @@ class Session:
         atexit.unregister(self.close)
         if os.getpid() == self._pid:
             self.guard.run(self.recorder.finish)
+        self._loggers.uninstall()
         self._adapter.uninstall()
         if os.getpid() != self._pid:
             return True
@@ -71,6 +75,7 @@ class Session:
     def abandon(self) -> None:
         """In a forked child: forget everything of the parent's without touching its files or locks."""
         atexit.unregister(self.close)
+        self._loggers.uninstall()
         self._adapter.uninstall()
 
     def _open_writer(self) -> Any:
@@ -89,6 +94,7 @@ class Session:
 
     def _go_off(self, failure: str) -> None:
         self._off = {"step": self.recorder.clock.step, "error": failure}
+        self._loggers.uninstall()
         self._adapter.uninstall()
         if self.recorder.writer is not None:
             self.recorder.writer.describe_soon()

@@ -1,0 +1,165 @@
+"""The overhead budget in a real training: a plan that is too dear is thinned, and everybody is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import LEADLINE, PATIENCE, Ended, bare, environment, rule, script, watched
+
+from leadline.errors import ConfigurationError
+from leadline.judge.judge import judge_run
+from leadline.reader.run import Run
+from leadline.records.plan import Schedule
+
+STEPS = 150
+DEAR = """
+from leadline.records.needs import TensorNeed
+from leadline.rules import Clear, Needs, Rule
+
+STATISTICS = ("l2", "std", "min", "max", "abs_mean", "nonfinite_count")
+
+class Dear(Rule):
+    def needs(self):
+        return Needs(tuple(TensorNeed(each, statistics=STATISTICS, every=1) for each in ("gradients", "weights")))
+
+    def evaluate(self, window):
+        return Clear()
+"""
+OPTIONS = ("--rule", "dear.py:Dear", "--capture", "gradients:every=5,statistics=max", "--preset", "light")
+
+
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return bare("deep.py", "--steps", str(STEPS), folder=tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    return train(tmp_path_factory.mktemp("thinned"), "2%")
+
+
+def train(folder: Path, budget: str) -> Ended:
+    (folder / "dear.py").write_text(DEAR)
+    return watched(("--budget", budget, *OPTIONS), script("deep.py"), "--steps", str(STEPS), folder=folder)
+
+
+def events(run: Run) -> list[dict[str, Any]]:
+    return [json.loads(row["args"]) for row in run.timeline().to_pylist() if row["name"] == "capture_thinned"]
+
+
+def captured(run: Run, tensor: str, statistic: str) -> list[int]:
+    return list(run.tensor(tensor).statistics(statistic).column("step").to_pylist())
+
+
+def due(told: list[dict[str, Any]], every: int) -> list[int]:
+    """The steps at which something that was asked at each ``every``-th was captured, as the events have it."""
+    changes = {each["since_step"]: each["to_every"] for each in told}
+    steps, interval = [], every
+    for step in range(STEPS):
+        interval = changes.get(step, interval)
+        if Schedule(every=interval).is_due(step):
+            steps.append(step)
+    return steps
+
+
+def test_the_training_is_the_same_bit_for_bit(unwatched: Ended, ended: Ended) -> None:
+    assert (ended.status, ended.out) == (0, unwatched.out)
+
+
+def test_the_rules_wish_is_thinned_as_the_events_tell(ended: Ended) -> None:
+    told = events(ended.run)
+    of_rule = [each for each in told if each["sources"] == ["rule:dear"]]
+    assert {each["collection"] for each in of_rule} == {"gradients", "weights"}
+    assert all(each["from_every"] == 1 and each["mode"] == "train" and not each["raw"] for each in of_rule)
+    assert of_rule[0]["to_every"] > 1
+    weights = [each for each in of_rule if each["collection"] == "weights"]
+    assert captured(ended.run, "0.weight", "l2") == sorted({*due(weights, 1), *due(of_preset(told), 100)})
+    assert len(captured(ended.run, "0.weight", "l2")) < STEPS
+
+
+def of_preset(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in told if "preset" in each["sources"] and each["collection"] == "weights"]
+
+
+def test_losses_non_finite_counts_and_what_options_name_are_whole(ended: Ended) -> None:
+    run = ended.run
+    (loss,) = run.tensor_names(collection="losses")
+    assert captured(run, loss, "value") == list(range(STEPS))
+    for tensor in ("0.weight", "gradient/0.weight"):
+        assert captured(run, tensor, "nonfinite_count") == list(range(STEPS))
+    assert set(range(0, STEPS, 5)) <= set(captured(run, "gradient/0.weight", "max"))
+
+
+def test_the_rule_is_undecided_and_others_are_clear(ended: Ended) -> None:
+    said = ended.show()
+    dear, exploding = rule(said, "dear"), rule(said, "exploding_tensor")
+    assert (dear["status"], dear["verdict"]) == ("NoIssuesFound", "undecided")
+    assert dear["why"].startswith("the overhead budget thinned gradients and weights from step ")
+    assert (exploding["verdict"], exploding["why"]) == ("clear", "")
+    afterwards = {each.name: (each.verdict, each.why) for each in judge_run(ended.run.path).rules}
+    assert afterwards["dear"] == ("undecided", dear["why"])
+    assert afterwards["exploding_tensor"] == ("clear", "")
+
+
+def test_it_is_shown(ended: Ended) -> None:
+    cost = ended.show()["cost"]
+    assert set(cost) == {"step_share", "bytes", "thinned"}
+    assert {"rule:dear"} <= {source for each in cost["thinned"] for source in each["sources"]}
+    for each in cost["thinned"]:
+        own = [event for event in events(ended.run) if event["collection"] == each["collection"]
+               and event["sources"] == each["sources"] and event["statistics"] == each["statistics"]]  # fmt: skip
+        assert (own[0]["since_step"], own[-1]["to_every"]) == (each["since_step"], each["to_every"])
+    page = leadline("show", ended.run.path)
+    assert "thinned  gradients, weights every " in page
+    assert f"cost     {spoken(cost['step_share'])} of the step time" in page
+    assert spoken(cost["step_share"]) in leadline("ls", str(ended.root))
+
+
+def test_the_verdict_tells_it_in_few_words_and_with_the_same_number(ended: Ended) -> None:
+    share = spoken(ended.show()["cost"]["step_share"])
+    assert f"Watching cost {share} and " in ended.err
+    assert "leadline  thinned to the budget: gradients, weights every " in ended.err
+
+
+def spoken(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
+def leadline(*words: str) -> str:
+    done = subprocess.run(
+        [*LEADLINE, *words],
+        env=environment(COLUMNS="200"),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_off_keeps_all(tmp_path: Path, unwatched: Ended) -> None:
+    ended = train(tmp_path, "off")
+    assert (ended.status, ended.out) == (0, unwatched.out)
+    assert events(ended.run) == []
+    assert captured(ended.run, "0.weight", "l2") == list(range(STEPS))
+    said = ended.show()
+    assert (rule(said, "dear")["verdict"], said["cost"]["thinned"]) == ("clear", [])
+    assert "thinned" not in ended.err
+
+
+def test_a_bad_budget_is_one_line(tmp_path: Path) -> None:
+    ended = watched(("--budget", "2"), script("deep.py"), folder=tmp_path)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == (
+        "leadline: --budget must be a percentage of the step time like 2%, or off, not '2'; did you mean 2%?\n"
+    )
+    from leadline.torch import Hook
+
+    with pytest.raises(ConfigurationError, match="budget must be a percentage"):
+        Hook(out=str(tmp_path / "hook"), budget="much")
+    assert list(tmp_path.iterdir()) == []

@@ -80,6 +80,12 @@ def test_every_way_to_launch_python_is_watched(tmp_path: Path, way: str) -> None
     assert any("watching Linear (2 parameters, SGD)" in line for line in ended.said)
 
 
+def test_a_script_that_first_asks_whether_there_is_a_torch_is_watched(tmp_path: Path) -> None:
+    ended = watched((), script("asking_first.py"), folder=tmp_path)
+    assert ended.status == 0, ended.err
+    assert ended.show()["steps"] == {"train": 3}
+
+
 def test_a_command_that_is_no_python_is_monitored_all_the_same(tmp_path: Path) -> None:
     ended = watched((), "sh", "-c", "echo out; echo err >&2; sleep 1; exit 4", folder=tmp_path)
     assert (ended.status, ended.out) == (4, "out\n")

@@ -22,27 +22,37 @@ class _Watch:
     """Waits for the import of a framework, then lets Leadline attach; finds nothing by itself."""
 
     names = ("torch",)
+    is_seeking = False
 
     def find_spec(self, name, path=None, target=None):
-        if name not in self.names:
+        if name not in self.names or self.is_seeking:
             return None
-        sys.meta_path.remove(self)
+        self.is_seeking = True  # another finder may ask all finders in its turn
+        try:
+            spec = self._find_elsewhere(name, path, target)
+        finally:
+            self.is_seeking = False
+        if spec is not None:
+            self._behind(name, spec.loader)
+        return spec
+
+    def _find_elsewhere(self, name, path, target):
         for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
+            find = getattr(finder, "find_spec", None) if finder is not self else None
             spec = find(name, path, target) if find is not None else None
             if spec is not None:
-                self._behind(name, spec.loader)
                 return spec
         return None
 
-    @staticmethod
-    def _behind(name, loader):
+    def _behind(self, name, loader):
         execute = getattr(loader, "exec_module", None)
         if execute is None:
             return
 
         def exec_module(module):
             del loader.exec_module
+            if self in sys.meta_path:  # not before: who only asks whether there is a torch imports none
+                sys.meta_path.remove(self)
             execute(module)
             _attach(name)
 

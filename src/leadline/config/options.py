@@ -13,7 +13,7 @@ from leadline.records.plan import CaptureItem, Schedule
 from leadline.statistics.definitions import BASIC, find_statistic
 
 CAPTURED: Final = (
-    "all", "losses", "scalars", "weights", "biases", "gradients",
+    "all", "losses", "metrics", "scalars", "weights", "biases", "gradients",
     "inputs", "outputs", "layers", "labels", "predictions", "hyperparameters", "gradient_norms", "optimizer_variables",
     "checks",
 )  # fmt: skip

@@ -46,7 +46,7 @@ def test_capture() -> None:
 def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     assert parse_capture("weights:raw=true,every=1").statistics == ()
     assert "update_ratio" in parse_capture("weights").statistics
-    assert parse_capture("losses").statistics == ("value",)
+    assert parse_capture("losses").statistics == parse_capture("metrics").statistics == ("value",)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     [
         ("gradient", "did you mean 'gradients'"),
         ("default", "is not captured by this version"),
-        ("metrics", "is not captured by this version"),
         ("gradients:modes=eval", "gradients are captured in train steps only"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),

@@ -29,7 +29,7 @@ INFOS: Final = {
         TensorInfo("b.bias", ("biases",), (4,), "float32"),
         TensorInfo("gradient/a.weight", ("gradients",), (4, 4), "float16"),
         TensorInfo("gradient/b.bias", ("gradients",), (4,), "float32"),
-        TensorInfo("Net_input_0", ("layers", "inputs"), (8, 2), "float32"),
+        TensorInfo("Net_input_0", ("layers", "inputs"), (250, 2), "float32"),
         TensorInfo("a_output_0", ("layers", "linear_output"), (8, 4), "float32"),
         TensorInfo("Net_output_0", ("layers", "outputs"), (8, 2), "float32"),
         TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (8, 2), "float32"),

@@ -89,7 +89,13 @@ def _inherit(wish: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem
     if wish.schedule != Schedule():
         return [wish]
     found = [
-        replace(wish, collection=_narrower(wish, item), regex=wish.regex or item.regex, schedule=item.schedule)
+        replace(
+            wish,
+            collection=_narrower(wish, item),
+            regex=wish.regex or item.regex,
+            schedule=item.schedule,
+            modes=tuple(mode for mode in wish.modes if mode in item.modes),
+        )
         for item in base
         if _overlap(wish, item)
     ]
@@ -99,6 +105,8 @@ def _inherit(wish: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem
 def _overlap(wish: CaptureItem, item: CaptureItem) -> bool:
     if item.raw and not item.statistics and not wish.raw:
         return False
+    if not set(wish.modes) & set(item.modes):
+        return False  # what is cheap at every step of an evaluation is not at every step of a training
     return wish.collection in (None, "all") or item.collection in ("all", wish.collection)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -80,11 +80,14 @@ class Archive:
                     self.vectors.setdefault(vector, []).append(each)
 
     def infos(self) -> dict[str, TensorInfo]:
-        """What is known of each tensor, in the order in which they appeared."""
+        """What is known of each tensor, in the order in which they appeared; all that it is said to be of counts."""
         infos: dict[str, TensorInfo] = {}
         for _, kept in self.shelves:
             for info in kept.tensors:
-                infos.setdefault(info.name, info)
+                known = infos.setdefault(info.name, info)
+                if known.collections != info.collections:
+                    both = dict.fromkeys((*known.collections, *info.collections))
+                    infos[info.name] = replace(known, collections=tuple(both))
         infos.pop(CLOCK, None)
         return infos
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +17,20 @@ from leadline.store.documents import encode
 from leadline.testing.runs import START_NS, Capture, Heartbeat, Part, RunWriter
 from leadline.testing.stories import stories
 
+GIVEN = {
+    "all_zero": {"collection_names": ("gradients", "losses")},
+    "similar_across_runs": {"other_trials": ("once",), "fires_on": "similar"},
+    "tensor_variance": {"tensor_regex": (".",), "max_threshold": 1.0},
+    "unchanged_tensor": {"collection_names": ("gradients", "losses")},
+}
+"""Parameters of rules that need some."""
 RULES: dict[str, Callable[[], Rule]] = {
-    **{name: find_rule(name) for name in BUILT_IN},
+    **{name: partial(find_rule(name), **GIVEN.get(name, {})) for name in BUILT_IN},
+    "few_clipped": lambda: find_rule("gradient_clipping")(window=3),
+    "few_labels": lambda: find_rule("class_imbalance")(samples=20),
+    "few_images": lambda: find_rule("check_input_images")(threshold_samples=6),
+    "patient": lambda: find_rule("overfit")(patience=2, start_step=2),
+    "differs": lambda: find_rule("similar_across_runs")(other_trials=("once",)),
     "weights_compared": lambda: find_rule("weight_update_ratio")(num_steps=2),
     "short_stall": lambda: find_rule("stalled_training")(threshold=1.5),
     "near_losses": lambda: find_rule("loss_not_decreasing")(num_steps=2),
@@ -49,17 +62,20 @@ class Hearing:
             if not progress.has_more:
                 return self
 
-    def verdicts(self) -> tuple[dict[str, list[bytes]], dict[str, dict]]:
-        return self.events, self.states
+
+def different(one: Hearing, other: Hearing) -> dict[str, tuple]:
+    """The rules of which two judges do not say the same, with what they say."""
+    said = {name: [(each.events[name], each.states.get(name)) for each in (one, other)] for name in RULES}
+    return {name: tuple(each) for name, each in said.items() if each[0] != each[1]}
 
 
 def judge_afterwards(path: str) -> Hearing:
     return Hearing(path).listen(is_over=True)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(
-    story=stories(),
+    story=stories(is_rich=True),
     rows=st.integers(1, 5),
     batches=st.integers(1, 3),
     look=st.integers(1, 6),
@@ -78,11 +94,11 @@ def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
             if count % look == 0:
                 live.listen(most_seconds=0.0)
         writer.end()
-        assert live.listen(is_over=True).verdicts() == once.verdicts()
-        assert judge_afterwards(writer.path).verdicts() == once.verdicts()
+        assert different(live.listen(is_over=True), once) == {}
+        assert different(judge_afterwards(writer.path), once) == {}
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [name for name, make in RULES.items() if not make().needs().runs])
 def test_a_worker_that_comes_late_is_judged_as_if_it_had_been_there(tmp_path, name: str) -> None:
     first = [Capture(step, {"loss": {"value": 1.0}}) for step in range(9)]
     late = [Capture(step, {"loss": {"value": float("nan")}}, worker="rank1-2") for step in range(9)]

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
 from leadline.records.manifest import Manifest
@@ -16,6 +16,9 @@ from leadline.records.names import MODES
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
+
+if TYPE_CHECKING:
+    from leadline.capture.control import ControlWatch
 
 _SCALARS: Final = "scalars"
 
@@ -46,11 +49,21 @@ class Session:
         self._adapter = TorchAdapter(lambda line: self.recorder.note(line))
         control = ControlWatch(run, lambda: self.worker)
         self.recorder = Recorder(manifest.plan, self._adapter, control, self._open_writer)
-        self._adapter.install(self.recorder, self.guard)
+        self._checkup = self._begin_checkup(control)
+        self._adapter.install(self._checkup or self.recorder, self.guard)
         self._loggers = Loggers(self.recorder, self._adapter.number, self.recorder.note)
         self._loggers.install()
         self.guard.run(self.recorder.begin_step)
         atexit.register(self.close)
+
+    def _begin_checkup(self, control: ControlWatch) -> Any | None:
+        """What notes everything in a doctor's run."""
+        if not os.path.exists(os.path.join(self.run, layout.DOCTOR)):
+            return None
+        from leadline.checkup import Checkup, order_of
+
+        order, plan = order_of(self.run), self._manifest.plan
+        return Checkup(order, self.run, plan, self.recorder, self._adapter, control) if order is not None else None
 
     def register(self, model: object) -> None:
         """Name a model, so that it need not be looked for.
@@ -65,6 +78,8 @@ class Session:
         atexit.unregister(self.close)
         if os.getpid() == self._pid:
             self.guard.run(self.recorder.finish)
+            if self._checkup is not None:
+                self.guard.run(self._checkup.close)
         self._loggers.uninstall()
         self._adapter.uninstall()
         if os.getpid() != self._pid:

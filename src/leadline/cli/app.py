@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from leadline import __version__
-from leadline.cli import attach, demo, judge, ls, rules, run, show, stop
+from leadline.cli import attach, demo, doctor, judge, ls, rules, run, show, stop
 
 app = typer.Typer(
     name="leadline",
@@ -39,5 +39,6 @@ app.command("show")(show.show)
 app.command("judge")(judge.judge)
 app.command("rules")(rules.rules)
 app.command("stop")(stop.stop)
+app.command("doctor", context_settings={"allow_interspersed_args": False})(doctor.doctor)
 app.command("demo")(demo.demo)
 app.command("attach", hidden=True)(attach.attach)

@@ -26,6 +26,9 @@ RULE_SUMMARY: Final = "rules/summary.json"
 ACTIONS: Final = "actions.jsonl"
 RESERVE: Final = ".reserve"
 """A file of zeros that the agent gives up when the disk is full, so that the manifest can still say so."""
+DOCTOR: Final = "doctor.json"
+"""What a doctor's run is asked to find out."""
+DOCTOR_REPORTS: Final = "doctor"
 AGENT_LOCK: Final = "agent.lock"
 """Held by the agent that writes the run's status and keeps its judge; there is one."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
@@ -49,6 +52,11 @@ def node_lock(node: str) -> str:
 def node_processes(node: str) -> str:
     """The processes of a node that joined the run by themselves, a JSON line each."""
     return f"{NODES}/{node}.jsonl"
+
+
+def doctor_report(process: str) -> str:
+    """What a process of a doctor's run found."""
+    return f"{DOCTOR_REPORTS}/{process}.json"
 
 
 def segment(part: str, stream: str, ordinal: int) -> str:

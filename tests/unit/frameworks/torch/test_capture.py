@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.optim import optimizer as torch_optimizer
+from watched import watch
 
 import leadline
 import leadline.torch
-from leadline.reader.run import Run
 
 EVERY = ("losses:every=1", "gradients:every=1", "weights:every=1", "biases:every=1")
-
-
-def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
-    """The run of a training, captured and closed."""
-    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    session = hook._session
-    assert session is not None
-    try:
-        train()
-    finally:
-        is_whole = hook.close()
-    assert session.guard.failure is None
-    assert is_whole
-    return leadline.open_run(hook.run)
 
 
 def loss_of(model: nn.Module, seed: int = 0) -> torch.Tensor:

@@ -15,25 +15,7 @@ import torch
 from torch import nn
 from torch.nn.modules import module as torch_module
 from torch.utils.checkpoint import checkpoint
-
-import leadline
-import leadline.torch
-from leadline.reader.run import Run
-
-
-def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
-    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    session = hook._session
-    assert session is not None
-    try:
-        train()
-    finally:
-        is_whole = hook.close()
-    assert session.guard.failure is None
-    assert is_whole
-    assert not torch_module._global_forward_hooks
-    assert not torch_module._global_forward_pre_hooks
-    return leadline.open_run(hook.run)
+from watched import watch
 
 
 class Net(nn.Module):

@@ -241,6 +241,9 @@ class Recorder:
         self._is_finished = True
         if self._evaluating is not None:
             self._adapter.end_evaluation()
+        if self._norms:
+            self._put_scalars(self.clock.stamp(), self._norms)  # of an optimizer that stepped after the clock's owner
+            self._norms = {}
         self.flush_scalars()
         if self._outbox is not None:
             self._outbox.drain()

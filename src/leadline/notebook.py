@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from leadline.records.cost import spoken_share, spoken_thinning, step_share, thinned
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.documents import read_document
@@ -37,7 +38,8 @@ def verdict_html(run: str) -> str:
     status = _document(run, layout.STATUS)
     workers = _workers(run)
     rules = _document(run, layout.RULE_SUMMARY).get("rules") or []
-    return _page(_head(manifest, status, workers), *_warnings(workers), _rules(rules, manifest), _foot(run))
+    head, foot = _head(manifest, status, workers), _foot(run)
+    return _page(head, *_warnings(workers), _rules(rules, manifest), _cost(workers), foot)
 
 
 def _document(run: str, name: str) -> dict[str, Any]:
@@ -134,6 +136,14 @@ def _row(kind: str, rule: Mapping[str, Any]) -> str:
 def _place(rule: Mapping[str, Any]) -> str:
     step = rule.get("step")
     return f"step {step:,}" if isinstance(step, int) and step >= 0 else "found"
+
+
+def _cost(workers: Sequence[Mapping[str, Any]]) -> str:
+    taken, fewer = step_share(workers), spoken_thinning(thinned(workers))
+    if taken is None:
+        return ""
+    spoken = [f"watching costs {spoken_share(taken)} of the step time", *(f"thinned: {each}" for each in fewer)]
+    return f"<span class=quiet>{escape('; '.join(spoken))}</span>"
 
 
 def _foot(run: str) -> str:

@@ -6,6 +6,8 @@ import os
 import signal
 from collections.abc import Sequence
 
+from leadline.records.cost import spoken_share
+
 
 def number(value: int) -> str:
     """``3,750``."""
@@ -44,10 +46,7 @@ def size(count: int) -> str:
 
 def share(ratio: float) -> str:
     """``0.7 %``; what is too small to show is said so."""
-    percent = 100 * ratio
-    if 0 < percent < 0.1:
-        return "under 0.1 %"
-    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+    return spoken_share(ratio)
 
 
 def listed(names: Sequence[str]) -> str:

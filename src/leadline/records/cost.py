@@ -19,6 +19,14 @@ def step_share(workers: Iterable[Document]) -> float | None:
     return sum(int(each.get("own_ns") or 0) for each in workers) / loop_ns if loop_ns else None
 
 
+def spoken_share(ratio: float) -> str:
+    """``0.7 %``; what is too small to show is said so."""
+    percent = 100 * ratio
+    if 0 < percent < 0.1:
+        return "under 0.1 %"
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
 def thinned(workers: Iterable[Document]) -> list[dict[str, Any]]:
     """What the overhead budget thinned: an entry for each wish, as it stands where it is thinned most.
 

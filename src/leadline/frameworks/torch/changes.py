@@ -15,7 +15,8 @@ from leadline.statistics.definitions import Statistic, find_statistic
 
 Vector = npt.NDArray[np.float64]
 
-_CHUNK_ELEMENTS: Final = 1 << 18
+_CHUNK_ELEMENTS: Final = 1 << 16
+"""Half a megabyte of float64 stays in a core's cache while several kernels read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +126,21 @@ def _numbers(before: torch.Tensor, after: torch.Tensor, wanted: Sequence[Statist
     """Sum of squares, or number of close elements; ``(len(wanted),)``, float64."""
     off = (after - before).abs()
     return torch.stack([
-        torch.dot(off, off) if each.name == "change_l2" else _count_close(before, after, off, each).double()
+        torch.dot(off, off) if each.name == "change_l2" else _count_close(before, after, off, each)
         for each in wanted
     ])  # fmt: skip
 
 
 def _count_close(before: torch.Tensor, after: torch.Tensor, off: torch.Tensor, statistic: Statistic) -> torch.Tensor:
+    """Order is compared into float64, which is several times faster than into truth values."""
     rtol, atol = statistic.arguments
     bound = before.abs().mul_(rtol).add_(atol)
-    is_close = (off <= bound) & (bound < float("inf"))
-    is_close |= after == before
+    is_close = torch.le(off, bound, out=torch.empty_like(off))
+    is_close *= torch.lt(bound, float("inf"), out=bound)
+    is_same = after == before
     if statistic.family.endswith("_nan"):
-        is_close |= torch.isnan(after) & torch.isnan(before)
-    return torch.count_nonzero(is_close)
+        is_same |= torch.isnan(after) & torch.isnan(before)
+    return torch.maximum(is_close, is_same).sum()
 
 
 def _conclude(statistic: Statistic, total: float, kept: int, whole: int) -> float:

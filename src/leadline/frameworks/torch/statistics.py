@@ -141,7 +141,7 @@ class _Kernels:
         self._prod = "prod" in wanted
         self._bands = [_Band(each) for each in sorted(wanted) if _is_band(each)]
         self.found: dict[str, list[torch.Tensor]] = {}
-        self._scratch: dict[torch.dtype, torch.Tensor] = {}
+        self._scratch: dict[tuple[torch.dtype, int], torch.Tensor] = {}
 
     def chunk(self, flat: torch.Tensor) -> None:
         """One chunk: the kernels follow each other while it is in the cache."""
@@ -155,11 +155,12 @@ class _Kernels:
         if self._l2:
             _keep(found, "squares", torch.dot(flat, flat))
         if self._zeros:
-            _keep(found, "zeros", flat.numel() - torch.count_nonzero(flat))
+            # as ones and zeros into warm memory, then a sum, takes a third of the time of counting
+            _keep(found, "zeros", torch.eq(flat, 0, out=self._room(flat)).sum())
         if self._prod:
             _keep(found, "prod", flat.prod(dtype=torch.float64))
         for band in self._bands:
-            _keep(found, band.name, torch.count_nonzero(band.holds(flat)))
+            _keep(found, band.name, band.count(flat, self._room(flat), self._room(flat, 1)))
         if self._l1 or self._squares or self._abs_min:
             scratch = self._room(flat)
             if self._l1 or self._abs_min:
@@ -204,10 +205,11 @@ class _Kernels:
         matrix = torch.stack(columns).cpu().numpy()
         return dict(zip(self.found, matrix, strict=True))
 
-    def _room(self, flat: torch.Tensor) -> torch.Tensor:
-        room = self._scratch.get(flat.dtype)
+    def _room(self, flat: torch.Tensor, ordinal: int = 0) -> torch.Tensor:
+        key = (flat.dtype, ordinal)
+        room = self._scratch.get(key)
         if room is None:
-            room = self._scratch[flat.dtype] = torch.empty(CHUNK_ELEMENTS, dtype=flat.dtype, device=flat.device)
+            room = self._scratch[key] = torch.empty(CHUNK_ELEMENTS, dtype=flat.dtype, device=flat.device)
         return room[: flat.numel()]
 
 
@@ -220,11 +222,19 @@ class _Band:
         self._low, self._high = arguments[0], arguments[-1]
 
     def holds(self, elements: torch.Tensor) -> torch.Tensor:
-        low, high = self._low, self._high
-        if elements.dtype is torch.float32:
-            # a float32 lies in the band if it lies between those of its like that do
-            low, high = _upward(low), -_upward(-high)
+        low, high = self._bounds(elements.dtype)
         return (elements >= low) & (elements <= high)
+
+    def count(self, flat: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """How many of a chunk's elements it holds; the rooms are of the chunk's size and type."""
+        low, high = self._bounds(flat.dtype)
+        return torch.dot(torch.ge(flat, low, out=one), torch.le(flat, high, out=other))
+
+    def _bounds(self, dtype: torch.dtype) -> tuple[float, float]:
+        """A float32 lies in the band if it lies between those of its like that do."""
+        if dtype is torch.float32:
+            return _upward(self._low), -_upward(-self._high)
+        return self._low, self._high
 
     def share_of_zeros(self) -> float:
         return float(self._low <= 0 <= self._high)

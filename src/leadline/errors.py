@@ -82,10 +82,14 @@ class StopTraining(SystemExit):
         return self.reason or "stopped by Leadline"
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like ``name``, or None where none is like it."""
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that is most like ``name``, or None where none is like it.
+
+    Args:
+        cutoff: How alike they must be, from 0 to 1 (the same).
+    """
     from difflib import get_close_matches
 
     folded = {each.lower().replace("-", "_"): each for each in known}
-    found = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
+    found = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=cutoff)
     return folded[found[0]] if found else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.errors import ConfigurationError, UnknownNameError, closest
 from leadline.records.names import COLLECTIONS, MODES, RULE_STATUSES, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.statistics.definitions import BASIC, find_statistic
@@ -18,11 +18,24 @@ CAPTURED: Final = (
     "checks",
 )  # fmt: skip
 """The collections that this version captures; beside them ``relu_output`` and the like."""
-CAPTURE_KEYS: Final = ("every", "every_seconds", "start", "end", "steps", "modes", "statistics", "raw", "regex")
+CAPTURE_KEYS: Final = (
+    "every",
+    "every_seconds",
+    "start",
+    "end",
+    "steps",
+    "modes",
+    "statistics",
+    "raw",
+    "regex",
+    "modules",
+)
 
 _TRAIN_ONLY: Final = frozenset({
     "weights", "biases", "gradients", "gradient_norms", "optimizer_variables", "hyperparameters"
 })  # fmt: skip
+_TYPING_ERROR: Final = 0.84
+"""A name as like as this to a collection's is taken for a slip of the keyboard."""
 _PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
 _ALIAS: Final = re.compile(r"^([A-Za-z_][\w-]*)=(.+)$", re.DOTALL)
 
@@ -135,9 +148,11 @@ def parse_capture(text: str) -> CaptureItem:
 
 def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     """What a capture option, or a table of the configuration file, asks for."""
-    if collection not in COLLECTIONS and not is_module_collection(collection):
-        raise UnknownNameError("collection", collection, CAPTURED)
-    if collection not in CAPTURED and not is_module_collection(collection):
+    custom = collection if is_custom_collection(collection, given) else None
+    if custom is None and collection not in COLLECTIONS and not is_module_collection(collection):
+        hint = "a collection of your own needs regex= or modules="
+        raise UnknownNameError("collection", collection, CAPTURED, hint=hint)
+    if custom is None and collection not in CAPTURED and not is_module_collection(collection):
         raise ConfigurationError(
             f"the collection {collection!r} is not captured by this version; it captures {', '.join(CAPTURED[1:])}"
         )
@@ -152,18 +167,24 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     modes = _names(given.get("modes", ("train",)), MODES, "mode")
     if collection in _TRAIN_ONLY and modes != ("train",):
         raise ConfigurationError(f"{where}: modes={','.join(modes)}: {collection} are captured in train steps only")
-    regex = given.get("regex")
-    if regex is not None:
-        _check_regex(str(regex), where)
     return CaptureItem(
-        collection=collection,
-        regex=None if regex is None else str(regex),
+        collection=None if custom else collection,
+        regex=_regex(given, "regex", where),
         statistics=statistics,
         raw=raw,
         schedule=_schedule(given, where),
         modes=modes,
         source="option",
+        modules=_regex(given, "modules", where),
+        custom=custom,
     )
+
+
+def is_custom_collection(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a name is that of a collection of the user's own: it says what it selects, and is like no other's."""
+    if name in COLLECTIONS or is_module_collection(name) or not name.replace("-", "_").isidentifier():
+        return False
+    return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, _TYPING_ERROR) is None
 
 
 def default_statistics(collection: str) -> tuple[str, ...]:
@@ -237,8 +258,12 @@ def _listed(value: Any) -> list[str]:
     return [str(each).strip() for each in parts if str(each).strip()]
 
 
-def _check_regex(regex: str, where: str) -> None:
+def _regex(given: Mapping[str, Any], key: str, where: str) -> str | None:
+    regex = given.get(key)
+    if regex is None:
+        return None
     try:
-        re.compile(regex)
+        re.compile(str(regex))
     except re.error as error:
-        raise ConfigurationError(f"{where}: regex {regex!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"{where}: {key} {regex!r} is no regular expression: {error}") from None
+    return str(regex)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal
 
 Mode = Literal["train", "eval", "predict", "global"]
@@ -29,6 +30,8 @@ ACCURACY: Final = "accuracy"
 
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
+_GIVEN: Final = re.compile(r"(.+)_(?:input|output)_\d+")
+
 JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]
 JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
 RuleStatus = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped"]
@@ -39,6 +42,15 @@ def is_module_collection(name: str) -> bool:
     """Whether a collection holds what modules take and give: ``layers``, ``relu_output`` …"""
     kind, _, side = name.rpartition("_")
     return name in MODULE_COLLECTIONS or (side in ("input", "output") and kind.isidentifier())
+
+
+def module_of(name: str) -> str:
+    """The dotted name of the module that a tensor belongs to; "" of one that belongs to the model itself.
+
+    ``gradient/block.0.weight``, ``AdamW/exp_avg/block.0.weight`` and ``block.0_output_1`` belong to ``block.0``.
+    """
+    given = _GIVEN.fullmatch(name)
+    return given[1] if given else name.rpartition("/")[2].rpartition(".")[0]
 
 
 def gradient_name(parameter: str) -> str:

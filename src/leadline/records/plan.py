@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from leadline.records.names import ACCURACY, is_module_collection
+from leadline.records.names import ACCURACY, is_module_collection, module_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,24 @@ class CaptureItem:
     """The modes in which it is captured."""
     source: str = ""
     """Who asked: ``preset``, ``rule:<name>`` or ``option``."""
+    modules: str | None = None
+    """A regular expression that the dotted name of a tensor's module must contain; what else is asked holds too."""
+    custom: str | None = None
+    """The collection of the user's own that what is selected becomes a member of."""
 
     def selects(self, name: str, collections: frozenset[str]) -> bool:
         """Whether a tensor of that name, member of those collections, is meant."""
         if self.collection is not None and self.collection != "all" and self.collection not in collections:
             return False
+        if self.modules is not None and re.search(self.modules, module_of(name)) is None:
+            return False
         return self.regex is None or re.search(self.regex, name) is not None
+
+
+def custom_collections(items: Iterable[CaptureItem], name: str, collections: Iterable[str]) -> tuple[str, ...]:
+    """The collections of the user's own that a tensor is a member of."""
+    own = frozenset(collections)
+    return tuple(dict.fromkeys(item.custom for item in items if item.custom and item.selects(name, own)))
 
 
 def is_of_modules(item: CaptureItem) -> bool:

@@ -90,3 +90,25 @@ def test_unknown_status() -> None:
 def test_a_status_that_no_action_follows_yet_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="actions follow IssuesFound only in this version, not Error"):
         parse_action("exploding_tensor@Error=stop_training")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gradeints:regex=fc", "did you mean 'gradients'"),
+        ("mine:every=3", "a collection of your own needs regex= or modules="),
+        ("mine:modules=(", "modules '(' is no regular expression"),
+    ],
+)
+def test_collections_of_the_users_own_say_what_they_select(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_capture(text)
+    assert message in str(caught.value)
+
+
+def test_what_a_module_holds_is_selected_by_its_name() -> None:
+    item = parse_capture("conv_weights:modules=^block\\.0$")
+    assert (item.collection, item.custom) == (None, "conv_weights")
+    own = ["gradient/block.0.weight", "AdamW/exp_avg/block.0.weight", "block.0_output_3", "block.0.bias"]
+    others = ["block.0.deep.weight", "block.0.relu_output_0", "weight", "Net_output_0", "loss"]
+    assert [item.selects(name, frozenset()) for name in own + others] == [True] * 4 + [False] * 5

@@ -14,7 +14,7 @@ from leadline.frameworks.torch.readout import LateRow, Readout, is_recording, qu
 from leadline.frameworks.torch.unreduced import Recall
 from leadline.frameworks.torch.vectors import confusion, named_vectors, split
 from leadline.probes.pending import Pending
-from leadline.records.plan import CaptureItem, is_of_modules
+from leadline.records.plan import CaptureItem, custom_collections, is_of_modules
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
@@ -71,6 +71,7 @@ class CapturedTensors:
         if numbers:
             recall = Recall(self._changes, [f"{self.mode}/{name}"])
             self._readout.statistics([own], numbers, recall)
+            collections = (*collections, *custom_collections(self._items, name, collections))
             info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
             self._found.append((info, numbers))
         self._raw += named_vectors([name], [own], arrays)

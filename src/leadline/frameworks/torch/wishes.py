@@ -12,7 +12,7 @@ from leadline.frameworks.torch.elements import local, why_unreadable
 from leadline.frameworks.torch.models import NamedParameter
 from leadline.frameworks.torch.vectors import split
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
-from leadline.records.plan import CaptureItem
+from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
 
 ON_UPDATE: Final = "update_ratio"
@@ -69,9 +69,9 @@ def wishes_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[Wish]
     for name, collections, is_gradient in both:
         statistics, arrays, is_raw = _asked(name, collections, items)
         statistics -= {ON_UPDATE} if is_gradient or not named.parameter.requires_grad else set()
-        if statistics or is_raw:
+        if statistics or arrays or is_raw:
             is_plain = type(named.parameter) in PLAIN and why_unreadable(named.parameter) is None
-            info = _info(name, collections, named.parameter)
+            info = _info(name, collections, named.parameter, items)
             found.append(Wish(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
     return found
 
@@ -87,8 +87,8 @@ def variables_of(label: str, named: Sequence[NamedParameter], state: State, item
             name = f"{label}/{variable}/{each.name}"
             statistics, arrays, is_raw = _asked(name, collections, items)
             statistics -= {ON_UPDATE}
-            if statistics or is_raw:
-                info = _info(name, collections, kept)
+            if statistics or arrays or is_raw:
+                info = _info(name, collections, kept, items)
                 found.append(Wish(info, each.parameter, statistics, arrays, is_raw, variable=variable))
     return found
 
@@ -151,7 +151,10 @@ def _is_all(item: CaptureItem) -> bool:
     return item.collection == "all" and item.source == "option"
 
 
-def _info(name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> TensorInfo:
+def _info(
+    name: str, collections: tuple[str, ...], tensor: torch.Tensor, items: Sequence[CaptureItem] = ()
+) -> TensorInfo:
+    collections = (*collections, *custom_collections(items, name, collections))
     return TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 

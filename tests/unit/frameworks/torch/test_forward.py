@@ -210,3 +210,17 @@ def test_no_hook_once_something_is_compiled(tmp_path: Path) -> None:
     assert run.tensor_names(collection="layers") == []
     (document,) = run.worker_documents().values()
     assert any("torch.compile" in note for note in document["notes"])
+
+
+def test_collections_of_the_users_own(tmp_path: Path) -> None:
+    chosen = ("heads:regex=head,every=2", "first-block:modules=^block,every=1,statistics=l2")
+    run = watch(tmp_path, lambda: train(Net(), 3), *chosen)
+    heads = run.tensor_names(collection="heads")
+    assert sorted(heads) == ["gradient/head.bias", "gradient/head.weight", "head.bias", "head.weight",
+                             "head_input_0", "head_output_0"]  # fmt: skip
+    blocks = run.tensor_names(collection="first-block")
+    assert sorted(blocks) == ["block.0.bias", "block.0.weight", "block.0_input_0", "block.0_output_0", "block.1_input_0",
+                              "block.1_output_0", "block_input_0", "block_output_0", "gradient/block.0.bias",
+                              "gradient/block.0.weight"]  # fmt: skip
+    assert run.tensor("head.weight").steps() == [0, 2]
+    assert run.tensor("block.0.weight").statistic_names() == ["l2"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,30 @@ def test_off_keeps_all(tmp_path: Path, unwatched: Ended) -> None:
     said = ended.show()
     assert (rule(said, "dear")["verdict"], said["cost"]["thinned"]) == ("clear", [])
     assert "thinned" not in ended.err
+
+
+def test_each_rank_thins_by_itself(tmp_path: Path) -> None:
+    """Nothing is asked of the other rank, so nothing waits; what one left out leaves the rule undecided."""
+    (tmp_path / "dear.py").write_text(DEAR)
+    steps = 60
+    torchrun = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
+    job = (*torchrun, script("deep.py"), "--steps", str(steps), "--depth", "20")
+    ended = watched(("--budget", "2%", *OPTIONS), *job, folder=tmp_path)
+    assert ended.status == 0
+    run = ended.run
+    assert len(run.workers()) == 2
+    rows = run.timeline().to_pylist()
+    assert {row["worker"] for row in rows if row["name"] == "capture_thinned"} == set(run.workers())
+    for row_count in per_worker(run, *run.tensor_names(collection="losses"), statistic="value").values():
+        assert row_count == steps
+    for row_count in per_worker(run, "0.weight", statistic="nonfinite_count").values():
+        assert row_count == steps
+    assert rule(ended.show(), "dear")["verdict"] == "undecided"
+
+
+def per_worker(run: Run, tensor: str, *, statistic: str) -> dict[str, int]:
+    workers = run.tensor(tensor).statistics(statistic).column("worker").to_pylist()
+    return {worker: workers.count(worker) for worker in run.workers()}
 
 
 def test_a_bad_budget_is_one_line(tmp_path: Path) -> None:

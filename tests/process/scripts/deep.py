@@ -1,11 +1,17 @@
-"""A narrow and deep network: quick steps, many tensors; to capture all of them at every step is dear."""
+"""A narrow and deep network: quick steps, many tensors; to capture all of them at every step is dear.
+
+Under torchrun data-parallel on gloo, each rank with data of its own.
+"""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 
 import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 
 def main() -> None:
@@ -15,7 +21,11 @@ def main() -> None:
     given = parser.parse_args()
     torch.manual_seed(3)
     hidden = [layer for _ in range(given.depth) for layer in (torch.nn.Linear(8, 8), torch.nn.Tanh())]
-    model = torch.nn.Sequential(*hidden, torch.nn.Linear(8, 1))
+    model: torch.nn.Module = torch.nn.Sequential(*hidden, torch.nn.Linear(8, 1))
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
+        model = DistributedDataParallel(model)
+        torch.manual_seed(4 + dist.get_rank())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     losses = []
     for _ in range(given.steps):
@@ -29,6 +39,8 @@ def main() -> None:
     for parameter in model.parameters():
         digest.update(parameter.detach().numpy().tobytes())
     print(digest.hexdigest())
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -63,13 +63,17 @@ MOST_CLASSES: Final = 1000
 PROPAGATES: Final = "a NaN or infinity among the elements shows in the result as IEEE 754 has it"
 _FINITE: Final = "of the finite elements, where there are any"
 _ONLY_FINITE: Final = "of the finite elements; absent where there are none"
+_SAMPLE: Final = "an evenly spaced sample of 1,300 to 4,096 elements (of some tensors below 17,000 as few as 350)"
 _RANK_ERROR: Final = (
-    "of tensors above 4,096 elements from an evenly spaced sample of 1,300 to 4,096: the rank is off by 0.8 to 1.4 "
-    "percentage points (one standard deviation, at the median; less towards the ends)"
+    f"of tensors above 4,096 elements from {_SAMPLE}: the rank is off by 0.8 to 1.4 (2.7) percentage points, one "
+    "standard deviation, at the median; less towards the ends"
 )
 _CHANGE_ERROR: Final = (
-    "exact while copies of the previous captures fit in device_bytes, else from an evenly spaced sample of 1,300 to "
-    "4,096 elements a tensor, and a note of the worker says so; "
+    f"exact while copies of the previous captures fit in device_bytes, else from {_SAMPLE}, and a note of the worker "
+    "says so; "
+)
+_SHARE_ERROR: Final = (
+    _CHANGE_ERROR + "the share is then off by 0.8 to 1.4 (2.7) percentage points, one standard deviation"
 )
 
 _ALL: Final = (
@@ -100,9 +104,9 @@ _ALL: Final = (
     Statistic("batch_std", "mean over the features of the standard deviation over the samples (dimension 0)",
               "tensor", PROPAGATES, source="batch"),
     Statistic("change_l2", "l2 of the change since the previous capture; absent at the first", "tensor", PROPAGATES,
-              source="change", error=_CHANGE_ERROR + "the norm is scaled up to the whole tensor"),
+              source="change", error=_CHANGE_ERROR + "the norm is then scaled up to the whole tensor"),
     Statistic("update_ratio", "l2 of the optimizer step's change over l2 before it", "ratio", PROPAGATES,
-              source="update", error=_CHANGE_ERROR + "both norms are the sample's"),
+              source="update", error=_CHANGE_ERROR + "both norms are then the sample's"),
     Statistic("histogram", f"lowest, highest, and how many elements fall in each of {HISTOGRAM_BINS} bins of equal "
               "width between them (of a constant tensor: all in the middle one)", "count", "not counted",
               source="sample", is_vector=True, error=_RANK_ERROR + "; the counts are the sample's"),
@@ -189,10 +193,10 @@ FAMILIES: Final = (
     _family("close_<rtol>_<atol>", "close_1e-05_1e-08", "share of the elements within atol + rtol x |before| of what "
             "they were at the tensor's previous capture; absent at the first", _tolerances,
             not_a_number="NaN is close to nothing, an infinity to itself", source="change",
-            error=_CHANGE_ERROR + "the share is off by less than 1.4 percentage points (one standard deviation)"),
+            error=_SHARE_ERROR),
     _family("close_<rtol>_<atol>_nan", "close_1e-05_1e-08_nan", "as close_<rtol>_<atol>, with NaN close to NaN",
             _tolerances, not_a_number="NaN is close to NaN", source="change",
-            error=_CHANGE_ERROR + "the share is off by less than 1.4 percentage points (one standard deviation)"),
+            error=_SHARE_ERROR),
     _family("unit_within_<low>_<high>", "unit_within_-9.5_9.5", "of each unit: share of the samples from low to high, "
             "both included", _ascending, not_a_number="NaN lies in no band", source="units", is_vector=True),
 )  # fmt: skip

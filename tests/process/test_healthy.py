@@ -51,7 +51,8 @@ def gradients(expected: list[int]) -> list[str]:
 
 def test_raw_tensors_of_every_step_change_nothing_either(tmp_path: Path, unwatched: Ended) -> None:
     ended = finish(
-        [CONSOLE_SCRIPT, "run", "--out", str(tmp_path / "runs"), *RAW_EVERY_STEP, script("healthy.py")],
+        [CONSOLE_SCRIPT, "run", "--out", str(tmp_path / "runs"), "--budget", "off", *RAW_EVERY_STEP,
+         script("healthy.py")],
         tmp_path, env=environment(),
     )  # fmt: skip
     assert (ended.status, ended.out) == (0, unwatched.out)

@@ -19,6 +19,6 @@ if __name__ == "__main__":
     if "--watch" in sys.argv:
         import leadline
 
-        leadline.watch(out="runs", preset="full")
+        leadline.watch(out="runs", preset="full", budget="off")
     train()
     print(*sys.modules)

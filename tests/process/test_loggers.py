@@ -1,0 +1,86 @@
+"""Whatever a script logs through other libraries becomes a scalar, and neither they nor the training feel it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import LEADLINE, Ended, environment, finish, script
+
+from leadline.reader.run import Run
+
+PYTHON = str(Path(__file__).parents[2] / ".venvs" / "loggers" / "bin" / "python")
+KINDS = (
+    "tensorboard", "tensorboardx", "wandb", "mlflow", "torchmetrics", "lightning", "pytorch_lightning", "transformers",
+    "accelerate",
+)  # fmt: skip
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline", "DO_NOT_TRACK": "1", "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PYTHONWARNINGS": "default",
+}  # fmt: skip
+OWN_NAMES = {
+    "mlflow": {"cross_entropy_output_0": "metrics/cross_entropy_output_0", "accuracy": "metrics/accuracy"},
+}
+"""Where a script's name is that of a loss or of our own accuracy."""
+BESIDES = {"accuracy", "epoch", "f1_step"}
+"""Metrics that the diaries do not tell: our own accuracy; the Trainer's epoch comes several times in a step."""
+
+
+def launch(kind: str, folder: Path, *options: str) -> Ended:
+    words = [PYTHON, script("logged.py"), str(folder), kind]
+    if options:
+        words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), *options[1:], "--", *words]
+    return finish(words, folder, env=environment(**OFFLINE, HOME=str(folder)))
+
+
+def diary(folder: Path, kind: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{kind}.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all trainings without Leadline, one after the other in one process."""
+    folder = tmp_path_factory.mktemp("bare")
+    ended = finish(
+        [PYTHON, script("logged.py"), str(folder), *KINDS], folder, env=environment(**OFFLINE, HOME=str(folder))
+    )
+    assert ended.status == 0, ended.err
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_library_was_told_is_captured(tmp_path: Path, unwatched: Path, kind: str) -> None:
+    ended = launch(kind, tmp_path, "run", "--preset", "light")
+    assert ended.status == 0, ended.err
+    told = diary(tmp_path, kind)
+    assert told["digest"] == diary(unwatched, kind)["digest"]
+    captured = metrics(ended.run)
+    names = OWN_NAMES.get(kind, {})
+    assert captured.keys() - BESIDES == {names.get(name, name) for name in told["kept"]} - BESIDES
+    for name, values in told["kept"].items():
+        assert captured[names.get(name, name)] == pytest.approx(values, rel=1e-6), name
+    (document,) = ended.run.worker_documents().values()
+    assert (document["off"], document["lost"], document["notes"]) == (None, None, [])
+
+
+def metrics(run: Run) -> dict[str, list[float]]:
+    """The metrics by name, in the order of their steps; no step has two of one name."""
+    found: dict[str, list[float]] = {}
+    names = set(run.tensor_names(collection="metrics"))
+    rows = [row for row in run.scalars().to_pylist() if row["name"] in names]
+    assert len({(row["name"], row["step"]) for row in rows}) == len(rows)
+    for row in rows:
+        found.setdefault(row["name"], []).append(row["value"])
+    return found
+
+
+@pytest.mark.slow
+def test_no_library_is_imported_by_us(tmp_path: Path, unwatched: Path) -> None:
+    ended = launch("tensorboardx", tmp_path, "run")
+    assert ended.status == 0, ended.err
+    imported = {name.partition(".")[0] for name in diary(tmp_path, "tensorboardx")["imported"]}
+    assert not imported & {"wandb", "mlflow", "torchmetrics", "lightning", "pytorch_lightning", "transformers"}
+    assert "torch.utils.tensorboard" not in diary(tmp_path, "tensorboardx")["imported"]

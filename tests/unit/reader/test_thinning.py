@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leadline.judge.judging import Judging
 from leadline.reader.thinning import Thinnings, spoken
@@ -63,10 +66,13 @@ def story(steps: int, *, since: int, to: int, until: int | None = None, value: f
 
 def write(path: Path, parts: Iterable[Part], items: tuple[CaptureItem, ...] = ()) -> str:
     writer = RunWriter(path).write_all(list(parts)).end()
-    place = str(path / layout.MANIFEST)
-    manifest = read_document(place)
-    write_document(place, {**manifest, "plan": CapturePlan(items).to_dict()})
+    plan(path, items)
     return writer.path
+
+
+def plan(path: Path, items: tuple[CaptureItem, ...]) -> None:
+    place = str(path / layout.MANIFEST)
+    write_document(place, {**read_document(place), "plan": CapturePlan(items).to_dict()})
 
 
 def judge(path: str, rule: Rule | None = None, alias: str = "mine") -> dict[str, object]:
@@ -142,6 +148,45 @@ def test_live_it_is_as_afterwards(tmp_path: Path) -> None:
     states |= live.advance(is_over=True).rules
     assert states["it"] == judge(write(tmp_path / "once", parts), alias="it")
     assert "every 8 steps" in states["it"]["why"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    changes=st.lists(st.tuples(st.integers(1, 9), st.sampled_from([1, 2, 4, 8])), max_size=5),
+    sources=st.sampled_from([("preset",), ("rule:it",), ("rule:another",)]),
+    cuts=st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)),
+)
+def test_a_rule_is_told_what_a_plain_loop_tells_it(
+    changes: list[tuple[int, int]], sources: tuple[str, ...], cuts: tuple[int, int, int]
+) -> None:
+    """However often the interval changes, and however the run is cut and read."""
+    starts, step = {}, 0
+    for pause, to in changes:
+        step += pause
+        starts[step] = to
+    parts: list[Part] = []
+    interval, has_missed = 1, False
+    for step in range(45):
+        if step in starts:
+            interval = starts[step]
+            parts.append(replace_sources(thinned(step, interval), *sources))
+        is_captured = step % interval == 0
+        has_missed = has_missed or not is_captured
+        parts.append(Capture(step, {"loss": {"value": 1.0}, **({GRADIENT: {"abs_mean": 1.0}} if is_captured else {})}))
+    is_concerned = has_missed and "rule:another" not in sources
+    planned = (CaptureItem("gradients", None, ("abs_mean",), source="rule:it"),) if "rule:it" in sources else ()
+    rows, batches, look = cuts
+    with tempfile.TemporaryDirectory() as folder:
+        once = judge(write(Path(folder, "once"), parts, planned), alias="it")
+        assert once["verdict"] == ("undecided" if is_concerned else "clear")
+        writer = RunWriter(Path(folder, "live"), batch_rows=rows, segment_batches=batches)
+        plan(Path(writer.path), planned)
+        live, states = Judging(writer.path, [("it", Gradients())], started_ns=START_NS), {}
+        for count, _ in enumerate(writer.grow(parts)):
+            if count % look == 0:
+                states |= live.advance().rules
+        writer.end()
+        assert (states | live.advance(is_over=True).rules)["it"] == once
 
 
 def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: Path) -> None:

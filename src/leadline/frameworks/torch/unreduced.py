@@ -74,7 +74,7 @@ def _begin_one(
     if source == "batch":
         return torch.stack([batch_std(tensor) for tensor in tensors]), lambda come: come
     if recall is None:
-        return torch.zeros(0, dtype=torch.float64), lambda come: np.full(len(wanted) * len(tensors), np.nan)
+        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * len(tensors), np.nan)
     return recall.changes.begin(recall.names, tensors, [each.name for each in wanted])
 
 
@@ -82,11 +82,25 @@ def _begin_order(
     tensors: Sequence[torch.Tensor], wanted: Sequence[Statistic], *, is_sampled: bool
 ) -> tuple[torch.Tensor, Finish]:
     percents = [each.arguments[0] if each.arguments else 50.0 for each in wanted]
-    result = torch.full((len(wanted), len(tensors)), float("nan"), dtype=torch.float64, device=tensors[0].device)
+    owners: list[int] = []
+    blocks: list[torch.Tensor] = []
     for rows in sorted_rows(tensors, is_sampled=is_sampled):
-        places = torch.tensor(rows.owners, device=result.device)
-        result.index_copy_(1, places, rows.percentiles(percents))
-    return result.reshape(-1), lambda come: come
+        owners += rows.owners
+        blocks.append(rows.percentiles(percents))
+    if not blocks:
+        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * len(tensors), np.nan)
+
+    def finish(come: Vector) -> Vector:
+        # on the host: an index would have to be copied to the device, which waits for it
+        found = np.full((len(wanted), len(tensors)), np.nan)
+        found[:, owners] = come.reshape(len(wanted), -1)
+        return found.reshape(-1)
+
+    return torch.cat(blocks, 1).reshape(-1), finish
+
+
+def _nothing(device: torch.device) -> torch.Tensor:
+    return torch.zeros(0, dtype=torch.float64, device=device)
 
 
 def batch_std(tensor: torch.Tensor) -> torch.Tensor:

@@ -125,8 +125,9 @@ def _classes_of(values: torch.Tensor, *, threshold: float) -> tuple[torch.Tensor
 
 
 def _histograms(tensors: Sequence[torch.Tensor], statistic: Statistic) -> list[torch.Tensor]:
-    nan, none = float("nan"), [0.0] * HISTOGRAM_BINS
-    made = [torch.tensor([nan, nan, *none], dtype=torch.float64, device=tensor.device) for tensor in tensors]
+    none = torch.zeros(2 + HISTOGRAM_BINS, dtype=torch.float64, device=tensors[0].device)
+    none[:2].fill_(float("nan"))  # on the device: one made on the host would have to be waited for
+    made = [none for _ in tensors]
     for rows in sorted_rows(tensors, is_sampled=statistic.source == "sample"):
         for index, each in zip(rows.owners, rows.histograms(), strict=True):
             made[index] = each

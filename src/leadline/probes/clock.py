@@ -10,7 +10,7 @@ from typing import Final
 from leadline.records.series import StepStamp
 
 SILENT_STEPS: Final = 10
-"""So many steps of another optimizer without one of the owner, and the clock changes hands."""
+"""So many steps of one other optimizer without one of the owner, and the clock changes hands."""
 
 
 class StepClock:
@@ -28,7 +28,8 @@ class StepClock:
         """Steps finished in each mode."""
         self._tell_owner = tell_owner
         self._owner: weakref.ref[object] | None = None
-        self._silent = 0
+        self._since: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
+        """How often each other optimizer has stepped since the owner did."""
 
     def mode_step(self, mode: str) -> int:
         """The step of a mode that is under way, or comes next: so many of it have ended."""
@@ -46,15 +47,15 @@ class StepClock:
     def owns(self, optimizer: object) -> bool:
         """Whether this optimizer's step ends the step under way; asked once for each step of an optimizer."""
         owner = self._owner() if self._owner is not None else None
-        if owner is optimizer:
-            self._silent = 0
-            return True
-        self._silent += 1
-        if owner is not None and self._silent < SILENT_STEPS:
-            return False
-        if self._owner is not None:
-            self._tell_owner(type(optimizer).__name__)
-        self._owner, self._silent = weakref.ref(optimizer), 0
+        if owner is not optimizer:
+            self._since[optimizer] = self._since.get(optimizer, 0) + 1
+            if owner is not None and self._since[optimizer] < SILENT_STEPS:
+                return False
+            if self._owner is not None:
+                self._tell_owner(type(optimizer).__name__)
+            self._owner = weakref.ref(optimizer)
+        if self._since:
+            self._since.clear()
         return True
 
     def tick(self, mode: str = "train", *, is_counted: bool = True) -> None:

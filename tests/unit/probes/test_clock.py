@@ -24,6 +24,14 @@ def test_a_silent_owner_is_replaced_and_told() -> None:
     assert told == ["Optimizer"]
 
 
+def test_many_optimizers_that_step_once_each_leave_the_owner_its_clock() -> None:
+    told: list[str] = []
+    clock, optimizers = StepClock(told.append), [Optimizer() for _ in range(2 * SILENT_STEPS)]
+    for _ in range(3):
+        assert [clock.owns(each) for each in optimizers] == [True, *[False] * (len(optimizers) - 1)]
+    assert told == []
+
+
 def test_an_owner_that_is_gone_is_replaced_at_once() -> None:
     told: list[str] = []
     clock, first, second = StepClock(told.append), Optimizer(), Optimizer()

@@ -18,7 +18,7 @@ from leadline.probes.adapter import Adapter, Forward, Program, Subject
 from leadline.probes.clock import StepClock
 from leadline.probes.pending import PendingNumbers
 from leadline.records.event import Event
-from leadline.records.names import GRADIENT_NORMS, SCALAR_COLLECTIONS, is_module_collection
+from leadline.records.names import CHECKS, GRADIENT_NORMS, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, is_of_forward, is_of_mode
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import TensorCapture
@@ -52,6 +52,7 @@ class _Dues:
     scalars: Due
     settings: Due
     norms: Due
+    checks: Due
     forward: Due
 
 
@@ -93,6 +94,9 @@ class Recorder:
         self._is_norm_due = False
         self._has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
         self._norms: dict[str, Scalar] = {}
+        self._check_step = -1
+        self._is_check_due = False
+        self._checks: dict[str, Scalar] = {}
         self._outbox: Outbox | None = None
         self._script_names: set[str] = set()
         self._accuracies: dict[str, Scalar] = {}
@@ -129,6 +133,18 @@ class Recorder:
             self._norm_step = step
             self._is_norm_due = bool(self._dues_of("train").norms.at(step))
         return self._is_norm_due
+
+    def wants_checks(self) -> bool:
+        step = self.clock.mode_step("train")
+        if self._check_step != step:
+            self._check_step = step
+            self._is_check_due = bool(self._dues_of("train").checks.at(step))
+        return self._is_check_due
+
+    def checks(self, values: Mapping[str, float]) -> None:
+        begun = self.cost.begin()
+        self._checks |= {name: Scalar(CHECKS, (value,)) for name, value in values.items()}
+        self.cost.end(begun)
 
     def loss(self, site: object, value: Any, name: str | None = None) -> None:
         begun = self.cost.begin()
@@ -324,8 +340,8 @@ class Recorder:
             forward = self._adapter.end_forward()
             if forward is not None:
                 self._put_forward(forward, stamp)
-        taken = self._losses_of("train").take() | self._norms
-        self._norms = {}
+        taken = self._losses_of("train").take() | self._norms | self._checks
+        self._norms, self._checks = {}, {}
         dues = self._dues_of("train")
         if dues.settings.at(stamp.mode_step):
             taken |= self._take_settings()
@@ -360,6 +376,7 @@ class Recorder:
                 scalars=due(lambda item: item.collection in ("scalars", "metrics", "all", None)),
                 settings=due(lambda item: item.collection == "hyperparameters"),
                 norms=due(lambda item: item.collection in _WITH_NORMS),
+                checks=due(lambda item: item.collection == CHECKS),
                 forward=due(is_of_forward),
             )
         return self._dues[mode]

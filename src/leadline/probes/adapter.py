@@ -25,6 +25,12 @@ class Probes(Protocol):
     def wants_gradient_norms(self) -> bool:
         """Whether the norms of all gradients of the step under way are captured."""
 
+    def wants_checks(self) -> bool:
+        """Whether what the hooks noticed of the loop is captured at the step under way."""
+
+    def checks(self, values: Mapping[str, float]) -> None:
+        """What they noticed; after ``before_update``."""
+
     def loss(self, site: object, value: object, name: str | None = None) -> None:
         """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from leadline.frameworks.torch.captured import CapturedTensors
+from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.clipping import Clipping
 from leadline.frameworks.torch.evaluation import EvalZone
 from leadline.frameworks.torch.forward import ForwardWatch
@@ -50,7 +51,9 @@ class TorchAdapter:
 
     def install(self, probes: Probes, guard: Guard) -> None:
         self._forward = ForwardWatch(self._homes, probes, guard, self._tell)
-        self._hooks = Hooks(probes, guard, self._forward, self._on_compile)
+        checks = LoopChecks(self._names, self._registry, probes)
+        self._forward.on_call_without_gradients = checks.call_without_gradients
+        self._hooks = Hooks(probes, guard, self._forward, checks, self._on_compile)
         self._hooks.install()
         self._clipping = Clipping(guard, self._tell, probes.wants_gradient_norms)
         self._clipping.install()

@@ -71,6 +71,8 @@ class ForwardWatch:
         """The outermost modules that were called in the eval step under way; None: there is none."""
         self._is_eval_sure = False
         self._mistaken = 0
+        self.on_call_without_gradients: Callable[[torch.nn.Module], None] = _nobody
+        """Called with each outermost module that is called without gradients while somebody looks."""
         self._is_past_backward = False
         self._wants_accuracy = False
         self._right: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
@@ -160,6 +162,7 @@ class ForwardWatch:
             return
         for handle in self._handles:
             handle.remove()
+            torch_module._global_forward_hooks_with_kwargs.pop(handle.id, None)  # which the handle forgets
         self._handles = []
 
     # --- inside the user's forward pass -------------------------------------------------------------------
@@ -206,6 +209,7 @@ class ForwardWatch:
         is_grad = torch.is_grad_enabled()
         if not is_grad:
             self.leave_functions()
+            self.on_call_without_gradients(outermost)
         if isinstance(outermost, torch.nn.modules.loss._Loss):
             place.is_seen = self._is_training_watched or self._eval_roots is not None
         elif self._is_eval_pass(outermost, place.home, is_grad):
@@ -418,3 +422,7 @@ def _tensors(values: Any, depth: int = 0) -> Iterator[torch.Tensor]:
     elif is_dataclass(values) and not isinstance(values, type):
         for field in fields(values):
             yield from _tensors(getattr(values, field.name), depth + 1)
+
+
+def _nobody(called: torch.nn.Module) -> None:
+    return None

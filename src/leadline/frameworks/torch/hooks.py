@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch.optim import optimizer as torch_optimizer
 
+from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.dynamo import hide
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.readout import LateNumber, number_of, scale_of
@@ -57,14 +58,17 @@ class Hooks:
     the same. Optimizers that step within a backward pass make one step together, which ends with it.
     """
 
-    def __init__(self, probes: Probes, guard: Guard, forward: ForwardWatch, on_compile: Callable[[], None]) -> None:
+    def __init__(
+        self, probes: Probes, guard: Guard, forward: ForwardWatch, checks: LoopChecks, on_compile: Callable[[], None]
+    ) -> None:
         """
         Args:
             forward: Is told of backward passes, and knows the loss calls that they come from.
+            checks: Is told of backward passes and steps.
             on_compile: Called when something is about to be compiled for the first time and at every time after.
         """
         self._probes, self._guard, self._on_compile = probes, guard, on_compile
-        self._forward = forward
+        self._forward, self._checks = forward, checks
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
@@ -108,7 +112,7 @@ class Hooks:
     # one by its code object, and because a bound method would be looked up anew at every call.
 
     def _make_pre_hook(self) -> Callable[..., Any]:
-        local, probes, guard = self._local, self._probes, self._guard
+        local, probes, checks, guard = self._local, self._probes, self._checks, self._guard
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             caller = sys._getframe(1)
@@ -123,8 +127,9 @@ class Hooks:
             if closure is None:
                 frame.is_read = True
                 guard.run(probes.before_update, optimizer)
+                guard.run(checks.before_update, optimizer)
                 return None
-            read_once = _reading(closure, frame, probes, guard)
+            read_once = _reading(closure, frame, probes, checks, guard)
             if len(args) > 1:
                 return (args[0], read_once, *args[2:]), kwargs
             return args, {**kwargs, "closure": read_once}
@@ -133,6 +138,7 @@ class Hooks:
 
     def _make_post_hook(self) -> Callable[..., Any]:
         local, probes, guard, stepped_within = self._local, self._probes, self._guard, self._stepped_within
+        checks = self._checks
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -141,6 +147,7 @@ class Hooks:
             frame.depth -= 1
             if frame.depth == 0:
                 local.frame = None
+                guard.run(checks.after_update, frame.optimizer)
                 if torch._C._current_graph_task_id() != -1:
                     stepped_within.append(frame.optimizer)
                     return
@@ -195,7 +202,7 @@ class Hooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
         stepped_within, end_steps_within = self._stepped_within, self._end_steps_within
-        at_backward = self._forward.at_backward
+        at_backward, check = self._forward.at_backward, self._checks.at_backward
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
@@ -203,6 +210,7 @@ class Hooks:
                 return original(t_outputs, *args, **kwargs)
             stepped_within.clear()  # what a backward pass that raised has left
             guard.run(at_backward)
+            guard.run(check)
             if probes.wants_loss():
                 guard.run(tell_losses, t_outputs, sys._getframe(1))
             result = original(t_outputs, *args, **kwargs)
@@ -248,7 +256,9 @@ class Hooks:
         return scale_of(known[1]()), node.next_functions[0][0] if node is not None else None
 
 
-def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guard: Guard) -> Callable[[], Any]:
+def _reading(
+    closure: Callable[[], Any], frame: _StepFrame, probes: Probes, checks: LoopChecks, guard: Guard
+) -> Callable[[], Any]:
     """The closure of ``step(closure)``; the gradients are read after its first evaluation."""
 
     def read_once() -> Any:
@@ -256,6 +266,7 @@ def _reading(closure: Callable[[], Any], frame: _StepFrame, probes: Probes, guar
         if not frame.is_read:
             frame.is_read = True
             guard.run(probes.before_update, frame.optimizer)
+            guard.run(checks.before_update, frame.optimizer)
         return result
 
     return hide(read_once)

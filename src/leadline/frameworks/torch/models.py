@@ -60,7 +60,7 @@ class Names:
         wanted = {id(parameter) for parameter in own}
         for root in roots:
             prefix = self.prefix(root)
-            for name, parameter in _spoken_parameters(root):
+            for name, parameter in spoken_parameters(root):
                 if id(parameter) in wanted or not parameter.requires_grad:
                     named.setdefault(id(parameter), NamedParameter(prefix + name, parameter))
         for index, parameter in enumerate(own):
@@ -133,7 +133,7 @@ def _is_alike(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """Whether two models have a parameter of one name."""
     if one is other:
         return False
-    return bool({name for name, _ in _spoken_parameters(one)} & {name for name, _ in _spoken_parameters(other)})
+    return bool({name for name, _ in spoken_parameters(one)} & {name for name, _ in spoken_parameters(other)})
 
 
 def _held(module: torch.nn.Module, wanted: set[int]) -> set[int]:
@@ -149,7 +149,8 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def _spoken_parameters(root: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+def spoken_parameters(root: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """A model's parameters under their names, without what wrappers put into these."""
     module = unwrap(root)
     spoken = []
     for name, parameter in module.named_parameters():

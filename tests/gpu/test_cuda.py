@@ -1,0 +1,189 @@
+"""On a GPU: nothing synchronises, and what comes late is what the device had when it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import leadline
+import leadline.torch
+from leadline.frameworks.torch import accelerated, unreduced
+from leadline.reader.run import Run
+from leadline.statistics import arrays
+from leadline.statistics.definitions import BASIC
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+EVERYTHING = (
+    "losses:every=1", "gradients:every=1", "weights:every=1", "biases:every=1", "optimizer_variables:every=1",
+    "hyperparameters:every=1", "layers:every=1", "gradients:statistics=median,p95,change_l2,histogram,every=1",
+    "weights:raw=true,every=1", "gradients:raw=true,every=1",
+)  # fmt: skip
+
+
+def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
+    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
+    assert hook._session is not None
+    guard = hook._session.guard
+    try:
+        train()
+    finally:
+        is_whole = hook.close()
+    assert guard.failure is None
+    assert is_whole
+    return leadline.open_run(hook.run)
+
+
+@contextmanager
+def nothing_synchronises() -> Iterator[None]:
+    """PyTorch itself raises where something waits for the device."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def model_of(width: int = 64) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, 4)).cuda()
+
+
+def test_no_step_synchronises(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    inputs, labels = torch.randn(32, 64, device="cuda"), torch.randint(4, (32,), device="cuda")
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+
+    def train() -> None:
+        for _ in range(3):
+            step()  # what is made once (weights of checksums, pinned memory) may be waited for
+        with nothing_synchronises():
+            for _ in range(20):
+                step()
+
+    run = watch(tmp_path, train, *EVERYTHING)
+    assert run.steps() == list(range(23))
+    assert run.tensor("0.weight").steps() == list(range(23))
+
+
+@pytest.mark.parametrize("width", [64, 3000])  # beside and beyond the memory for second copies
+def test_late_values_are_those_of_the_step(tmp_path: Path, width: int) -> None:
+    model = model_of(width)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+
+    def train() -> None:
+        for step in range(6):
+            optimizer.zero_grad()
+            loss = model(torch.full((8, width), step + 1.0, device="cuda")).pow(2).mean()
+            loss.backward()
+            seen.append((loss.detach().clone(), model[0].weight.detach().clone(), model[0].weight.grad.clone()))
+            optimizer.step()
+
+    run = watch(tmp_path, train, "losses:every=1", "weights:raw=true,every=1", "gradients:every=1")
+    for step, (loss, weight, gradient) in enumerate(seen):
+        assert run.tensor("loss").statistic("value", step) == pytest.approx(float(loss))
+        np.testing.assert_array_equal(run.tensor("0.weight").value(step), weight.cpu().numpy())
+        assert run.tensor("gradient/0.weight").statistic("l2", step) == pytest.approx(float(gradient.norm()), rel=1e-5)
+
+
+def test_training_is_the_same_to_the_bit(tmp_path: Path) -> None:
+    def train() -> list[torch.Tensor]:
+        model = model_of()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for step in range(10):
+            optimizer.zero_grad()
+            model(torch.full((8, 64), step + 1.0, device="cuda")).pow(2).mean().backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        return [each.detach().clone() for each in model.parameters()]
+
+    bare, found = train(), []
+    watch(tmp_path, lambda: found.extend(train()), *EVERYTHING)
+    assert all(torch.equal(one, other) for one, other in zip(bare, found, strict=True))
+
+
+def test_a_scaler_with_a_fused_optimizer(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+
+    def train() -> None:
+        for step in range(4):
+            optimizer.zero_grad()
+            with torch.autocast("cuda", dtype=torch.float16):
+                loss = model(torch.ones(8, 64, device="cuda")).pow(2).mean()
+            scaler.scale(loss).backward()
+            if step == 1:
+                model[0].weight.grad[0, 0] = float("inf")
+            scaler.step(optimizer)
+            scaler.update()
+
+    run = watch(tmp_path, train, "losses:every=1", "gradients:every=1", "weights:every=1", "hyperparameters:every=1")
+    assert [each["step"] for each in run.timeline().to_pylist() if each["name"] == "step_skipped"] == [1]
+    assert run.tensor("GradScaler/scale").statistic("value", 3) == 512.0
+
+
+def test_recording_a_graph_is_left_alone(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.Adam(model.parameters(), capturable=True)
+    inputs = torch.randn(32, 64, device="cuda")
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        model(inputs).pow(2).mean().backward()
+        optimizer.step()
+
+    def train() -> None:
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(3):
+                step()
+        torch.cuda.current_stream().wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(graph):
+            step()
+        for _ in range(5):
+            graph.replay()
+        torch.cuda.synchronize()
+
+    watch(tmp_path, train, *EVERYTHING)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64])
+def test_statistics_equal_their_numpy_form(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    host = (torch.randn(3000, 1000, generator=generator, dtype=torch.float64) * 10).to(dtype)
+    if dtype.is_floating_point:
+        host[5, 5], host[7, 7] = float("nan"), float("-inf")
+    names = (*BASIC, "abs_min", "within_-1_1", "equals_0")
+    numbers, finish = accelerated.begin([host.cuda(), host[:7, :9].cuda()], names)
+    found = finish(numbers.cpu().numpy()).reshape(len(names), 2)
+    for column, part in enumerate((host, host[:7, :9])):
+        values = part.float().numpy() if dtype is torch.bfloat16 else part.numpy()
+        for row, name in enumerate(names):
+            expected = arrays.compute(name, values)
+            np.testing.assert_allclose(found[row, column], expected, rtol=1e-7, err_msg=name)
+
+
+def test_order_statistics_equal_their_numpy_form() -> None:
+    host = torch.randn(300, 10, generator=torch.Generator().manual_seed(1))
+    names = ("median", "p5", "p95", "median_exact", "checksum")
+    numbers, finish = unreduced.begin([host.cuda()], names)
+    for value, name in zip(finish(numbers.cpu().numpy()), names, strict=True):
+        assert value == pytest.approx(arrays.compute(name, host.numpy()), rel=1e-6)

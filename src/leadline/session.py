@@ -96,6 +96,7 @@ class Session:
     def _open_writer(self) -> Any:
         from leadline.store.writer import Writer
 
+        self._loggers.look_again()
         self.worker = _worker_name(self._adapter.rank())
         plan = self._manifest.plan
         return Writer(

@@ -27,12 +27,16 @@ class ImportWatch:
 
     def install(self) -> None:
         """Begin to wait; a module that was executed already is told of at once."""
-        for name in sorted(self._waited):
-            module = sys.modules.get(name)
-            if module is not None and not _is_executing(module):
-                self._tell(name, module)
+        self.look_again()
         if self._waited:
             sys.meta_path.insert(0, self)
+
+    def look_again(self) -> None:
+        """Tell of modules that are there by now: those whose execution was under way when we began to wait."""
+        for name in sorted(self._waited & sys.modules.keys()):
+            module = sys.modules[name]
+            if module is not None and not _is_executing(module):
+                self._tell(name, module)
 
     def uninstall(self) -> None:
         """Stop waiting."""

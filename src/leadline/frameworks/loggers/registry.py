@@ -51,6 +51,10 @@ class Loggers:
         """Begin to listen."""
         self._imports.install()
 
+    def look_again(self) -> None:
+        """Listen also to libraries that were being imported when we began."""
+        self._guard.run(self._imports.look_again)
+
     def uninstall(self) -> None:
         """Stop, and put everything back."""
         self._imports.uninstall()

@@ -22,6 +22,12 @@ from leadline.store.tensors import CaptureForm, HostBuffer
 _CHANGE_BYTES: Final = 16 << 20
 """Device memory for what module tensors were at their previous capture; beyond it samples are compared."""
 
+_CLASSIFICATIONS: Final[dict[str, float | None]] = {
+    "crossentropyloss": None, "crossentropy": None, "nllloss": None,
+    "bceloss": 0.5, "binarycrossentropy": 0.5, "bcewithlogitsloss": 0.0, "binarycrossentropywithlogits": 0.0,
+}  # fmt: skip
+"""Loss calls whose labels are classes; of those between two, above which prediction the second is meant."""
+
 
 class CapturedTensors:
     """See ``leadline.probes.adapter.Forward``: filled tensor by tensor within a pass, emptied by the recorder."""
@@ -83,20 +89,25 @@ class CapturedTensors:
                 self._tell(f"{name} is not stored: {why}")
 
     def keep_confusion(
-        self, name: str, collections: tuple[str, ...], labels: torch.Tensor, logits: torch.Tensor,
-        *, threshold: float = 0.0,
-    ) -> None:  # fmt: skip
-        """Count what the labels of a loss call were predicted as, if somebody wishes for it.
+        self, name: str, collections: tuple[str, ...], labels: torch.Tensor, predictions: torch.Tensor
+    ) -> None:
+        """Count what the labels of a classification's loss call were predicted as, if somebody wishes for it.
 
         Args:
             name, collections: Those of the labels, which ``keep`` has been given.
-            threshold: As in ``vectors.confusion``.
         """
-        if "confusion" not in self._wish(name, collections)[0]:
+        kind = collections[-1].removesuffix("_input")
+        if "confusion" not in self._wish(name, collections)[0] or kind not in _CLASSIFICATIONS:
             return
-        counts = confusion(local(labels.detach()), local(logits.detach()), threshold=threshold)
+        own, given = local(labels.detach()), local(predictions.detach())
+        threshold = _CLASSIFICATIONS[kind]
+        if threshold is not None:
+            own, given = own.reshape(-1), given.reshape(-1)  # each element is a decision between two classes
+        if not _are_pairs(own, given):
+            return
+        counts = confusion(own, given, threshold=threshold or 0.0)
         if counts is None:
-            self._tell(f"the confusion of {name} is not counted: {logits.shape[1]:,} classes are too many")
+            self._tell(f"the confusion of {name} is not counted: {given.shape[1]:,} classes are too many")
         else:
             self._raw.append((vector_name(name, "confusion"), counts))
 
@@ -137,6 +148,12 @@ class CapturedTensors:
             statistics = frozenset(each for item in chosen for each in item.statistics) - {"update_ratio"}
             self._wished[key] = (statistics, any(item.raw for item in chosen))
         return self._wished[key]
+
+
+def _are_pairs(labels: torch.Tensor, predictions: torch.Tensor) -> bool:
+    """Whether there is one label a sample, or a probability of each class."""
+    samples = (*predictions.shape[:1], *predictions.shape[2:]) if predictions.dim() > 1 else ()
+    return tuple(labels.shape) in (tuple(predictions.shape), samples)
 
 
 def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:

@@ -306,6 +306,9 @@ class ForwardWatch:
                 if not self._is_past_backward:
                     self.captured.keep(name, roles(index), tensor)
                 kept.append((name, tensor))
+            if len(kept) > 1 and "labels" in roles(1) and not self._is_past_backward:
+                (_, predictions), (name, labels) = kept[:2]
+                self.captured.keep_confusion(name, roles(1), labels, predictions)
         return kept
 
     # --- functions: see leadline.frameworks.torch.functions.Calls -----------------------------------------
@@ -342,6 +345,8 @@ class ForwardWatch:
             return None
         name, module_kind = place.within[-1]
         if not name or module_kind.removesuffix("loss") == kind.replace("_", "").removesuffix("loss"):
+            return None
+        if _LOSS_FUNCTIONS.get(module_kind) == kind:
             return None
         if len(place.within) == 1 and name == place.home.root_name:
             return f"{place.home.prefix}{kind}"

@@ -128,6 +128,64 @@ def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
     assert run.tensor("CrossEntropyLoss_input_0").statistic_array("class_counts", 0).sum() == 8
 
 
+@pytest.mark.parametrize("is_function", [True, False])
+def test_the_confusion_of_a_loss_call(tmp_path: Path, is_function: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    labels = torch.tensor([0, 1, 2, 1, -100, 2])
+    measure = nn.functional.cross_entropy if is_function else nn.CrossEntropyLoss()
+    seen: list[np.ndarray] = []
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        for step in range(STEPS):
+            logits = model(torch.randn(6, 4, generator=torch.Generator().manual_seed(step)))
+            seen.append(logits.detach().numpy().argmax(1))
+            optimizer.zero_grad()
+            measure(logits, labels).backward()
+            optimizer.step()
+
+    run = watch(tmp_path, train, "labels:every=1,statistics=confusion")
+    (name,) = run.tensor_names(collection="labels")
+    for step, predicted in enumerate(seen):
+        expected = np.zeros((3, 3))
+        for label, guess in zip(labels.tolist(), predicted, strict=True):
+            if label >= 0:
+                expected[label, guess] += 1
+        assert run.tensor(name).statistic_array("confusion", step).tolist() == expected.tolist()
+
+
+def test_the_confusion_of_decisions_between_two_classes(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2, bias=False)
+    labels = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        with torch.no_grad():
+            model.weight.copy_(torch.eye(2))
+        optimizer.zero_grad()
+        nn.BCEWithLogitsLoss()(model(torch.tensor([[2.0, 1.0], [-1.0, 3.0]])), labels).backward()
+        optimizer.step()
+
+    run = watch(tmp_path, train, "labels:every=1,statistics=confusion")
+    (name,) = run.tensor_names(collection="labels")
+    assert run.tensor(name).statistic_array("confusion", 0).tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_regression_has_no_confusion(tmp_path: Path) -> None:
+    model = nn.Linear(4, 3)
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.zero_grad()
+        nn.MSELoss()(model(torch.ones(2, 4)), torch.ones(2, 3)).backward()
+        optimizer.step()
+
+    run = watch(tmp_path, train, "labels:every=1,statistics=confusion")
+    (name,) = run.tensor_names(collection="labels")
+    assert run.tensor(name).statistic_names() == ["nonfinite_count"]
+
+
 def test_a_checksum_tells_whether_weights_changed_by_a_bit(tmp_path: Path) -> None:
     model = nn.Linear(4, 2)
     model.bias.requires_grad_(False)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats
 
 _Key = tuple[str, str, str, str]
+_Infos = dict[tuple[str, str], TensorInfo]
+"""By worker and tensor: workers may hold differently shaped ones under a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class View:
         found = [
             array for array in self._point.arrays
             if layout.parse_vector_name(array.tensor) is None
-            and any(need.selects(array.tensor, _collections(array.tensor, infos)) for need in needs)
+            and any(need.selects(array.tensor, _collections(array.worker, array.tensor, infos)) for need in needs)
         ]  # fmt: skip
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
 
@@ -151,11 +153,11 @@ class View:
         found = []
         for (worker, tensor), array in self._sources(statistic).items():
             is_ready = array.tensor != tensor
-            info = infos.get(tensor)
+            info = infos.get((worker, tensor))
             shape = info.shape if info else ()
             values = forms.tidy(statistic, array.load()) if is_ready else forms.compute_vector(statistic, array.load())
             found.append(TensorVector(
-                tensor, _collections(tensor, infos), worker, "global" if self._is_global else point.mode,
+                tensor, _collections(worker, tensor, infos), worker, "global" if self._is_global else point.mode,
                 point.step if self._is_global else array.mode_step, values, point.step, shape,
             ))  # fmt: skip
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
@@ -174,12 +176,12 @@ class View:
                 continue
             if stored is not None and stored[1] != statistic:
                 continue
-            if any(need.selects(tensor, _collections(tensor, infos)) for need in needs):
+            if any(need.selects(tensor, _collections(array.worker, tensor, infos)) for need in needs):
                 found[array.worker, tensor] = array
         return found
 
-    def _infos(self) -> dict[str, TensorInfo]:
-        return {info.name: info for row in self._point.rows for info in row.layout.tensors}
+    def _infos(self) -> _Infos:
+        return {(row.worker, info.name): info for row in self._point.rows for info in row.layout.tensors}
 
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:
         for each in reversed(self._arrays.get((array.worker, array.tensor), ())):
@@ -233,8 +235,8 @@ class View:
         return not need.modes or self._is_global or self._point.mode in need.modes
 
 
-def _collections(name: str, infos: dict[str, TensorInfo]) -> tuple[str, ...]:
-    info = infos.get(name)
+def _collections(worker: str, name: str, infos: _Infos) -> tuple[str, ...]:
+    info = infos.get((worker, name))
     return info.collections if info else guess_collections(name)
 
 

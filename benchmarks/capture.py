@@ -32,6 +32,7 @@ from contenders import (
     Stored,
     TensorBoardHistograms,
     leadline_activations,
+    leadline_evaluation,
     leadline_idle,
     leadline_preset,
     leadline_raw,
@@ -57,7 +58,8 @@ class Case:
     """Times the asked rounds; a ratio of 1.02 needs 100 pairs."""
     environment: str = "torch"
     is_idle: bool = False
-    """Whether microseconds a step count, of the small model, instead of a ratio."""
+    """Whether microseconds a step count, instead of a ratio."""
+    workload: Callable[[], workload.Workload] = workload.transformer
 
 
 WIDER = (*CORE, "std", "variance")
@@ -99,6 +101,24 @@ CASES = (
         steps=1000,
         factor=5,
         is_idle=True,
+        workload=workload.small,
+    ),
+    Case(
+        "idle200-leadline",
+        "a step with nothing to capture, 200 modules: leadline",
+        leadline_idle,
+        50.0,
+        steps=200,
+        factor=5,
+        is_idle=True,
+        workload=workload.deep,
+    ),
+    Case(
+        "eval-leadline",
+        "an eval step, its loss and accuracy: leadline",
+        leadline_evaluation,
+        steps=50,
+        workload=workload.evaluation,
     ),
 )
 
@@ -114,7 +134,7 @@ class Bench:
 
     def measure(self, case: Case, rounds: int) -> Row:
         """One row: ``rounds`` pairs of blocks."""
-        watched = workload.small() if case.is_idle else workload.transformer()
+        watched = case.workload()
         watched.step()
         self._asked = self._found = 0
         self._own = []

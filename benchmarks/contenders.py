@@ -201,13 +201,16 @@ class Leadline(Contender):
     """Asked of weights and biases only."""
     has_loss: bool = False
     """Whether the loss is asked for, at every step."""
+    names_model: bool = False
+    """Whether the model is named, because no optimizer will step."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
         try:
             from leadline.torch import Hook
         except ImportError as error:
             raise NotAvailableError(f"leadline.torch.Hook cannot be imported: {error}") from error
-        self.hook = Hook(out=str(folder), name="run", preset=self.preset, capture=list(self.capture))
+        model = workload.model if self.names_model else None
+        self.hook = Hook(model, out=str(folder), name="run", preset=self.preset, capture=list(self.capture))
         return super().open(folder, workload)
 
     def close(self) -> None:
@@ -259,13 +262,14 @@ def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[s
 
 
 def leadline_preset() -> Leadline:
-    """What the preset standard does in 50 steps: losses at every step, statistics and settings at one.
+    """What the preset standard does in 50 steps: losses at every step, statistics, settings and accuracy at one.
 
     Its activations, at one step in 500, have a row of their own: each block begins at step 0, where they are due.
     """
     capture = [
         "losses:every=1",
-        *(f"{each}:every=50" for each in ("gradients", "weights", "biases", "hyperparameters")),
+        "metrics:every=50",
+        *(f"{each}:every=50" for each in ("gradients", "weights", "biases", "hyperparameters", "gradient_norms")),
     ]
     return Leadline(capture, every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
 
@@ -273,6 +277,11 @@ def leadline_preset() -> Leadline:
 def leadline_activations() -> Leadline:
     """What all modules take and give, at the first step of a block."""
     return Leadline(["layers:every=1000000"])
+
+
+def leadline_evaluation() -> Leadline:
+    """Losses and accuracy of every eval step, as all presets have them."""
+    return Leadline(preset="light", names_model=True)
 
 
 def leadline_idle() -> Leadline:

@@ -52,6 +52,35 @@ class Workload:
         self.optimizer.step()
 
 
+class Evaluation(Workload):
+    """The same model, evaluated."""
+
+    def step(self, before_update: Callable[[], None] | None = None) -> None:
+        """One step without gradients."""
+        inputs, targets = self._batches[self._next % len(self._batches)]
+        self._next += 1
+        if self.model.training or self._next % 20 == 1:
+            self.model.eval()
+        with torch.no_grad():
+            out = self.model(inputs)
+            self.loss(out.reshape(-1, out.shape[-1]), targets.reshape(-1))
+
+
+def evaluation() -> Workload:
+    """The transformer, evaluated: about 30 ms a step."""
+    trained = transformer()
+    return Evaluation(trained.model, trained.optimizer, trained._batches)
+
+
+def deep() -> Workload:
+    """200 modules, so small that overhead shows: a step of a few milliseconds."""
+    torch.manual_seed(0)
+    blocks = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(66)]
+    model = nn.Sequential(*blocks, nn.Linear(16, 4))
+    batches = [(torch.randn(8, 16), torch.randint(0, 4, (8,))) for _ in range(16)]
+    return Workload(model, torch.optim.SGD(model.parameters(), lr=1e-3), batches)
+
+
 def transformer() -> Workload:
     """The workload of the limits: about 115 ms a step on two cores."""
     torch.manual_seed(0)

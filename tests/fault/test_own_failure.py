@@ -13,11 +13,13 @@ from torch.optim import optimizer as torch_optimizer
 
 import leadline
 from leadline.capture.recorder import Recorder
-from leadline.frameworks.torch import program
+from leadline.frameworks.torch import program, readout
 from leadline.store import writer
 from leadline.torch import Hook
 
 BROKEN_STEP = 7
+BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100}
+"""The call that raises, of what is not called once a step."""
 
 
 def train(steps: int = 20) -> tuple[list[float], list[torch.Tensor]]:
@@ -49,7 +51,7 @@ def breaking(function: Callable[..., Any], at: int, error: BaseException) -> Cal
 
 
 PLACES = [
-    (program, "device_statistics"),
+    (readout, "device_statistics"),
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),
@@ -65,7 +67,7 @@ def test_a_failure_of_ours_is_told_once_and_ends_the_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str
 ) -> None:
     expected_losses, expected = train()
-    at = 0 if name == "_flush_rows" else BROKEN_STEP
+    at = BROKEN_CALLS.get(name, BROKEN_STEP)
     monkeypatch.setattr(owner, name, breaking(getattr(owner, name), at, KeyError("ours")))
     with Hook(out=str(tmp_path), name="run", capture=["all:every=1,raw=true", "all:every=1"]) as hook:
         losses, weights = train()

@@ -57,7 +57,7 @@ def _row(run: RunSummary) -> tuple[str | Text, ...]:
     judged = _judged(run.rules.get("rules", []))
     losses = [loss for document in run.workers.values() for loss in (document.get("losses") or {}).values()]
     age = duration(time.time() - run.manifest.started_ns / 1e9)
-    steps = sum(run.steps.values())
+    steps = run.steps.get("train") or sum(run.steps.values())
     taken = step_share(run.workers.values())
     cost = share(taken) if taken is not None else "–"
     return run.name, status(run.status), f"{steps:,}", number(losses[0]) if losses else "–", judged, cost, age

@@ -20,9 +20,10 @@ from leadline.cli.render import console, number, status
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
 from leadline.records.cost import spoken_thinning
-from leadline.records.names import JOB_ENDED
+from leadline.records.names import JOB_ENDED, MODES
 
 _MOST_FINDINGS = 3
+_MOST_SCALARS = 16
 
 
 def show(
@@ -117,13 +118,15 @@ def _findings(rule: dict[str, Any]) -> RenderableType:
 
 def _captured(run: Run) -> RenderableType:
     table = Table.grid(padding=(0, 2))
-    for name in run.tensor_names(collection="losses") + run.tensor_names(collection="scalars"):
-        values = run.tensor(name).statistics("value").column("value").to_pylist()
-        if values:
-            course = f"{number(values[0])} → {number(values[-1])}"
-            finite = [each for each in values if each == each and abs(each) != float("inf")]
-            extremes = f"least {number(min(finite))}, most {number(max(finite))}" if finite else "never finite"
-            table.add_row(Text(name), Text(course), Text(f"{extremes}, {counted(len(values), 'value')}", style="dim"))
+    courses = _courses(run)
+    for name, mode, values in courses[:_MOST_SCALARS]:
+        course = f"{number(values[0])} → {number(values[-1])}"
+        finite = [each for each in values if each == each and abs(each) != float("inf")]
+        extremes = f"least {number(min(finite))}, most {number(max(finite))}" if finite else "never finite"
+        counts = Text(f"{extremes}, {counted(len(values), 'value')}", style="dim")
+        table.add_row(Text(name), Text("" if mode == "train" else mode, style="dim"), Text(course), counts)
+    if len(courses) > _MOST_SCALARS:
+        table.add_row(Text(f"and {counted(len(courses) - _MOST_SCALARS, 'more scalar')}", style="dim"))
     tensors = [
         counted(len(names), noun, "biases" if noun == "bias" else "")
         for noun, names in (
@@ -136,6 +139,18 @@ def _captured(run: Run) -> RenderableType:
     ]
     captured = Text(f"captured: {', '.join(tensors)}" if tensors else "", style="dim")
     return Group(table, captured)
+
+
+def _courses(run: Run) -> list[tuple[str, str, list[float]]]:
+    """The values of each loss, metric and logged scalar in each mode, in the order of their steps."""
+    found: list[tuple[str, str, list[float]]] = []
+    for collection in ("losses", "metrics", "scalars"):
+        for name in run.tensor_names(collection=collection):
+            by_mode: dict[str, list[float]] = {}
+            for row in run.tensor(name).statistics("value").select(["mode", "value"]).to_pylist():
+                by_mode.setdefault(row["mode"], []).append(row["value"])
+            found += [(name, mode, by_mode[mode]) for mode in sorted(by_mode, key=MODES.index)]
+    return found
 
 
 def _warnings(said: dict[str, Any]) -> list[RenderableType]:

@@ -1,0 +1,438 @@
+"""The rules of the first table against plain loops over the same story, written without windows, views or numpy."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from leadline.judge.judging import Judging
+from leadline.rules.registry import find_rule
+from leadline.rules.rule import Rule
+from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
+from leadline.testing.stories import stories
+
+Judged = list[tuple[int, str]]
+"""Step, and ``clear``, ``fired`` or ``undecided``, at the steps that the loop has an opinion on."""
+
+
+def judged_by(rule: Rule, story: Sequence[Part]) -> Judged:
+    """What the rule says at each step, by the real way through store, reader and window."""
+    said: Judged = []
+
+    class Spy(Rule, frozen=True):
+        def needs(self):
+            return rule.needs()
+
+        def remember(self, memory, window):
+            return rule.remember(memory, window)
+
+        def evaluate(self, window):
+            verdict = rule.evaluate(window)
+            said.append((window.step, type(verdict).__name__.lower()))
+            return verdict
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = RunWriter(f"{folder}/run", batch_rows=3, segment_batches=2).write_all(story).end().path
+        progress = Judging(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
+        assert progress.rules["spy"]["error"] is None
+    return said
+
+
+class Step:
+    """Everything that was captured at one step, as the story has it."""
+
+    def __init__(self, step: int, parts: Sequence[Part]) -> None:
+        self.step = step
+        self.captures = [part for part in parts if isinstance(part, Capture)]
+        self.mode, self.mode_step = self.captures[0].mode, self.captures[0].mode_step
+        self.raws = [part for part in parts if isinstance(part, Raw)]
+
+    def numbers(self, statistic: str, pattern: str) -> list[tuple[str, str, float]]:
+        """Worker, tensor and value of every number of that statistic."""
+        return [
+            (part.worker, name, values[statistic])
+            for part in self.captures for name, values in part.values.items()
+            if statistic in values and re.search(pattern, name)
+        ]  # fmt: skip
+
+    def vectors(self, statistic: str) -> list[tuple[str, str, list[float]]]:
+        """Worker, tensor and elements, row by row, of every array of that statistic."""
+        found = []
+        for part in self.raws:
+            for name, (_, shape, data) in part.tensors.items():
+                if name.endswith("@" + statistic):
+                    values = list(struct.unpack(f"<{math.prod(shape)}d", data))
+                    found.append((part.worker, name.partition("@")[0], values))
+        return found
+
+    def shape(self, tensor: str, worker: str) -> tuple[int, ...]:
+        (info,) = [part.infos[tensor] for part in self.captures if part.worker == worker and tensor in part.infos]
+        return info.shape
+
+
+def steps(story: Sequence[Part]) -> Iterator[Step]:
+    by_step: dict[int, list[Part]] = {}
+    for part in story:
+        if isinstance(part, (Capture, Raw)):
+            by_step.setdefault(part.step, []).append(part)
+    for step, parts in sorted(by_step.items()):
+        yield Step(step, parts)
+
+
+def word(fired: bool, judged: bool = True) -> str:
+    return "fired" if fired else "clear" if judged else "undecided"
+
+
+def all_zero(story: Sequence[Part], threshold: float) -> Judged:
+    said = []
+    for step in steps(story):
+        shares = [value * 100 for _, _, value in step.numbers("zero_ratio", "gradient/")]
+        shares += [100.0 if value == 0 else 0.0 for _, _, value in step.numbers("value", "^loss$")]
+        known = [each for each in shares if not math.isnan(each)]
+        said.append((step.step, word(any(each >= threshold for each in known), bool(known))))
+    return said
+
+
+def variances(story: Sequence[Part], most: float, least: float) -> Judged:
+    said = []
+    for step in steps(story):
+        found = [value for _, _, value in step.numbers("variance", "")]
+        finite = [each for each in found if math.isfinite(each)]
+        if found:
+            said.append((step.step, word(any(each > most or each < least for each in finite), bool(finite))))
+    return said
+
+
+def unchanged(story: Sequence[Part], num_steps: int) -> Judged:
+    said: Judged = []
+    past: dict[tuple, list[float]] = {}
+    for step in steps(story):
+        fired, judged = False, False
+        for worker, name, value in step.numbers("close_1e-05_1e-08", "gradient/"):
+            known = past.setdefault((worker, name, step.mode), [])
+            known.append(value)
+            last = known[-(num_steps - 1) :]
+            if len(last) == num_steps - 1 and not any(math.isnan(each) for each in last):
+                judged = True
+                fired |= min(last) >= 1.0
+        for worker, name, value in step.numbers("value", "^loss$"):
+            known = past.setdefault((worker, name, step.mode), [])
+            known.append(value)
+            if len(known) >= num_steps:
+                judged = True
+                last = known[-num_steps:]
+                fired |= all(
+                    b == a if math.isinf(a) or math.isinf(b) else abs(b - a) <= 1e-8 + 1e-5 * abs(a)
+                    for a, b in pairwise(last)
+                )
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def overtraining(story: Sequence[Part], train: int, validation: int, delta: float) -> Judged:
+    said = []
+    past: dict[tuple[str, str], list[float]] = {}
+    for step in steps(story):
+        fired, judged = False, False
+        for worker, _, value in step.numbers("value", "^loss$"):
+            if not math.isfinite(value):
+                continue
+            judged = True
+            known = past.setdefault((worker, step.mode), [])
+            known.append(value)
+            best, since = math.inf, 0
+            for each in known:
+                best, since = (each, 0) if each < best - delta else (best, since + 1)
+            fired |= since >= (train if step.mode == "train" else validation)
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def overfit(story: Sequence[Part], patience: int, threshold: float) -> Judged:
+    said = []
+    history: dict[str, list[tuple[str, float]]] = {}
+    streaks: dict[str, int] = {}
+    for step in steps(story):
+        fired, judged = False, False
+        for worker, _, value in step.numbers("value", "^loss$"):
+            if not math.isfinite(value):
+                continue
+            known = history.setdefault(worker, [])
+            known.append((step.mode, value))
+            if step.mode != "eval":
+                continue
+            ratio = gap(known)
+            above = ratio is not None and ratio > threshold
+            streaks[worker] = streaks.get(worker, 0) + 1 if above else 0
+            judged |= ratio is not None
+            fired |= streaks[worker] >= patience
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def gap(history: list[tuple[str, float]]) -> float | None:
+    """How far validation is above training, from the course of one loss."""
+    phases: list[tuple[str, list[float]]] = []
+    for mode, value in history:
+        if not phases or phases[-1][0] != mode:
+            phases.append((mode, []))
+        phases[-1][1].append(value)
+    training = [values for mode, values in phases if mode == "train"]
+    evaluations = [values for mode, values in phases if mode == "eval"]
+    if not training or not evaluations:
+        return None
+    now = list(evaluations[-1])
+    if len(evaluations) > 1:
+        before = evaluations[-2]
+        now += [sum(before) / len(before)] * (len(before) - len(now))
+    train, validation = sum(training[-1]) / len(training[-1]), sum(now) / len(now)
+    if train == 0:
+        return math.copysign(math.inf, validation) if validation else 0.0
+    return (validation - train) / abs(train)
+
+
+def clipping(story: Sequence[Part], window: int, share: float, norm: float) -> Judged:
+    said = []
+    past: dict[str, list[float]] = {}
+    for step in steps(story):
+        found = {(worker, name): value for worker, name, value in step.numbers("value", "^gradient_")}
+        if not found:
+            continue
+        fired, judged = False, False
+        for (worker, name), value in found.items():
+            if name == "gradient_clipped":
+                judged = True
+                past.setdefault(worker, []).append(value)
+                fired |= sum(past[worker][-window:]) > share * window
+            if name == "gradient_norm":
+                judged |= not math.isnan(value)
+                fired |= value > norm and (worker, "gradient_clipped") not in found
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def initialization(story: Sequence[Part], patience: int, last: int) -> Judged:
+    said = []
+    past: dict[str, list[float]] = {}
+    for step in steps(story):
+        if step.mode != "train" or step.mode_step >= last:
+            continue
+        fired, judged = False, False
+        inputs: dict[str, list[float]] = {}
+        for worker, _, value in step.numbers("variance", "relu_input"):
+            if math.isfinite(value):
+                inputs.setdefault(worker, []).append(value)
+        judged |= sum(map(len, inputs.values())) > 1
+        for each in inputs.values():
+            fired |= len(each) > 1 and (max(each) / min(each) > 10 if min(each) else max(each) > 0)
+        low = {(w, n): v for w, n, v in step.numbers("p5", "gradient") if math.isfinite(v)}
+        for worker, name, value in step.numbers("p95", "gradient"):
+            if math.isfinite(value) and (worker, name) in low:
+                judged = True
+                fired |= value - low[worker, name] < 0.001
+        for worker, _, value in step.numbers("value", "^loss$"):
+            if math.isfinite(value):
+                judged = True
+                known = past.setdefault(worker, [])
+                known.append(value)
+                fired |= len(known) - 1 - known.index(min(known)) >= patience
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def unit_shares(story: Sequence[Part], statistic: str, inactivity: float, most: float) -> Judged:
+    said = []
+    for step in steps(story):
+        found = step.vectors(statistic)
+        layers = [values for _, _, values in found if not all(math.isnan(each) for each in values)]
+        bad = [sum(each * 100 < inactivity for each in values) / len(values) * 100 > most for values in layers]
+        if found:
+            said.append((step.step, word(any(bad), bool(layers))))
+    return said
+
+
+def imbalance(story: Sequence[Part], samples: int, ratio: float, mistaken: float) -> Judged:
+    said = []
+    counted: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    for step in steps(story):
+        found = {worker: values for worker, _, values in step.vectors("class_counts")}
+        confused = {worker: values for worker, _, values in step.vectors("confusion")}
+        if not found:
+            continue
+        judged, fired = False, False
+        for worker, values in found.items():
+            counts, matrix = counted.get((worker, step.mode), ([0.0] * 3, [0.0] * 4))
+            if sum(counts) >= samples:
+                counts, matrix = [0.0] * 3, [0.0] * 4
+            counts = [one + other for one, other in zip(counts, [*values, 0.0][:3], strict=True)]
+            matrix = [one + other for one, other in zip(matrix, confused[worker], strict=True)]
+            counted[worker, step.mode] = (counts, matrix)
+            if sum(counts) < samples:
+                continue
+            judged = True
+            seen = [each for each in counts if each]
+            fired |= max(seen) / min(seen) > ratio
+            for right, wrong in ((matrix[0], matrix[1]), (matrix[3], matrix[2])):
+                fired |= right + wrong > 0 and 1 - right / (right + wrong) > mistaken
+        said.append((step.step, word(fired, judged)))
+    return said
+
+
+def confusions(story: Sequence[Part], diagonal: float, off: float) -> Judged:
+    said = []
+    counted: dict[tuple[str, str], list[float]] = {}
+    modes: set[str] = set()
+    for step in steps(story):
+        found = {worker: values for worker, _, values in step.vectors("confusion")}
+        if not found:
+            continue
+        modes.add(step.mode)
+        judged, fired = False, False
+        for worker, values in found.items():
+            matrix = counted.get((worker, step.mode), [0.0] * 4)
+            matrix = [0.0] * 4 if sum(matrix) >= 20 else matrix
+            matrix = counted[worker, step.mode] = [one + other for one, other in zip(matrix, values, strict=True)]
+            if sum(matrix) < 20:
+                continue
+            judged = True
+            a, b, c, d = matrix
+            fired |= any(
+                right + wrong >= 10 and right / (right + wrong) < diagonal for right, wrong in ((a, b), (d, c))
+            )
+            fired |= any(right + wrong >= 10 and wrong / (right + wrong) > off for right, wrong in ((a, c), (d, b)))
+        is_judged = step.mode == ("eval" if "eval" in modes else "train")
+        said.append((step.step, word(fired, judged) if is_judged else "undecided"))
+    return said
+
+
+def images(story: Sequence[Part], samples: int, most: float) -> Judged:
+    said = []
+    counted: dict[str, tuple[int, list[float]]] = {}
+    for step in steps(story):
+        found = step.vectors("unit_mean")
+        judged, fired = False, False
+        for worker, tensor, means in found:
+            count = step.shape(tensor, worker)[0]
+            if not count:
+                continue
+            before, totals = counted.get(worker, (0, [0.0, 0.0]))
+            before, totals = (0, [0.0, 0.0]) if before >= samples else (before, totals)
+            counted[worker] = before + count, [a + b * count for a, b in zip(totals, means, strict=True)]
+            if counted[worker][0] >= samples:
+                total = [each / counted[worker][0] for each in counted[worker][1]]
+                known = [each for each in total if math.isfinite(each)]
+                judged |= bool(known)
+                fired |= any(abs(each) > most for each in known)
+        if found:
+            said.append((step.step, word(fired, judged)))
+    return said
+
+
+def tokens(story: Sequence[Part], percent: float) -> Judged:
+    said = []
+    for step in steps(story):
+        found = [value for _, _, value in step.numbers("equals_0", "embedding")]
+        known = [each for each in found if not math.isnan(each)]
+        if found:
+            said.append((step.step, word(any(each * 100 > percent for each in known), bool(known))))
+    return said
+
+
+Loop = Callable[[Sequence[Part]], Judged]
+CASES: dict[str, tuple[dict[str, Any], Loop]] = {
+    "all_zero": (
+        {"collection_names": ("gradients", "losses"), "threshold": 51},
+        lambda story: all_zero(story, 51),
+    ),
+    "tensor_variance": (
+        {"tensor_regex": (".",), "max_threshold": 1.0, "min_threshold": 1e-12},
+        lambda story: variances(story, 1.0, 1e-12),
+    ),
+    "unchanged_tensor": (
+        {"collection_names": ("gradients", "losses"), "num_steps": 3},
+        lambda story: unchanged(story, 3),
+    ),
+    "overtraining": (
+        {"patience_train": 2, "patience_validation": 1, "delta": 0.1},
+        lambda story: overtraining(story, 2, 1, 0.1),
+    ),
+    "overfit": ({"patience": 2}, lambda story: overfit(story, 2, 0.1)),
+    "gradient_clipping": ({"window": 3}, lambda story: clipping(story, 3, 0.5, 1000.0)),
+    "poor_weight_initialization": ({"patience": 3, "steps": 6}, lambda story: initialization(story, 3, 6)),
+    "dead_relu": ({}, lambda story: unit_shares(story, "unit_activity", 1.0, 50.0)),
+    "saturated_activation": ({}, lambda story: unit_shares(story, "unit_within_-9.4999_9.4999", 1.0, 50.0)),
+    "class_imbalance": ({"samples": 40}, lambda story: imbalance(story, 40, 10.0, 0.7)),
+    "confusion": ({}, lambda story: confusions(story, 0.9, 0.1)),
+    "check_input_images": ({"threshold_samples": 6}, lambda story: images(story, 6, 0.2)),
+    "nlp_sequence_ratio": ({}, lambda story: tokens(story, 50.0)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_rule_equals_a_plain_loop(name: str) -> None:
+    parameters, loop = CASES[name]
+
+    @settings(deadline=None, max_examples=20)
+    @given(story=stories(is_rich=True))
+    def check(story: Sequence[Part]) -> None:
+        assert judged_by(find_rule(name)(**parameters), story) == loop(story)
+
+    check()
+
+
+@settings(deadline=None, max_examples=25)
+@given(story=stories(), other=stories())
+def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: Sequence[Part]) -> None:
+    there = {
+        (part.step, part.mode, part.worker, name): values["value"]
+        for part in other if isinstance(part, Capture) for name, values in part.values.items() if "value" in values
+    }  # fmt: skip
+    expected = []
+    for step in steps(story):
+        pairs = [
+            (here, there[step.step, step.mode, worker, name])
+            for worker, name, here in step.numbers("value", "") if (step.step, step.mode, worker, name) in there
+        ]  # fmt: skip
+        norms = compared_norms(step, other)
+        differs = [not alike(here, that) for here, that in (*pairs, *norms)]
+        expected.append((step.step, word(any(differs), bool(differs))))
+    with tempfile.TemporaryDirectory() as folder:
+        RunWriter(f"{folder}/other").write_all(other).end()
+        path = RunWriter(f"{folder}/run").write_all(story).end().path
+        rule = find_rule("similar_across_runs")(other_trials=("other",))
+        said: Judged = []
+
+        class Spy(Rule, frozen=True):
+            def needs(self):
+                return rule.needs()
+
+            def evaluate(self, window):
+                verdict = rule.evaluate(window)
+                said.append((window.step, type(verdict).__name__.lower()))
+                return verdict
+
+        Judging(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
+    assert said == expected
+
+
+def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float]]:
+    there = {
+        (part.worker, name): values["l2"]
+        for part in other if isinstance(part, Capture) and (part.step, part.mode) == (step.step, step.mode)
+        for name, values in part.values.items() if "l2" in values
+    }  # fmt: skip
+    return [(value, there[worker, name]) for worker, name, value in step.numbers("l2", "") if (worker, name) in there]
+
+
+def alike(here: float, there: float) -> bool:
+    if math.isnan(here) or math.isnan(there):
+        return math.isnan(here) and math.isnan(there)
+    return here == there or abs(here - there) <= 1e-8 + 1e-5 * abs(there)

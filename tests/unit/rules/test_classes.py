@@ -1,0 +1,121 @@
+"""class_imbalance and confusion: counts of labels and predictions, added up over steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.class_imbalance import ClassImbalance
+from leadline.rules.confusion import Confusion
+from leadline.rules.rule import Rule
+from leadline.testing.runs import Capture, Raw
+from leadline.testing.stories import arrays_of
+from leadline.testing.windows import verdicts
+
+LABELS = "CrossEntropyLoss_input_1"
+INFOS = {LABELS: TensorInfo(LABELS, ("labels",), (8,), "int64")}
+
+
+def judge(rule: Rule, *steps: dict[str, list[Any]], mode: str = "train") -> list[Verdict]:
+    parts: list[Capture | Raw] = []
+    for step, vectors in enumerate(steps):
+        named = {f"{LABELS}@{name}": values for name, values in vectors.items()}
+        parts += [Capture(step, {LABELS: {"max": 1.0}}, infos=INFOS, mode=mode), arrays_of(step, named, mode=mode)]
+    return [verdict for _, verdict in verdicts(rule, parts)]
+
+
+def test_labels_are_added_up_and_then_begun_anew() -> None:
+    rule = ClassImbalance(samples=22)
+    said = judge(rule, {"class_counts": [10.0]}, {"class_counts": [10.0, 1.0]}, *[{"class_counts": [10.0, 1.0]}] * 2)
+    assert [type(each) for each in said] == [Undecided, Undecided, Fired, Undecided]
+    assert said[0].why == "10 of 22 labels were counted by then"
+    assert said[2].message == f"{LABELS}: class 0 has 30 of 32 labels, class 1 only 2 (1 to 15)"
+
+
+def test_clear_at_the_ratio_and_fired_above() -> None:
+    assert judge(ClassImbalance(samples=11), {"class_counts": [1.0, 0.0, 10.0]}) == [Clear()]
+    assert isinstance(judge(ClassImbalance(samples=11), {"class_counts": [1.0, 0.0, 11.0]})[0], Fired)
+
+
+def test_a_class_that_is_mostly_mispredicted() -> None:
+    def mispredicted(share: float) -> Verdict:
+        row = [100.0 * (1 - share), 100.0 * share]
+        (verdict,) = judge(
+            ClassImbalance(samples=10), {"class_counts": [100.0, 100.0], "confusion": [row, [0.0, 100.0]]}
+        )
+        return verdict
+
+    assert mispredicted(0.5) == Clear()
+    fired = mispredicted(0.75)
+    assert isinstance(fired, Fired)
+    assert fired.message == f"{LABELS}: class 0 is mispredicted for 75% of its 100 labels, mostly as class 1"
+
+
+def test_a_matrix_is_judged_once_there_are_ten_labels_a_class() -> None:
+    good = {"confusion": [[9.0, 0.0], [1.0, 9.0]]}
+    said = judge(Confusion(), good, good, good)
+    assert said[0] == Undecided("1 more labels were needed for a matrix that says something")
+    assert [type(each) for each in said[1:]] == [Clear, Undecided]
+
+
+def test_rows_and_columns_are_clear_on_their_bounds() -> None:
+    assert judge(Confusion(), {"confusion": [[9.0, 1.0], [1.0, 9.0]]}) == [Clear()]
+    (row,) = judge(Confusion(), {"confusion": [[8.0, 2.0], [0.0, 20.0]]})
+    assert isinstance(row, Fired)
+    assert "80% of the 10 labels of class 0 are predicted as it, less than 90%; 2 as class 1" in row.message
+    (column,) = judge(Confusion(min_diag=0.5), {"confusion": [[8.0, 2.0], [0.0, 16.0]]})
+    assert isinstance(column, Fired)
+    assert "11% of what is predicted as class 1 is class 0, more than 10%" in column.message
+
+
+def test_small_classes_are_left_out() -> None:
+    assert judge(Confusion(), {"confusion": [[0.0, 1.0], [0.0, 99.0]]}) == [Clear()]
+
+
+def test_eval_steps_are_preferred() -> None:
+    bad = {f"{LABELS}@confusion": [[0.0, 10.0], [10.0, 0.0]]}
+    parts: list[Capture | Raw] = []
+    for step, mode in enumerate(("train", "eval", "train")):
+        parts += [Capture(step, {LABELS: {"max": 1.0}}, infos=INFOS, mode=mode), arrays_of(step, bad, mode=mode)]
+    said = [type(verdict) for _, verdict in verdicts(Confusion(), parts)]
+    assert said == [Fired, Fired, Undecided]
+
+
+def test_the_number_of_classes_can_be_given() -> None:
+    (wide,) = judge(Confusion(category_no=3), {"confusion": [[10.0, 0.0], [0.0, 10.0]]})
+    assert wide == Undecided("10 more labels were needed for a matrix that says something")
+    assert judge(Confusion(category_no=2), {"confusion": [[10.0, 0.0, 9.0], [0.0, 10.0, 0.0], [9.0, 0.0, 0.0]]}) == [
+        Clear()
+    ]
+
+
+def test_no_labels_at_all() -> None:
+    assert isinstance(judge(ClassImbalance(), {"class_counts": []})[0], Undecided)
+    assert isinstance(judge(Confusion(), {"confusion": [[0.0, 0.0], [0.0, 0.0]]})[0], Undecided)
+
+
+def test_labels_of_each_worker_are_counted_by_themselves() -> None:
+    parts: list[Capture | Raw] = []
+    for worker in ("rank0-1", "rank1-2"):
+        parts += [
+            Capture(0, {LABELS: {"max": 1.0}}, infos=INFOS, worker=worker),
+            arrays_of(0, {f"{LABELS}@class_counts": [60.0, 1.0]}, worker),
+        ]
+    assert isinstance(verdicts(ClassImbalance(samples=62), parts)[0][1], Undecided)
+    assert isinstance(verdicts(ClassImbalance(samples=61), parts)[0][1], Fired)
+
+
+def test_bad_parameters_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="threshold_imbalance must be a number >= 1"):
+        ClassImbalance(threshold_imbalance=math.nextafter(1.0, 0))
+    with pytest.raises(ConfigurationError, match="labels_regex"):
+        ClassImbalance(labels_regex="(")
+    with pytest.raises(ConfigurationError, match="category_no must be none or a whole number >= 2, not 1"):
+        Confusion(category_no=1)
+    with pytest.raises(UnknownNameError, match="did you mean 'labels'"):
+        Confusion(labels_collection="label")

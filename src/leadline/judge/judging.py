@@ -87,7 +87,7 @@ class RuleTrack:
 
     def beside(self, point: Point) -> dict[str, Window]:
         """What the other runs have at a point, by name."""
-        found = {name: other.window(point.step, point.mode) for name, other in self.others.items()}
+        found = {name: other.window(point) for name, other in self.others.items()}
         return {name: window for name, window in found.items() if window is not None}
 
     def miss(self, point: Point, thinnings: Thinnings) -> bool:

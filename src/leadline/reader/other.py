@@ -11,6 +11,8 @@ from leadline.reader.view import Point, View
 from leadline.reader.window import Window
 from leadline.records.needs import TensorNeed
 
+_Place = tuple[int, str, int]
+
 
 class OtherRun:
     """A run that is compared with, read as far as it has come.
@@ -27,7 +29,7 @@ class OtherRun:
     def _begin(self) -> None:
         self._feed = Feed(self._path, TimeGrid(0), with_arrays=self._with_arrays)
         self._view = View(self._needs)
-        self._waiting: dict[tuple[int, str], Point] = {}
+        self._waiting: dict[_Place, Point] = {}
 
     def refresh(self) -> None:
         """Read what came."""
@@ -39,17 +41,23 @@ class OtherRun:
             self._begin()
             self._feed.refresh(is_over=is_over, gone=gone)
         for point in self._feed.points():
-            self._waiting[point.step, point.mode] = point
+            self._waiting[_place(point)] = point
         self.horizon = NEVER if is_over else self._feed.horizon
 
-    def window(self, step: int, mode: str) -> Window | None:
-        """What it has at a step; steps are asked for in order, and those before are forgotten."""
-        for key in [key for key in self._waiting if key[0] < step]:
-            self._show(self._waiting.pop(key))
-        point = self._waiting.get((step, mode))
-        return None if point is None else self._view.show(point)
+    def window(self, point: Point) -> Window | None:
+        """What it has where the other run has a point; points come in order, and those before are forgotten."""
+        for place in [place for place in self._waiting if place[0] < point.step]:
+            self._show(self._waiting.pop(place))
+        beside = self._waiting.get(_place(point))
+        return None if beside is None else self._view.show(beside)
 
     def _show(self, point: Point) -> None:
         """Let a point that nobody asked for become the past, as it would have."""
         if self._view.show(point) is not None:
             self._view.keep()
+
+
+def _place(point: Point) -> _Place:
+    """The step; between two train steps several ranks' eval steps may share a global one, and count their own."""
+    own = min((row.mode_step for row in point.rows), default=0)
+    return point.step, point.mode, 0 if point.mode == "train" else own

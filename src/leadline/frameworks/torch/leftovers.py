@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.models import parameters_of
-
 _LOOKED_AT: Final = 64
 """Elements that are looked at where versions alone do not tell; on the processor only."""
 
@@ -27,7 +25,8 @@ class _Left:
 
     def leave(self, optimizer: torch.optim.Optimizer) -> None:
         """The optimizer has stepped."""
-        parameter = next((each for each in parameters_of(optimizer) if each.grad is not None), None)
+        held = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        parameter = next((each for each in held if each.grad is not None), None)
         gradient = parameter.grad if parameter is not None else None
         self.has_begun = self.is_renewed = False
         if parameter is None or gradient is None:

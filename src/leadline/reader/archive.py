@@ -91,6 +91,16 @@ class Archive:
         infos.pop(CLOCK, None)
         return infos
 
+    def stamp(self, worker: str, step: int) -> tuple[int, int] | None:
+        """The step within the mode, and the time, of a worker's step; None where no row tells."""
+        for (name, _), shelf in self.shelves.items():
+            for batch in shelf.batches if name == worker else ():
+                rows = np.flatnonzero(np.asarray(batch.columns["step"]) == step)
+                if rows.size:
+                    mode_steps, times = (np.asarray(batch.columns[each]) for each in ("mode_step", "time_ns"))
+                    return int(mode_steps[rows[0]]), int(times[rows[0]])
+        return None
+
     def points(self) -> Iterator[tuple[int, str]]:
         """Steps and modes at which something was captured, with repetitions."""
         for shelf in self.shelves.values():

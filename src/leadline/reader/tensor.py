@@ -127,26 +127,46 @@ class Tensor:
         raise self._absent(f"no {name} of {self.name} was captured", step, sorted(known))
 
     def statistics(self, name: str) -> pa.Table:
-        """One statistic over all steps and workers.
+        """One statistic over all steps and workers: as captured, elsewhere computed from the tensor as it was stored.
 
         Shape:
             A row a captured step and worker: ``step, mode, mode_step, time_ns, worker, value``, ordered by step.
         Units:
-            Those of ``leadline.statistics.definitions``; times in ns since the epoch.
+            Those of ``leadline.statistics.definitions``; times in ns since the epoch. Where nothing but the tensor
+            was captured at a step, its time and its step within the mode are null.
         Not a number:
             As the statistic's definition says; NaN also where it could not be computed.
         Raises:
-            NotCapturedError: It was not captured at any step.
+            NotCapturedError: It was not captured at any step, and cannot be computed.
+            DamagedRunError: A tensor cannot be read.
         """
         found = []
         for shelf in self._run.archive.shelves.values():
             column = shelf.columns_of(self.name).get(name)
             if column is not None:
                 found.append(tables.column_table(shelf.worker, shelf.batches, column))
+        rows = self._computed_rows(name, found) if self._stored() else []
+        if rows:
+            found.append(pa.Table.from_pylist(rows, schema=tables.STATISTICS))
         if not found:
-            known = ", ".join(self.statistic_names()) or "none"
-            raise NotCapturedError(f"no {name} of {self.name} was captured; captured: {known}")
+            if name in self.statistic_names():
+                raise NotCapturedError(f"{name} is an array; statistic_array({name!r}, step) has that of one step")
+            listed = ", ".join(self.statistic_names()) or "none"
+            raise NotCapturedError(f"no {name} of {self.name} was captured; captured: {listed}")
         return tables.joined(found, tables.STATISTICS, ("step", "worker"))
+
+    def _computed_rows(self, name: str, captured: list[pa.Table]) -> list[dict[str, Any]]:
+        known: set[tuple[str, int]] = set()
+        for table in captured:
+            known.update(zip(table["worker"].to_pylist(), table["step"].to_pylist(), strict=True))
+        rows = []
+        for each in self._stored():
+            value = self._compute(name, each) if (each.worker, each.step) not in known else None
+            if value is not None:
+                mode_step, time_ns = self._run.archive.stamp(each.worker, each.step) or (None, None)
+                rows.append({"step": each.step, "mode": each.mode, "mode_step": mode_step, "time_ns": time_ns,
+                             "worker": each.worker, "value": value})  # fmt: skip
+        return rows
 
     def _captured(self, statistic: str, step: int, worker: str | None) -> float:
         for shelf in self._run.archive.shelves.values():
@@ -160,20 +180,26 @@ class Tensor:
         raise self._absent(f"no {statistic} of {self.name} was captured", step, self.steps())
 
     def _computed(self, statistic: str, step: int, worker: str | None) -> float | None:
+        for each in self._stored():
+            if each.step == step and worker in (None, each.worker):
+                return self._compute(statistic, each)
+        return None
+
+    def _compute(self, statistic: str, stored: StoredTensor) -> float | None:
+        """A statistic of a tensor that was stored whole; None where it needs more, or is an array."""
         from leadline.statistics import arrays
         from leadline.statistics.definitions import find_statistic
 
         known = find_statistic(statistic)
-        for each in self._stored():
-            if each.step == step and worker in (None, each.worker):
-                if known.source == "bits":
-                    return arrays.compute(statistic, each.bits())
-                before = self._stored_before(each) if known.source == "change" else None
-                try:
-                    return arrays.compute(statistic, each.load(), before.load() if before else None)
-                except KeyError:
-                    return None
-        return None
+        if known.is_vector or known.source in ("number", "update"):
+            return None
+        if known.source == "bits":
+            return arrays.compute(statistic, stored.bits())
+        before = self._stored_before(stored) if known.source == "change" else None
+        try:
+            return arrays.compute(statistic, stored.load(), before.load() if before else None)
+        except KeyError:
+            return None
 
     def _stored_before(self, stored: StoredTensor) -> StoredTensor | None:
         """The same tensor of the same worker and mode, as it was stored before."""

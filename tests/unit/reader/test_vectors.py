@@ -120,6 +120,23 @@ def test_the_reader_gives_arrays_and_numbers(tmp_path) -> None:
     assert run.verify() == []
 
 
+def test_a_table_of_a_statistic_has_computed_rows_where_only_the_tensor_was_stored(tmp_path) -> None:
+    writer = RunWriter(tmp_path / "run")
+    loss = {"loss": {"value": 1.0}}
+    writer.write_all([
+        raw(0, w=np.ones(2)), Capture(0, {"w": {"l1": 7.0}}), raw(3, w=np.full(2, 3.0)), Capture(3, loss, mode_step=2),
+        raw(4, w=np.full(2, 4.0)), Capture(5),
+    ]).end()  # fmt: skip
+    tensor = leadline.open_run(writer.path).tensor("w")
+    table = tensor.statistics("l1")
+    assert table["step"].to_pylist() == [0, 3, 4]
+    assert table["value"].to_pylist() == [7.0, 6.0, 8.0]
+    assert table["mode_step"].to_pylist() == [0, 2, None]
+    assert tensor.statistics("change_l2")["step"].to_pylist() == [3, 4]
+    with pytest.raises(NotCapturedError, match="no update_ratio of w was captured"):
+        tensor.statistics("update_ratio")
+
+
 def test_what_cannot_be_had_is_said(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
     writer.write_all([Vectors(0, {"relu_output_0": {"unit_mean": [1.0]}}), raw(0, w=np.ones(3)), Capture(1)]).end()
@@ -130,5 +147,7 @@ def test_what_cannot_be_had_is_said(tmp_path) -> None:
         run.tensor("w").statistic_array("unit_means", 0)
     with pytest.raises(NotCapturedError, match="no unit_std of relu_output_0 was captured at step 0"):
         run.tensor("relu_output_0").statistic_array("unit_std", 0)
+    with pytest.raises(NotCapturedError, match=r"statistic_array\('unit_mean', step\) has"):
+        run.tensor("relu_output_0").statistics("unit_mean")
     with pytest.raises(NotCapturedError, match="no change_l2 of w"):  # there is none before
         run.tensor("w").statistic("change_l2", 0)

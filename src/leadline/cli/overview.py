@@ -60,7 +60,7 @@ def rules_of(path: str) -> list[dict[str, Any]]:
 
 
 def _rule(each: dict[str, Any]) -> dict[str, Any]:
-    return {key: each.get(key) for key in ("name", "rule", "status", "verdict", "why")}
+    return {key: each.get(key) for key in ("name", "rule", "status", "verdict", "why", "explained_by")}
 
 
 def findings_of(path: str, alias: str) -> list[dict[str, Any]]:

@@ -108,7 +108,9 @@ def _findings(rule: dict[str, Any]) -> RenderableType:
     for each in rule["findings"][:_MOST_FINDINGS]:
         until = f" to {each['last_step']:,}" if each["last_step"] > each["step"] else ""
         lines.append(Text(f"step {each['step']:,}{until}: {each['message']}"))
-    if rule["findings"][0]["suggestion"]:
+    if rule["explained_by"]:
+        lines.append(Text(f"usually follows from what {rule['explained_by']} found", style="dim"))
+    elif rule["findings"][0]["suggestion"]:
         lines.append(Text(rule["findings"][0]["suggestion"], style="dim"))
     more = len(rule["findings"]) - _MOST_FINDINGS
     if more > 0:

@@ -80,7 +80,9 @@ class Judge:
         rules, refused = _resolve(specs)
         self._run, self._manifest, self._rules = run, manifest, rules
         self._is_acting = is_written
-        self._ledger = Ledger(run, [(spec, _parameters(spec, rules)) for spec in specs], is_written=is_written)
+        explains = {alias: tuple(rule.explains) for alias, rule in rules.items()}
+        parameters = [(spec, _parameters(spec, rules)) for spec in specs]
+        self._ledger = Ledger(run, parameters, is_written=is_written, explains=explains)
         for alias, error in refused.items():
             self._ledger.blame(alias, error)
         actions: tuple[ActionSpec, ...] = manifest.actions if is_written else ()

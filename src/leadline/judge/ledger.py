@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from leadline.judge.causes import Found, causes
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
@@ -26,6 +27,8 @@ class Entry:
 
     spec: RuleSpec
     parameters: Mapping[str, Any]
+    explains: tuple[str, ...] = ()
+    """Names of rules whose findings may follow from this one's."""
     verdict: str | None = None
     why: str = ""
     judged_steps: int = 0
@@ -68,8 +71,13 @@ class Ledger:
         write_error: Why the documents could not be written the last time (a full disk); it is tried again.
     """
 
-    def __init__(self, run: str, rules: Sequence[tuple[RuleSpec, Mapping[str, Any]]], *, is_written: bool) -> None:
-        self.entries = {spec.alias: Entry(spec, parameters) for spec, parameters in rules}
+    def __init__(
+        self, run: str, rules: Sequence[tuple[RuleSpec, Mapping[str, Any]]], *, is_written: bool,
+        explains: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:  # fmt: skip
+        self.entries = {
+            spec.alias: Entry(spec, parameters, (explains or {}).get(spec.alias, ())) for spec, parameters in rules
+        }
         self.judged_step = -1
         self.is_complete = False
         self._run, self._is_written = run, is_written
@@ -158,20 +166,45 @@ class Ledger:
             self._summary_at, self._is_stale = now, False
 
     def summary(self) -> dict[str, Any]:
-        """``rules/summary.json``."""
+        """``rules/summary.json``; of the rules those that found something lead, causes before what comes of them."""
+        explained = self.causes()
         return {
             "complete": self.is_complete, "judged_step": self.judged_step, "updated_ns": time.time_ns(),
             "announcements": self._announcements,
-            "rules": [self._summary_of(entry) for entry in self.entries.values()],
+            "rules": [self._summary_of(self.entries[each], explained.get(each)) for each in self.in_order(explained)],
         }  # fmt: skip
 
-    def _summary_of(self, entry: Entry) -> dict[str, Any]:
+    def causes(self) -> dict[str, str]:
+        """For each rule whose finding follows from another's: the alias of that one."""
+        return causes(
+            Found(alias, entry.spec.rule, [entry.findings[each] for each in sorted(entry.findings)], entry.explains)
+            for alias, entry in self.entries.items() if entry.findings
+        )  # fmt: skip
+
+    def in_order(self, explained: Mapping[str, str]) -> list[str]:
+        """The aliases: those that found something by step, each followed by what it explains; then the others."""
+        firsts = {alias: min(entry.findings) for alias, entry in self.entries.items() if entry.findings}
+        steps = {alias: self.entries[alias].findings[first].step for alias, first in firsts.items()}
+
+        def place(alias: str) -> tuple[bool, int, str, bool, int]:
+            if alias not in steps:
+                return True, 0, "", False, 0
+            root = explained.get(alias, alias)
+            return False, steps[root], root, root != alias, steps[alias]
+
+        return sorted(self.entries, key=place)
+
+    def _summary_of(self, entry: Entry, cause: str | None) -> dict[str, Any]:
         first = entry.findings[min(entry.findings)] if entry.findings else None
+        suggestion = first.suggestion if first else None
+        if cause is not None:
+            suggestion = f"what {cause} says first; this usually follows from it"
         return {
             "name": entry.spec.alias, "rule": entry.spec.rule, "status": entry.status(is_complete=self.is_complete),
             "verdict": entry.spoken_verdict(is_complete=self.is_complete), "why": entry.reason,
             "findings": len(entry.findings), "step": first.step if first else None,
-            "message": first.message if first else None, "suggestion": first.suggestion if first else None,
+            "message": first.message if first else None, "suggestion": suggestion,
+            "explained_by": cause,
         }  # fmt: skip
 
     def finish(self) -> None:

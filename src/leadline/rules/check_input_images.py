@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -67,6 +67,8 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "CheckInputImages".
     """
+
+    explains: ClassVar[tuple[str, ...]] = ("saturated_activation", "dead_relu", "poor_weight_initialization")
 
     threshold_mean: Annotated[float, msgspec.Meta(gt=0)] = 0.2
     threshold_samples: Annotated[int, msgspec.Meta(ge=1)] = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -64,6 +64,8 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "ClassImbalance".
     """
+
+    explains: ClassVar[tuple[str, ...]] = ("confusion",)
 
     threshold_imbalance: Annotated[float, msgspec.Meta(ge=1)] = 10.0
     threshold_misprediction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -42,6 +42,8 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "DeadRelu".
     """
+
+    explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "all_zero", "unchanged_tensor", "loss_not_decreasing")
 
     tensor_regex: tuple[str, ...] = (".*relu_output",)
     threshold_inactivity: _Percent = 1.0

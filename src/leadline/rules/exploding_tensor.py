@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -41,6 +41,18 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "ExplodingTensor"; the counts are ours.
     """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "gradient_clipping",
+        "exploding_gradient",
+        "loss_spike",
+        "dead_relu",
+        "saturated_activation",
+        "output_collapse",
+        "no_learning",
+        "class_imbalance",
+        "confusion",
+    )
 
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -103,6 +103,8 @@ class Overfit(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "Overfit"; which losses are averaged is ours.
     """
+
+    explains: ClassVar[tuple[str, ...]] = ("overtraining",)
 
     tensor_regex: tuple[str, ...] | None = None
     start_step: Annotated[int, msgspec.Meta(ge=0)] = 0

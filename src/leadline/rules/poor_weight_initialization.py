@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
@@ -49,6 +49,13 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "PoorWeightInitialization".
     """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "vanishing_gradient",
+        "dead_relu",
+        "saturated_activation",
+        "loss_not_decreasing",
+    )
 
     activation_inputs_regex: str = ".*relu_input"
     threshold: Annotated[float, msgspec.Meta(gt=0)] = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -80,6 +80,8 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "SaturatedActivation".
     """
+
+    explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "unchanged_tensor", "loss_not_decreasing")
 
     tensor_regex: tuple[str, ...] = (".*tanh_input|.*sigmoid_input",)
     threshold_tanh_min: float = -9.4999

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
@@ -46,6 +46,14 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "WeightUpdateRatio" (called ``WeightUpdate`` in smdebug).
     """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "exploding_gradient",
+        "loss_spike",
+        "dead_relu",
+        "saturated_activation",
+    )
 
     num_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
     large_threshold: Annotated[float, msgspec.Meta(gt=0)] = 10.0

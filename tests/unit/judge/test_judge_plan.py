@@ -111,11 +111,21 @@ def test_an_unknown_name_error_is_both() -> None:
         resolve_rules([spec("nothing_like_it")])
 
 
+GIVEN = {
+    "all_zero": {"collection_names": "gradients"},
+    "similar_across_runs": {"other_trials": "base"},
+    "tensor_variance": {"tensor_regex": ".", "max_threshold": 1.0},
+    "unchanged_tensor": {"collection_names": "weights"},
+}
+"""Parameters of rules that need some."""
+
+
 def test_planning_loads_nothing_heavy() -> None:
     program = (
         "import sys; from leadline.judge.plan import plan, resolve_rules; "
         "from leadline.records.manifest import RuleSpec; "
-        "from leadline.rules.registry import BUILT_IN; plan(resolve_rules([RuleSpec(n, n) for n in BUILT_IN]), ()); "
+        f"from leadline.rules.registry import BUILT_IN; given = {GIVEN!r}; "
+        "plan(resolve_rules([RuleSpec(n, n, given.get(n, {})) for n in BUILT_IN]), ()); "
         "print(sorted({'numpy', 'pyarrow', 'duckdb', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -170,9 +170,8 @@ class TensorFolder:
         """
         small = [each for each in captures if each.buffer.form.data_bytes <= _SMALL_BYTES]
         large = [each for each in captures if each.buffer.form.data_bytes > _SMALL_BYTES]
-        alone = large + small if len(small) == 1 else large
-        written = sum(self._write_one(each) for each in alone)
-        return written + (self._write_together(small) if len(small) > 1 else 0)
+        groups = [[each] for each in large] + _without_repetition(small)
+        return sum(self._write_one(*group) if len(group) == 1 else self._write_together(group) for group in groups)
 
     def _write_one(self, capture: TensorCapture) -> int:
         form, memory = capture.buffer.form, capture.buffer.memory
@@ -221,6 +220,21 @@ class TensorFolder:
                     raise
             self._is_direct = False  # this file system takes no unbuffered writes
         _write_parts(path, flags, parts, size)
+
+
+def _without_repetition(captures: Sequence[TensorCapture]) -> list[list[TensorCapture]]:
+    """Captures in groups in which no tensor of a step stands twice: such a segment could not be read."""
+    groups: list[list[TensorCapture]] = []
+    held: list[set[tuple[str, int, str]]] = []
+    for each in captures:
+        keys = {(each.buffer.form.mode, each.step, slot.name) for slot in each.buffer.form.slots}
+        at = next((at for at, others in enumerate(held) if not others & keys), len(groups))
+        if at == len(groups):
+            groups.append([])
+            held.append(set())
+        groups[at].append(each)
+        held[at] |= keys
+    return groups
 
 
 def _write_parts(path: str, flags: int, parts: list[memoryview], size: int) -> None:

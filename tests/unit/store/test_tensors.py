@@ -53,6 +53,13 @@ def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None
     assert keys == [("train/0/a", "train/1/a", "train/2/a"), ("train/3/a",)]
 
 
+def test_a_tensor_that_two_optimizers_hold_leaves_every_segment_readable(tmp_path: Path) -> None:
+    captures = [capture({"a": some(3, at), f"b{at}": some(4, at)}, 7) for at in range(3)] + [capture({"a": some(3)}, 8)]
+    tensor_folder(tmp_path).write(captures)
+    found = [key for path in (tmp_path / "tensors" / "w").iterdir() for key in load_file(path)]
+    assert sorted(found) == ["train/7/a"] * 3 + ["train/7/b0", "train/7/b1", "train/7/b2", "train/8/a"]
+
+
 @pytest.mark.parametrize("size", [10, 2_000_000, 5_000_000])
 def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     folder = tensor_folder(tmp_path)

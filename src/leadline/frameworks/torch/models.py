@@ -38,13 +38,18 @@ class Names:
     def __init__(self, registry: ModuleRegistry) -> None:
         self._registry = registry
         self._roots: list[tuple[weakref.ref[torch.nn.Module], str]] = []
+        self._tellers: weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[torch.optim.Optimizer]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """With which of a model's optimizers its frozen parameters are told."""
         self.on_trained: Callable[[Iterable[torch.nn.Module]], None] = _nobody
         """Called with the models that an optimizer updates, when they are named."""
 
     def name(self, optimizer: torch.optim.Optimizer) -> tuple[str, list[NamedParameter]]:
         """The classes of the models that an optimizer updates, and its parameters with names.
 
-        Parameters of these models that no optimizer may change (frozen ones) are named too.
+        Parameters of these models that no optimizer may change (frozen ones) are named too, with the first of a
+        model's optimizers.
         """
         own = parameters_of(optimizer)
         outermost = self._registry.outermost()
@@ -59,15 +64,23 @@ class Names:
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in own}
         for root in roots:
-            prefix = self.prefix(root)
+            prefix, is_teller = self.prefix(root), self._is_teller(optimizer, root)
             for name, parameter in spoken_parameters(root):
-                if id(parameter) in wanted or not parameter.requires_grad:
+                if id(parameter) in wanted or (is_teller and not parameter.requires_grad):
                     named.setdefault(id(parameter), NamedParameter(prefix + name, parameter))
         for index, parameter in enumerate(own):
             unknown = f"{type(optimizer).__name__}_parameter_{index}"
             named.setdefault(id(parameter), NamedParameter(unknown, parameter))
         classes = " + ".join(type(unwrap(root)).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
+
+    def _is_teller(self, optimizer: torch.optim.Optimizer, root: torch.nn.Module) -> bool:
+        known = self._tellers.get(root)
+        teller = known() if known is not None else None
+        if teller is None:
+            teller = optimizer
+            self._tellers[root] = weakref.ref(optimizer)
+        return teller is optimizer
 
     def _outermost_with(self, root: torch.nn.Module) -> list[torch.nn.Module]:
         """The outermost modules; a model that was built before anybody noted them is looked for, with all its like."""

@@ -17,6 +17,7 @@ from leadline.frameworks.torch.functions import LOSS_KINDS, FunctionMode
 from leadline.frameworks.torch.homes import Home, Homes
 from leadline.frameworks.torch.loss_calls import LossCalls, correct_and_total, eval_mean
 from leadline.frameworks.torch.readout import LateNumber, number_of
+from leadline.frameworks.torch.tracing import is_transformed
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 from leadline.records.names import ACCURACY
@@ -171,7 +172,7 @@ class ForwardWatch:
         place, guard, enter, take, captured = self._place, self._guard, self._enter, self._take_inputs, self.captured
 
         def before(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if torch._C._current_graph_task_id() != -1:
+            if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             if place.depth == 0:
                 guard.run(enter, module)
@@ -189,7 +190,7 @@ class ForwardWatch:
         def after(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
             # After an error in the forward pass PyTorch calls without the keyword arguments that it promised.
             kwargs, output = rest if len(rest) == 2 else ({}, None)
-            if torch._C._current_graph_task_id() != -1:
+            if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             place.depth = max(place.depth - 1, 0)
             if place.is_seen:

@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from leadline.frameworks.torch.dynamo import hide
+from leadline.frameworks.torch.tracing import is_transformed
 from leadline.probes.guard import Guard
 
 _ACTIVATIONS: Final = (
@@ -85,7 +86,7 @@ class FunctionMode(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         kind = KINDS.get(func) if self._is_on else None
-        if kind is None:
+        if kind is None or is_transformed():
             return func(*args, **kwargs)
         token = self._guard.run(self._calls.before_call, kind, args, kwargs)
         output = func(*args, **kwargs)

@@ -16,6 +16,7 @@ from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.dynamo import hide
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.readout import LateNumber, number_of, scale_of
+from leadline.frameworks.torch.tracing import UnseenGuard
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
 
@@ -67,7 +68,7 @@ class Hooks:
             checks: Is told of backward passes and steps.
             on_compile: Called when something is about to be compiled for the first time and at every time after.
         """
-        self._probes, self._guard, self._on_compile = probes, guard, on_compile
+        self._probes, self._guard, self._on_compile = probes, UnseenGuard(guard), on_compile
         self._forward, self._checks = forward, checks
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
@@ -257,7 +258,7 @@ class Hooks:
 
 
 def _reading(
-    closure: Callable[[], Any], frame: _StepFrame, probes: Probes, checks: LoopChecks, guard: Guard
+    closure: Callable[[], Any], frame: _StepFrame, probes: Probes, checks: LoopChecks, guard: UnseenGuard
 ) -> Callable[[], Any]:
     """The closure of ``step(closure)``; the gradients are read after its first evaluation."""
 

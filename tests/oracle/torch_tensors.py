@@ -8,8 +8,15 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
-OTHERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.complex128)
+FLOATS = (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16,
+    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
+)  # fmt: skip
+OTHERS = (
+    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.bool,
+    torch.complex64, torch.complex128,
+)  # fmt: skip
+UNSIGNED = (torch.uint8, torch.uint16, torch.uint32)
 
 SHAPES = st.lists(st.integers(0, 7), max_size=5).map(tuple).filter(lambda shape: 3 * math.prod(shape) <= 4096)
 """Of tensors that are small enough for sampled statistics to be exact, also when they are expanded."""
@@ -26,7 +33,8 @@ def make(
     tensor = fill(shape, special, seed)
     if dtype.is_complex:
         tensor = torch.complex(tensor, fill(shape, special, seed + 1))
-    return arranged((tensor * 3 if not dtype.is_floating_point else tensor).to(dtype), layout)
+    tensor = tensor * 3 if not dtype.is_floating_point else tensor
+    return arranged((tensor.abs() if dtype in UNSIGNED else tensor).to(dtype), layout)
 
 
 def fill(shape: tuple[int, ...], special: str, seed: int) -> torch.Tensor:

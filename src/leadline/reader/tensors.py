@@ -31,7 +31,8 @@ def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _from_e5m2(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The upper byte of a float16."""
-    return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN would be told of
+        return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
 
 
 def _from_e4m3(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:

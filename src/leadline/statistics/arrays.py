@@ -264,11 +264,13 @@ def _of_units(statistic: Statistic, matrix: Floats) -> Floats:
 
 
 def _wide(values: Array) -> Array:
-    return np.asarray(values).astype(np.complex128 if np.iscomplexobj(values) else np.float64)
+    with np.errstate(all="ignore"):  # a signalling NaN would be told of
+        return np.asarray(values).astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
 def _moduli(values: Array) -> Floats:
-    return np.abs(values).astype(np.float64) if np.iscomplexobj(values) else np.asarray(values).astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.abs(values).astype(np.float64) if np.iscomplexobj(values) else np.asarray(values).astype(np.float64)
 
 
 def _widen(values: Array) -> Floats:

@@ -11,9 +11,20 @@ CHUNK_ELEMENTS: Final = 1 << 18
 """Chunks of one megabyte of float32 stay in a core's cache while several kernels read them."""
 
 _FLOATS: Final = (torch.float32, torch.float64)
-_WIDENED: Final = {
-    torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
-}  # fmt: skip
+
+
+def _types(*names: str) -> frozenset[torch.dtype]:
+    """Those of the types that this version of PyTorch has."""
+    return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
+
+
+_WIDENED: Final = _types(
+    "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"
+)  # fmt: skip
+_READ: Final = _WIDENED | _types(
+    "float32", "float64", "complex32", "complex64", "complex128", "bool",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ def why_unreadable(tensor: torch.Tensor) -> str | None:
         return f"its layout {tensor.layout} is not read"
     if tensor.is_quantized:
         return "it is quantized"
+    if tensor.dtype not in _READ:
+        return f"its type {tensor.dtype} is not read"
     return None
 
 

@@ -1,0 +1,28 @@
+"""The types of eight bits, and bfloat16, as the reader reads them, against PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import leadline
+from leadline.testing.runs import Capture, Raw, RunWriter
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("F8_E4M3", torch.float8_e4m3fn), ("F8_E5M2", torch.float8_e5m2), ("BF16", torch.bfloat16)],
+)
+def test_every_value_of_the_type(tmp_path, name: str, dtype: torch.dtype) -> None:
+    bits = torch.arange(256 if dtype.itemsize == 1 else 65536)
+    bits = bits.to(torch.uint8) if dtype.itemsize == 1 else bits.to(torch.uint16)
+    writer = RunWriter(tmp_path / "run")
+    stored = {"x": (name, (2, len(bits) // 2), bits.numpy().tobytes())}
+    writer.write_all([Raw(0, stored), Capture(1)]).end()
+    tensor = leadline.open_run(writer.path).tensor("x")
+    expected = bits.view(dtype).view(2, -1).float().numpy()
+    found = tensor.value(0)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
+    assert tensor.statistic("nan_count", 0) == np.isnan(expected).sum()

@@ -50,6 +50,8 @@ class Checkup:
         self._base_ns: int | None = None
         self._problem: str | None = None
         self._is_done = False
+        self._seen: dict[str, Any] = {}
+        """What was alive when it was last looked."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._recorder, name)
@@ -76,6 +78,8 @@ class Checkup:
         self._recorder.after_update(optimizer, is_skipped=is_skipped, is_part=is_part)
         ended = self._recorder.clock.mode_step("train")
         if ended > before and not self._is_done:
+            if not self._seen:
+                self._look()  # a script of one step has let go of everything when it ends
             self._ends.append((time.perf_counter_ns(), self._recorder.cost.own_ns))
             if ended >= self._steps:
                 self._appraise()
@@ -88,7 +92,18 @@ class Checkup:
         """The training ended by itself: say what was seen, if anything was."""
         if not self._is_done and (self._backwards or self._optimizers or self._recorder.clock.finished):
             self._is_done = True
+            if not self._seen:
+                self._look()
             self._report()
+
+    def _look(self) -> None:
+        from leadline.frameworks.torch.survey import survey
+        from leadline.frameworks.torch.uncovered import find_uncovered, why_no_step
+
+        uncovered = find_uncovered(self._optimizers)
+        if not self._optimizers:
+            uncovered.append(why_no_step(self._backwards))
+        self._seen = {**survey(self._optimizers), "uncovered": [asdict(each) for each in uncovered]}
 
     def _appraise(self) -> None:
         try:
@@ -101,6 +116,7 @@ class Checkup:
 
     def _finish(self) -> None:
         self._is_done = True
+        self._look()
         self._report()
         if any(each.kind == "stop" for each in read_requests(self._run)):
             return
@@ -116,12 +132,6 @@ class Checkup:
         write_document(os.path.join(self._run, layout.doctor_report(str(os.getpid()))), self._document())
 
     def _document(self) -> dict[str, Any]:
-        from leadline.frameworks.torch.survey import survey
-        from leadline.frameworks.torch.uncovered import find_uncovered, why_no_step
-
-        uncovered = find_uncovered(self._optimizers)
-        if not self._optimizers:
-            uncovered.append(why_no_step(self._backwards))
         step_ns, forward_ns, accuracy_ns = self._times()
         return {
             "pid": os.getpid(),
@@ -129,9 +139,8 @@ class Checkup:
             "framework": f"{self._adapter.name} {self._adapter.version()}",
             "steps": dict(self._recorder.clock.finished),
             "backwards": self._backwards,
-            **survey(self._optimizers),
+            **self._seen,
             "losses": self._places(),
-            "uncovered": [asdict(each) for each in uncovered],
             "step_ns": step_ns,
             "base_ns": self._base_ns,
             "forward_ns": forward_ns,
@@ -169,9 +178,8 @@ class Checkup:
 def _place(site: object) -> str:
     match site:
         case (CodeType() as code, int(line)):
-            return (
-                f"{os.path.relpath(code.co_filename) if os.path.isfile(code.co_filename) else code.co_filename}:{line}"
-            )
+            short = os.path.relpath(code.co_filename)
+            return f"{code.co_filename if short.startswith(os.pardir) else short}:{line}"
     return "somewhere"
 
 

@@ -46,7 +46,7 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
         "uncovered": _uncovered(reports, first, is_late=is_late, limit=limit),
         "notes": list(dict.fromkeys(note for each in reports for note in each.get("notes") or ())),
         "step_seconds": _seconds(first.get("step_ns")),
-        "prices": _prices(first),
+        "prices": _prices(first, has_activations=bool(activations)),
         "exit_status": status.get("exit_status"),
         "stopped_by": status.get("stopped_by"),
     }
@@ -83,16 +83,21 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / 1e9
 
 
-def _prices(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _prices(report: Mapping[str, Any], *, has_activations: bool) -> list[dict[str, Any]]:
     """What each plan would cost: seconds and bytes."""
     if not report.get("step_ns") or report.get("base_ns") is None:
         return []
-    return [_price(each, report) for each in report.get("prices") or ()]
+    kinds = ("forward", "accuracy") if has_activations else ()
+    return [_price(each, report, {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}) for each in report["prices"]]
 
 
-def _price(price: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+def _price(price: Mapping[str, Any], report: Mapping[str, Any], watching: Mapping[str, int]) -> dict[str, Any]:
+    """What a plan would cost.
+
+    Args:
+        watching: What watching a forward pass takes in ns, and what its accuracy alone does; empty: none is watched.
+    """
     parts, base_ns = list(price["parts"]), report["base_ns"]
-    watching = {kind: report.get(f"{kind}_ns") or 0 for kind in ("forward", "accuracy")}
     own_ns = base_ns + sum(each["share"] * (each["own_ns"] - base_ns) for each in parts)
     own_ns += sum(price[f"{kind}_share"] * cost_ns for kind, cost_ns in watching.items())
     return {
@@ -101,8 +106,8 @@ def _price(price: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any
         "capture_seconds": max((each["own_ns"] for each in parts), default=0) / 1e9,
         "capture_every": _interval(sum(each["share"] for each in parts)),
         "capture_bytes": max((each["bytes"] for each in parts), default=0),
-        "activations_seconds": watching["forward"] / 1e9,
-        "activations_every": _interval(price["forward_share"]),
+        "activations_seconds": watching.get("forward", 0) / 1e9,
+        "activations_every": _interval(price["forward_share"]) if watching else None,
         "bytes_per_1000_steps": round(1000 * sum(each["share"] * each["bytes"] for each in parts)),
     }
 

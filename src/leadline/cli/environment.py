@@ -88,7 +88,7 @@ def check_all(interpreter: str, command: Sequence[str], root: str) -> list[Check
     found = _ask(interpreter, _PROBE)
     return [
         *_interpreter(interpreter, found, flag),
-        *_frameworks(interpreter, found),
+        *_frameworks(interpreter, found, is_run_anyway=bool(command)),
         *_python_path(os.environ, found),
         _gpus(found),
         *_limits(),
@@ -130,7 +130,7 @@ def _interpreter(interpreter: str, found: Mapping[str, Any], flag: str | None) -
         yield Check("leadline", "ok", f"{found['leadline']}{where}")
 
 
-def _frameworks(interpreter: str, found: Mapping[str, Any]) -> Iterator[Check]:
+def _frameworks(interpreter: str, found: Mapping[str, Any], *, is_run_anyway: bool) -> Iterator[Check]:
     if "error" in found:
         return
     for name in ("numpy", "torch"):
@@ -146,7 +146,9 @@ def _frameworks(interpreter: str, found: Mapping[str, Any]) -> Iterator[Check]:
         if "torch_error" not in found:
             yield Check("torch", "note", "is not installed there: only the machine is watched")
         return
-    if found.get("leadline") and found.get("numpy"):
+    if is_run_anyway:  # and shows better than a trial whether the hooks fit
+        yield Check("torch", "ok", found["torch"])
+    elif found.get("leadline") and found.get("numpy"):
         yield _fit(interpreter, found["torch"])
 
 
@@ -228,8 +230,11 @@ def _disk(root: str) -> Iterator[Check]:
     above = folder
     while not os.path.isdir(above):
         above = os.path.dirname(above)
-    if not os.access(above, os.W_OK | os.X_OK):
-        yield Check("disk", "bad", f"{above} cannot be written; choose another place with --out or LEADLINE_ROOT")
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".leadline-", dir=above))
+    except OSError as error:
+        why = f"{above} cannot be written: {error.strerror}; choose another place with --out or LEADLINE_ROOT"
+        yield Check("disk", "bad", why)
         return
     disk = os.statvfs(above)
     free = disk.f_bavail * disk.f_frsize

@@ -34,7 +34,7 @@ def _model(root: torch.nn.Module) -> dict[str, Any]:
     inner = unwrap(root)
     parameters = list(inner.parameters())
     return {
-        "name": type(inner).__name__,
+        "name": str(getattr(inner, "original_name", type(inner).__name__)),  # a scripted one was something else
         "wrapper": type(root).__name__ if inner is not root else None,
         "parameters": sum(each.numel() for each in parameters),
         "trainable": sum(each.numel() for each in parameters if each.requires_grad),

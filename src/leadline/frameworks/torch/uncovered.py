@@ -69,7 +69,8 @@ def _compiled(modules: Iterable[torch.nn.Module]) -> list[Uncovered]:
 
 def _scripted(modules: Iterable[torch.nn.Module]) -> list[Uncovered]:
     found = [each for each in modules if isinstance(each, torch.jit.ScriptModule)]
-    names = {str(getattr(each, "original_name", type(each).__name__)) for each in found}
+    inner = {id(child) for each in found for child in each.children()}
+    names = {str(getattr(each, "original_name", type(each).__name__)) for each in found if id(each) not in inner}
     why = "what goes on inside is compiled: its weights and gradients are watched, its activations are not"
     return [Uncovered(f"torch.jit.script of {', '.join(sorted(names))}", why)] if found else []
 

@@ -21,7 +21,7 @@ from leadline.records.event import Event
 from leadline.records.names import CHECKS, GRADIENT_NORMS, SCALAR_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, is_of_forward, is_of_mode
 from leadline.records.series import SeriesLayout, StepStamp
-from leadline.store.tensors import TensorCapture
+from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import Writer
 
 _NAMED_BY_STEP = 2
@@ -310,15 +310,14 @@ class Recorder:
         begun = self.budget.end("tensors", due, begun)
         form = program.raw_form()
         if form is not None:
-            buffer = self.writer.acquire(form, watched.stamp.step)
-            if buffer is not None:
-                self._put_tensors(TensorCapture(buffer, watched.stamp.step, watched.stamp.time_ns), program)
+            self._put_tensors(form, watched.stamp, program)
         self.budget.end("raw", due, begun)
 
-    def _put_tensors(self, capture: TensorCapture, program: Program | Forward) -> None:
-        copied = program.fill(capture.buffer)
-        if self._outbox is not None:
-            self._outbox.put_tensors(capture, copied)
+    def _put_tensors(self, form: CaptureForm, stamp: StepStamp, source: Program | Forward) -> None:
+        buffer = self.writer.acquire(form, stamp.step) if self.writer is not None else None
+        copied = source.fill(buffer)
+        if buffer is not None and self._outbox is not None:
+            self._outbox.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns), copied)
 
     def _end_capture(self, watched: _Watched, skipped: bool | bytes | PendingNumbers) -> None:
         program, stamp = watched.running, watched.stamp
@@ -403,9 +402,7 @@ class Recorder:
             self.note("raw tensors of eval steps are not stored where several ranks train: the steps share a number")
             form = None
         if form is not None:
-            buffer = self.writer.acquire(form, stamp.step)
-            if buffer is not None:
-                self._put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns), forward)
+            self._put_tensors(form, stamp, forward)
         self.budget.end("forward", self._forwarded, begun, more_ns=forward.own_ns)
 
     def _take_settings(self) -> dict[str, Scalar]:

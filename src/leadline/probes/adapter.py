@@ -81,8 +81,12 @@ class Program(Protocol):
     def raw_form(self) -> CaptureForm | None:
         """The form of the raw tensors as they are now; None: nothing raw is asked."""
 
-    def fill(self, buffer: HostBuffer) -> Pending | None:
-        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is.
+
+        Args:
+            buffer: None: there is no room for them, and they are forgotten.
+        """
 
 
 class Subject(Protocol):
@@ -120,8 +124,12 @@ class Forward(Protocol):
     def raw_form(self) -> CaptureForm | None:
         """The form of its raw tensors; None: there are none."""
 
-    def fill(self, buffer: HostBuffer) -> Pending | None:
-        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is.
+
+        Args:
+            buffer: None: there is no room for them, and they are forgotten.
+        """
 
 
 class Adapter(Protocol):

@@ -37,6 +37,7 @@ def begin(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[torch.
     wanted = sorted({primary for name in names for primary in (*_FROM.get(name, (name,)), *_ALWAYS)})
     kernels = [_kernel(primary) for primary in wanted]
     numbers = [kernel(matrix) for matrix in plan.matrices() for kernel in kernels]
+    plan.forget_tensors()
     flat = torch.cat(numbers) if numbers else torch.zeros(0, dtype=torch.float64, device=tensors[0].device)
 
     def finish(come: Vector) -> Vector:
@@ -101,6 +102,10 @@ class _Plan:
     def matrices(self) -> Iterator[_Matrix]:
         return map(self._matrix, self._batches)
 
+    def forget_tensors(self) -> None:
+        """Let go of the tensors: the numbers may be awaited for steps, and the training's memory is its own."""
+        self._flats.clear()
+
     def _matrix(self, batch: tuple[list[int], int, int]) -> _Matrix:
         indices, start, end = batch
         rows = [self._flats[index][start:end] for index in indices]
@@ -108,8 +113,7 @@ class _Plan:
 
     def combine(self, come: Vector, primaries: Sequence[str]) -> dict[str, Vector]:
         """From pieces to tensors; of one without elements NaN, and 0 of what is counted."""
-        count = len(self._flats)
-        reduced = {name: np.full(count, _NEUTRAL.get(name, 0.0)) for name in primaries}
+        reduced = {name: np.full(len(self._sizes), _NEUTRAL.get(name, 0.0)) for name in primaries}
         reduced["size"] = self._sizes + self._implicit_zeros
         pieces: dict[str, list[tuple[list[int], float, Vector]]] = {name: [] for name in primaries}
         at = 0

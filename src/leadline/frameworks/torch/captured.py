@@ -100,6 +100,8 @@ class CapturedTensors:
         if "confusion" not in self._wish(name, collections)[0] or kind not in _CLASSIFICATIONS:
             return
         own, given = local(labels.detach()), local(predictions.detach())
+        if why_unreadable(own) or why_unreadable(given) or is_recording(given.device):
+            return
         threshold = _CLASSIFICATIONS[kind]
         if threshold is not None:
             own, given = own.reshape(-1), given.reshape(-1)  # each element is a decision between two classes
@@ -132,9 +134,15 @@ class CapturedTensors:
             self._forms[key] = RawForm(self._raw, self.mode)
         return self._forms[key].form
 
-    def fill(self, buffer: HostBuffer) -> Pending | None:
-        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is."""
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is.
+
+        Args:
+            buffer: None: there is none, and they are forgotten.
+        """
         key, raw, self._raw = self._key(), self._raw, []
+        if buffer is None:
+            return None
         with quietly():
             return self._forms[key].fill(buffer, [tensor for _, tensor in raw])
 

@@ -152,11 +152,11 @@ class TorchProgram:
             found += named_vectors(names, tensors, statistics)
         return found
 
-    def fill(self, buffer: HostBuffer) -> Pending | None:
-        if self._filled is None:
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        filled, self._filled = self._filled, None
+        if filled is None or buffer is None:
             return None
-        form, tensors = self._filled
-        self._filled = None
+        form, tensors = filled
         with quietly():
             return form.fill(buffer, tensors, self._device_bytes)
 
@@ -182,7 +182,9 @@ class TorchProgram:
         if not any(each.tensors for each in come):
             return None
         present = tuple(is_present for each in come for is_present in each.present)
-        return self._layout(present), readout.close(lambda parts: self._conclude(come, parts))
+        # what concludes later must hold no tensor of the training
+        plans = [_told(each, has_norm=self._wishes.norm is not None) for each in come if each.tensors]
+        return self._layout(present), readout.close(lambda parts: _conclude(plans, parts))
 
     def _come(self) -> list[_Come]:
         scale, state = self._wishes.scale(), self._wishes.state()
@@ -192,22 +194,6 @@ class TorchProgram:
             found = [tensor for tensor in tensors if tensor is not None]
             come.append(_Come(each, [tensor is not None for tensor in tensors], found))
         return come
-
-    def _conclude(self, come: Sequence[_Come], parts: Sequence[Vector]) -> Vector:
-        """The row: what is told of the groups, and the norm of all gradients from what is known of each."""
-        told, squares = [], []
-        filled = [each for each in come if each.tensors]
-        for each, part in zip(filled, parts, strict=True):
-            if each.group.is_told:
-                told.append(part)
-            if self._wishes.norm is not None and "l2" in each.group.statistics:
-                at = each.group.statistics.index("l2") * len(each.tensors)
-                is_gradient = [wish.is_gradient for wish, is_there in _both(each) if is_there]
-                squares.append(part[at : at + len(each.tensors)][is_gradient] ** 2)
-        if squares and sum(map(len, squares)):
-            with np.errstate(all="ignore"):
-                told.append(np.sqrt(np.concatenate(squares).sum(keepdims=True)))
-        return np.concatenate(told)
 
     def _readable(self, wish: Wish, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
         if wish.is_plain and scale is None:
@@ -237,6 +223,33 @@ class TorchProgram:
                 groups.append((("value",), [TensorInfo(self._wishes.norm, (GRADIENT_NORMS,), (), "float64")]))
             known = self._layouts[present] = _layout_by_statistic(groups)
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What becomes of a group's numbers."""
+
+    is_told: bool
+    norms: tuple[int, ...]
+    """Where among them the l2 of gradients stand, for the norm of all."""
+
+
+def _told(come: _Come, *, has_norm: bool) -> _Told:
+    if not has_norm or "l2" not in come.group.statistics:
+        return _Told(come.group.is_told, ())
+    start = come.group.statistics.index("l2") * len(come.tensors)
+    there = [wish for wish, is_there in _both(come) if is_there]
+    return _Told(come.group.is_told, tuple(start + at for at, wish in enumerate(there) if wish.is_gradient))
+
+
+def _conclude(told: Sequence[_Told], parts: Sequence[Vector]) -> Vector:
+    """The row: what is told of the groups, and the norm of all gradients from what is known of each."""
+    row = [part for each, part in zip(told, parts, strict=True) if each.is_told]
+    norms = [part[list(each.norms)] for each, part in zip(told, parts, strict=True) if each.norms]
+    if norms:
+        with np.errstate(all="ignore"):
+            row.append(np.sqrt(np.square(np.concatenate(norms)).sum(keepdims=True)))
+    return np.concatenate(row)
 
 
 def _both(come: _Come) -> Iterator[tuple[Wish, bool]]:
@@ -271,8 +284,10 @@ class Before:
             both = [*(changed[index] for index in indices), *(self._copies[index] for index in indices)]
             readout.statistics(both, ("l2",))
 
+        count = len(changed)
+
         def conclude(parts: list[Vector]) -> Vector:
-            ratios = np.empty(len(changed))
+            ratios = np.empty(count)
             for indices, norms in zip(by_device.values(), parts, strict=True):
                 change, norm = norms[: len(indices)], norms[len(indices) :]
                 with np.errstate(all="ignore"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -127,12 +126,19 @@ def scale_of(scaler: Any) -> LateNumber | float:
     return found
 
 
-def quietly() -> AbstractContextManager[Any]:
+class quietly:
     """The state in which everything of ours is computed: no autograd, no function modes of anybody."""
-    stack = ExitStack()
-    stack.enter_context(torch._C.DisableTorchFunction())
-    stack.enter_context(torch.no_grad())
-    return stack
+
+    __slots__ = ("_functions", "_gradients")
+
+    def __enter__(self) -> None:
+        self._functions, self._gradients = torch._C.DisableTorchFunction(), torch.no_grad()
+        self._functions.__enter__()
+        self._gradients.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._gradients.__exit__(*exc)
+        self._functions.__exit__(*exc)
 
 
 @dataclass(frozen=True, slots=True)

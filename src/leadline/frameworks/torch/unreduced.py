@@ -52,11 +52,12 @@ def begin(
     for source, wanted in by_source.items():
         parts.append((wanted, *_begin_one(source, tensors, wanted, recall)))
     numbers = torch.cat([each.to(tensors[0].device) for _, each, _ in parts])
+    count = len(tensors)  # what finishes later must hold no tensor of the training
 
     def finish(come: Vector) -> Vector:
         found, at = {}, 0
         for wanted, own, finish_own in parts:
-            values = finish_own(come[at : at + own.numel()]).reshape(len(wanted), len(tensors))
+            values = finish_own(come[at : at + own.numel()]).reshape(len(wanted), count)
             found.update({each.name: row for each, row in zip(wanted, values, strict=True)})
             at += own.numel()
         return np.concatenate([found[name] for name in statistics])
@@ -73,8 +74,9 @@ def _begin_one(
         return checksums.begin(tensors)
     if source == "batch":
         return torch.stack([batch_std(tensor) for tensor in tensors]), lambda come: come
+    count = len(tensors)
     if recall is None:
-        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * len(tensors), np.nan)
+        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * count, np.nan)
     return recall.changes.begin(recall.names, tensors, [each.name for each in wanted])
 
 
@@ -83,16 +85,17 @@ def _begin_order(
 ) -> tuple[torch.Tensor, Finish]:
     percents = [each.arguments[0] if each.arguments else 50.0 for each in wanted]
     owners: list[int] = []
+    count = len(tensors)
     blocks: list[torch.Tensor] = []
     for rows in sorted_rows(tensors, is_sampled=is_sampled):
         owners += rows.owners
         blocks.append(rows.percentiles(percents))
     if not blocks:
-        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * len(tensors), np.nan)
+        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * count, np.nan)
 
     def finish(come: Vector) -> Vector:
         # on the host: an index would have to be copied to the device, which waits for it
-        found = np.full((len(wanted), len(tensors)), np.nan)
+        found = np.full((len(wanted), count), np.nan)
         found[:, owners] = come.reshape(len(wanted), -1)
         return found.reshape(-1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 from late_device import FakeDevice, install
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import leadline
@@ -109,6 +111,42 @@ def test_no_step_waits(tmp_path: Path, device: FakeDevice) -> None:
 
     watch(tmp_path, careful, *EVERYTHING)
     assert waited == [0] * 6
+
+
+def test_what_waits_for_the_device_holds_no_memory_of_the_training(tmp_path: Path, device: FakeDevice) -> None:
+    kept: list[int] = []
+
+    def run_it() -> None:
+        model = small()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        gradients = []
+        for step in range(3):
+            loss = loss_of(model, step)
+            loss.backward()
+            gradients += [StorageWeakRef(each.grad.untyped_storage()) for each in model.parameters()]
+            gradients.append(StorageWeakRef(loss.untyped_storage()))
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            del loss
+            kept.append(sum(not each.expired() for each in gradients))
+
+    watch(tmp_path, run_it, *EVERYTHING)
+    assert kept == [0, 0, 0]
+
+
+def test_what_finds_no_room_is_let_go(tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.store.writer.Writer.acquire", lambda *args: None)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def run_it() -> None:
+        loss_of(model, 0).backward()
+        gradient = weakref.ref(model[0].weight.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+        assert gradient() is None
+
+    watch(tmp_path, run_it, "gradients:raw=true,every=1", "layers:raw=true,every=1")
 
 
 def test_each_row_is_one_copy(tmp_path: Path, device: FakeDevice) -> None:

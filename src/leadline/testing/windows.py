@@ -43,7 +43,9 @@ def points(
     found: dict[tuple[int, str], Point] = {}
     for part in parts:
         point = found.setdefault((part.step, part.mode), Point(part.step, part.mode, is_thinned=thinned))
-        if isinstance(part, (Capture, Vectors)):
+        if isinstance(part, Capture) and "skipped" in part.values.get("clock", {}):
+            point.is_skipped = True
+        elif isinstance(part, (Capture, Vectors)):
             point.rows.append(_row(part if isinstance(part, Capture) else part.capture, shapes))
         if isinstance(part, (Raw, Vectors)):
             raw = part if isinstance(part, Raw) else part.raw

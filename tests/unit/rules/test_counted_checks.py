@@ -1,0 +1,52 @@
+"""missing_zero_grad and eval_in_train_mode: counts of the hooks against a bound."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.eval_in_train_mode import EvalInTrainMode
+from leadline.rules.missing_zero_grad import MissingZeroGrad
+from leadline.rules.rule import Rule
+from leadline.testing.senior_stories import captured
+from leadline.testing.windows import verdicts
+
+LEFT, MODES, CALLS = "SGD/steps_without_zero_grad", "Net/train_steps_in_eval_mode", "Net/eval_calls_in_train_mode"
+
+
+def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
+    part = captured(0, {name: {"value": each} for name, each in values.items()}, mode=mode)
+    ((_, verdict),) = verdicts(rule, [part])
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "patience"),
+    [(MissingZeroGrad, LEFT, 5), (EvalInTrainMode, MODES, 10), (EvalInTrainMode, CALLS, 10)],
+)
+def test_fires_from_its_patience_on(rule: type[Rule], name: str, patience: int) -> None:
+    assert judge(rule(), {name: patience - 1.0}) == Clear()
+    fired = judge(rule(), {name: float(patience)})
+    assert isinstance(fired, Fired)
+    assert fired.message.startswith(f"{name.partition('/')[0]}: {patience} ")
+    assert isinstance(judge(rule(), {name: math.nan}), Undecided)
+
+
+def test_the_worst_is_named() -> None:
+    fired = judge(EvalInTrainMode(), {MODES: 11.0, CALLS: 12.0})
+    assert isinstance(fired, Fired)
+    assert fired.tensors == (CALLS,)
+    assert "torch.no_grad()" in fired.suggestion
+
+
+def test_calls_are_judged_in_every_mode() -> None:
+    assert isinstance(judge(EvalInTrainMode(), {CALLS: 10.0}, mode="eval"), Fired)
+
+
+@pytest.mark.parametrize("rule", [MissingZeroGrad, EvalInTrainMode])
+def test_bad_parameters_are_refused(rule: type[Rule]) -> None:
+    with pytest.raises(ConfigurationError, match="patience must be"):
+        rule(patience=0)

@@ -1,0 +1,87 @@
+"""nonfinite_origin: which of what is not finite is named, and when nothing is."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.nonfinite_origin import NonfiniteOrigin
+from leadline.testing.runs import Capture, Part
+from leadline.testing.senior_stories import captured, skipped
+from leadline.testing.windows import verdicts
+
+BAD_LOSS = captured(3, {"loss": {"value": math.nan}})
+
+
+def counts(**tensors: float) -> Capture:
+    return captured(
+        3, {name.replace("__", "/").replace("_dot_", "."): {"nonfinite_count": each} for name, each in tensors.items()}
+    )
+
+
+def judge(*parts: Part, **settings: bool) -> Verdict:
+    ((_, verdict),) = verdicts(NonfiniteOrigin(), parts, **settings)
+    return verdict
+
+
+def origin(*parts: Part) -> tuple[str, str]:
+    verdict = judge(*parts)
+    assert isinstance(verdict, Fired)
+    return verdict.evidence["origin"], verdict.evidence["tensor"]
+
+
+def test_what_is_finite_is_clear() -> None:
+    assert judge(captured(3, {"loss": {"value": 1e300}})) == Clear()
+    assert judge(counts(gradient__a_dot_weight=0)) == Clear()
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_loss_by_itself(number: float) -> None:
+    verdict = judge(captured(3, {"loss": {"value": number}}))
+    assert isinstance(verdict, Fired)
+    assert verdict.evidence == {
+        "origin": "loss", "tensor": "loss", "batch": 3, "nonfinite": 1, "elements": 1, "tensors": 1,
+    }  # fmt: skip
+    assert verdict.message.endswith("at step 3")
+
+
+def test_a_weight_that_was_bad_before_leads() -> None:
+    forward = counts(Net_input_0=0, a_output_0=5)
+    assert origin(BAD_LOSS, counts(a_dot_weight=1, b_dot_bias=2), forward) == ("earlier step", "b.bias")
+
+
+def test_the_first_in_forward_order() -> None:
+    assert origin(BAD_LOSS, counts(Net_input_0=2, a_output_0=5, Net_output_0=9)) == ("batch", "Net_input_0")
+    assert origin(BAD_LOSS, counts(Net_input_0=0, a_output_0=5, Net_output_0=9)) == ("module", "a_output_0")
+    assert origin(BAD_LOSS, counts(Net_input_0=0, a_output_0=0, Net_output_0=0)) == ("loss", "loss")
+
+
+def test_a_bad_gradient_of_a_finite_loss_was_made_backward() -> None:
+    good = captured(3, {"loss": {"value": 0.5}})
+    assert origin(good, counts(gradient__a_dot_weight=1, gradient__b_dot_bias=1)) == (
+        "backward pass",
+        "gradient/b.bias",
+    )
+
+
+def test_activations_alone_are_no_fault_since_masks_are_infinite() -> None:
+    assert judge(counts(a_output_0=5)) == Clear()
+
+
+def test_gradients_of_a_skipped_step_are_not_judged() -> None:
+    assert judge(counts(gradient__a_dot_weight=1), skipped(3)) == Clear()
+
+
+def test_what_was_lost_leaves_it_undecided_unless_something_is_seen() -> None:
+    assert isinstance(judge(captured(3, {"loss": {"value": 1.0}}), thinned=True), Undecided)
+    assert isinstance(judge(BAD_LOSS, thinned=True), Fired)
+
+
+def test_the_worker_with_the_bad_loss_is_named() -> None:
+    other = captured(3, {"gradient/a.weight": {"nonfinite_count": 1}}, worker="rank0-1")
+    own = captured(3, {"loss": {"value": math.nan}}, worker="rank1-2")
+    verdict = judge(other, own)
+    assert isinstance(verdict, Fired)
+    assert (verdict.worker, verdict.tensors) == ("rank1-2", ("loss",))

@@ -1,0 +1,45 @@
+"""replica_divergence: who counts as a replica, and who stands apart."""
+
+from __future__ import annotations
+
+import math
+
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.replica_divergence import ReplicaDivergence
+from leadline.testing.senior_stories import captured
+from leadline.testing.windows import verdicts
+
+
+def judge(*steps: tuple[float, ...], **settings: bool) -> list[Verdict]:
+    parts = [
+        captured(step, {"a.weight": {"checksum": each}}, worker=f"rank{rank}-{rank}")
+        for step, sums in enumerate(steps)
+        for rank, each in enumerate(sums)
+    ]
+    return [verdict for _, verdict in verdicts(ReplicaDivergence(), parts, **settings)]
+
+
+def test_replicas_that_part_fire_and_the_odd_one_is_named() -> None:
+    said = judge((1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (3.0, 4.0, 3.0), (5.0, 5.0, 5.0))
+    assert [type(each) for each in said] == [Clear, Clear, Fired, Clear]
+    assert said[2].message == "a.weight: 2 different versions on 3 workers at step 2; rank1-1 stands apart"
+    assert said[2].worker == "rank1-1"
+
+
+def test_of_two_the_second_stands_apart() -> None:
+    assert judge((1.0, 1.0), (2.0, 2.0), (3.0, 4.0))[-1].worker == "rank1-1"
+
+
+def test_who_only_starts_alike_or_never_was_is_no_replica() -> None:
+    assert set(judge((1.0, 1.0), (1.0, 1.0), (3.0, 4.0))) == {Clear()}
+    assert set(judge((1.0, 2.0), (3.0, 4.0), (5.0, 6.0))) == {Clear()}
+
+
+def test_one_worker_has_nothing_to_part_from() -> None:
+    assert set(judge((1.0,), (2.0,), (3.0,))) == {Clear()}
+
+
+def test_without_a_checksum_it_is_undecided() -> None:
+    assert isinstance(judge((math.nan, math.nan))[0], Undecided)
+    assert judge((1.0, 1.0), (2.0, 2.0), (3.0, math.nan))[-1] == Clear()
+    assert isinstance(judge((1.0, 1.0), thinned=True)[0], Undecided)

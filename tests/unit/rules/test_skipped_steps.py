@@ -1,0 +1,54 @@
+"""skipped_steps: share of a window, warm-up, and the scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.skipped_steps import SkippedSteps
+from leadline.testing.senior_stories import captured, skipped
+from leadline.testing.windows import verdicts
+
+
+def judge(count: int, skips: Iterable[int], **parameters: float) -> list[Verdict]:
+    parts = [captured(step, {"loss": {"value": 1.0}}) for step in range(count)]
+    return [verdict for _, verdict in verdicts(SkippedSteps(**parameters), [*parts, *map(skipped, skips)])]
+
+
+def test_clear_exactly_on_its_share() -> None:
+    assert judge(200, range(50, 60))[-1] == Clear()
+    said = judge(200, range(50, 61))
+    assert isinstance(said[60], Fired)
+    assert said[60].message == "11 of the last 100 training steps were skipped"
+    assert said[-1] == Clear()
+
+
+def test_the_first_steps_are_how_the_scale_is_found() -> None:
+    said = judge(60, range(15))
+    assert [type(each) for each in said] == [Undecided] * 15 + [Clear] * 45
+
+
+def test_a_scaler_that_never_settles_is_found_all_the_same() -> None:
+    said = judge(130, range(130))
+    assert isinstance(said[99], Undecided)
+    assert isinstance(said[-1], Fired)
+
+
+@pytest.mark.parametrize(("scale", "fires"), [(1.0, False), (0.5, True), (math.nan, False)])
+def test_the_scale(scale: float, fires: bool) -> None:
+    parts = [captured(0, {"loss": {"value": 1.0}}), captured(0, {"GradScaler/scale": {"value": scale}})]
+    assert isinstance(verdicts(SkippedSteps(), parts)[0][1], Fired if fires else Clear)
+
+
+def test_without_a_loss_nothing_is_counted() -> None:
+    assert isinstance(verdicts(SkippedSteps(), [captured(0, {"GradScaler/scale": {"value": 8.0}})])[0][1], Undecided)
+
+
+@pytest.mark.parametrize(("name", "value"), [("share", 0.0), ("share", 1.0), ("window", 0)])
+def test_bad_parameters_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"skipped_steps: {name} must be"):
+        SkippedSteps(**{name: value})

@@ -1,0 +1,64 @@
+"""weight_saturation: beyond the scale on either side, at the edge of a type, and which percentiles are asked for."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.weight_saturation import WeightSaturation
+from leadline.testing.runs import Capture
+from leadline.testing.windows import verdicts
+
+
+def judge(
+    low: float, high: float, largest: float | None = None, shape: tuple[int, ...] = (8, 25), dtype: str = "float32",
+    **settings: bool,
+) -> Verdict:  # fmt: skip
+    infos = {"a.weight": TensorInfo("a.weight", ("weights",), shape, dtype)}
+    values = {"p0.5": low, "p99.5": high, "abs_max": max(abs(low), abs(high)) if largest is None else largest}
+    ((_, verdict),) = verdicts(WeightSaturation(), [Capture(0, {"a.weight": values}, infos=infos)], **settings)
+    return verdict
+
+
+def test_either_side_fires_and_the_bound_is_clear() -> None:
+    assert judge(-20.0, 20.0) == Clear()
+    assert isinstance(judge(-20.1, 1.0), Fired)
+    fired = judge(-1.0, 20.1)
+    assert isinstance(fired, Fired)
+    assert fired.message == "a.weight: more than 0.5 % of the weights are beyond 20 (percentile 20.1, largest 20.1)"
+
+
+@pytest.mark.parametrize(("shape", "bound"), [((8, 4, 5, 5), 10.0), ((8,), 100.0), ((), 100.0)])
+def test_the_bound_follows_the_fan_in(shape: tuple[int, ...], bound: float) -> None:
+    assert judge(0.0, bound, shape=shape) == Clear()
+    assert isinstance(judge(0.0, bound + 0.1, shape=shape), Fired)
+
+
+@pytest.mark.parametrize(("dtype", "edge"), [("float16", 32752.0), ("float8_e4m3fn", 224.0), ("float8_e5m2", 28672.0)])
+def test_the_edge_of_the_type(dtype: str, edge: float) -> None:
+    assert judge(0.0, 0.0, edge, dtype=dtype) == Clear()
+    fired = judge(0.0, 0.0, edge + 1, dtype=dtype)
+    assert isinstance(fired, Fired)
+    assert f"above half of the largest {dtype}" in fired.message
+    assert judge(0.0, 0.0, 1e30) == Clear()
+
+
+def test_not_a_number_is_undecided() -> None:
+    assert isinstance(judge(math.nan, math.nan), Undecided)
+    assert isinstance(judge(0.0, 0.0, math.nan), Undecided)
+    assert isinstance(judge(0.0, 0.0, thinned=True), Undecided)
+
+
+def test_the_percentiles_follow_the_share() -> None:
+    assert {each.statistics for each in WeightSaturation().needs().tensors} == {("abs_max", "p0.5", "p99.5")}
+    assert {each.statistics for each in WeightSaturation(share=0.1).needs().tensors} == {("abs_max", "p5", "p95")}
+
+
+@pytest.mark.parametrize(("name", "value"), [("abs_max", 0.0), ("share", 0.0), ("share", 1.0)])
+def test_bad_parameters_are_refused(name: str, value: float) -> None:
+    with pytest.raises(ConfigurationError, match=f"weight_saturation: {name} must be"):
+        WeightSaturation(**{name: value})

@@ -84,3 +84,22 @@ def test_no_library_is_imported_by_us(tmp_path: Path, unwatched: Path) -> None:
     imported = {name.partition(".")[0] for name in diary(tmp_path, "tensorboardx")["imported"]}
     assert not imported & {"wandb", "mlflow", "torchmetrics", "lightning", "pytorch_lightning", "transformers"}
     assert "torch.utils.tensorboard" not in diary(tmp_path, "tensorboardx")["imported"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("session", ["begins_first", "begins_last"])
+def test_nothing_is_left_in_the_libraries(tmp_path: Path, session: str) -> None:
+    """Whether they are imported after or before the session begins; also where they are compiled and pickled."""
+    env = environment(**OFFLINE, HOME=str(tmp_path))
+    watched, bare = (
+        finish([PYTHON, script("loggers_left.py"), each, str(tmp_path)], tmp_path, env=env)
+        for each in (session, "bare")
+    )
+    assert (watched.status, bare.status) == (0, 0), watched.err + bare.err
+    told = json.loads(watched.lines[-1])
+    assert told["replaced"] == told["all"]
+    assert told["left"] == []
+    assert told["are_names_kept"]
+    assert told["copies"] == [1.0, 1.0]
+    assert told["compiled"] == json.loads(bare.lines[-1])["compiled"]
+    assert not [each for each in told["finders"] if "leadline" in each]

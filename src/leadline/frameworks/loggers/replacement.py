@@ -25,6 +25,11 @@ class Replacement:
     name: str
     make: Make
     """Makes what stands in its place from the function itself."""
+    is_compiled: bool = False
+    """Whether people compile it: where Dynamo traces it, the function itself takes the place of ours again.
+
+    To hide ours would cut the graphs of all that call it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,10 @@ class Replaced:
         self._owner, self._name = replacement.owner, replacement.name
         self._is_own = self._name in vars(self._owner)
         self._original = getattr(self._owner, self._name)
-        self._ours = functools.wraps(self._original)(replacement.make(self._original))
-        setattr(self._owner, self._name, hide(self._ours))
+        made = replacement.make(self._original)
+        made = _untraced(made, self._original) if replacement.is_compiled else hide(made)
+        self._ours = functools.wraps(self._original)(made)
+        setattr(self._owner, self._name, self._ours)
 
     def undo(self) -> None:
         """Put the function back, unless somebody has put another in the place of ours."""
@@ -58,3 +65,14 @@ class Replaced:
             setattr(self._owner, self._name, self._original)
         else:
             delattr(self._owner, self._name)
+
+
+def _untraced(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    import torch
+
+    is_compiling, hidden = torch.compiler.is_compiling, hide(ours)
+
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs) if is_compiling() else hidden(*args, **kwargs)
+
+    return choose

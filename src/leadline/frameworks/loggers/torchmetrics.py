@@ -17,12 +17,12 @@ def _values(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
     def make(squeeze: Callable[..., Any]) -> Callable[..., Any]:
         def squeezed(*args: Any, **kwargs: Any) -> Any:
             value = squeeze(*args, **kwargs)
-            tap.guard.run(_tell, tap, value, sys._getframe(1))
+            tap.guard.run(_tell, tap, value, sys._getframe(2))
             return value
 
         return squeezed
 
-    yield Replacement(library, "_squeeze_if_scalar", make)
+    yield Replacement(library, "_squeeze_if_scalar", make, is_compiled=True)
 
 
 def _tell(tap: Tap, value: Any, frame: FrameType) -> None:
@@ -49,8 +49,8 @@ def _collections(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
         for key, metric in collection._modules.items():
             tap.names.give(metric, collection._set_name(key))
 
-    yield Replacement(library.MetricCollection, "forward", tap.before(name_members))
-    yield Replacement(library.MetricCollection, "compute", tap.before(name_members))
+    for name in ("forward", "compute"):
+        yield Replacement(library.MetricCollection, name, tap.before(name_members), is_compiled=True)
 
 
 TORCHMETRICS: Final = Logger("torchmetrics", {"torchmetrics.metric": _values, "torchmetrics.collections": _collections})

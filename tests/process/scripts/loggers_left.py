@@ -1,0 +1,87 @@
+"""What Leadline leaves in the libraries that it listens to: looked at while it does, and after.
+
+Prints as JSON what was replaced, what was not put back, and how often Dynamo compiled a function with metrics in it.
+"""
+
+import copy
+import json
+import pickle
+import sys
+
+import torch
+
+
+def functions() -> dict:
+    """By name, the functions that are replaced, and where each stands."""
+    import lightning.pytorch.trainer.connectors.logger_connector.logger_connector as connector
+    import lightning.pytorch.trainer.connectors.logger_connector.result as result
+    import torchmetrics.metric
+    from lightning.fabric import Fabric
+    from lightning.fabric.loggers import CSVLogger
+    from lightning.pytorch import LightningModule
+    from mlflow import MlflowClient
+    from tensorboardX import SummaryWriter as OtherWriter
+    from torch.utils.tensorboard import SummaryWriter
+    from transformers import Trainer
+    from wandb.sdk.wandb_run import Run
+
+    places = (
+        (SummaryWriter, "add_scalar"), (SummaryWriter, "add_scalars"), (OtherWriter, "add_scalar"), (Run, "_log"),
+        (OtherWriter, "add_scalars"), (MlflowClient, "log_metric"), (MlflowClient, "log_batch"), (Trainer, "log"),
+        (torchmetrics.metric, "_squeeze_if_scalar"), (torchmetrics.MetricCollection, "compute"),
+        (torchmetrics.MetricCollection, "forward"), (LightningModule, "log"), (Fabric, "log_dict"),
+        (CSVLogger, "log_metrics"), (result._ResultCollection, "update_metrics"),
+        (connector._LoggerConnector, "log_metrics"), (connector._LoggerConnector, "update_train_step_metrics"),
+    )  # fmt: skip
+    return {f"{owner.__name__}.{name}": vars(owner)[name] for owner, name in places}
+
+
+def compiled() -> dict:
+    """How Dynamo counts a function that computes a metric and writes it."""
+    import torchmetrics
+
+    model, metric = torch.nn.Linear(4, 3), torchmetrics.MeanSquaredError()
+
+    def loss(features: torch.Tensor) -> torch.Tensor:
+        output = model(features)
+        return output.pow(2).mean() + 0 * metric(output[:, 0], output[:, 1])
+
+    step = torch.compile(loss, backend="eager")
+    for _ in range(3):
+        step(torch.randn(8, 4)).backward()
+    counters = torch._dynamo.utils.counters
+    return {each: dict(counters[each]) for each in ("stats", "frames", "graph_break")}
+
+
+def copies() -> list:
+    """Metrics that were used, as copies and pickles of them."""
+    import torchmetrics
+
+    metric = torchmetrics.MetricCollection([torchmetrics.MeanSquaredError()])
+    metric(torch.ones(2), torch.zeros(2))
+    both = copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))
+    return [each.compute()["MeanSquaredError"].item() for each in both]
+
+
+def main() -> None:
+    if sys.argv[1] == "bare":
+        print(json.dumps({"compiled": compiled()}))
+        return
+    import leadline.torch
+
+    early = functions() if sys.argv[1] == "begins_last" else {}
+    hook = leadline.torch.Hook(out=sys.argv[2])
+    during = functions()
+    told = {"copies": copies(), "compiled": compiled()}
+    hook.close()
+    after = functions()
+    told["replaced"] = sorted(name for name in during if during[name] is not after[name])
+    told["all"] = sorted(during)
+    told["left"] = sorted(name for name in early if early[name] is not after[name])
+    told["are_names_kept"] = all(during[name].__qualname__ == after[name].__qualname__ for name in during)
+    told["finders"] = [str(each) for each in sys.meta_path]
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

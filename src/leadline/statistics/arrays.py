@@ -231,10 +231,13 @@ def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats
 
 def _classes_of(values: Array, *, threshold: float = 0.0) -> tuple[npt.NDArray[np.int64], int]:
     """The class of each sample, and how many there are (of integers: as many as are seen)."""
+    values = np.abs(values) if np.iscomplexobj(values) else values
     if values.dtype.kind in "iub":
         return values.ravel().astype(np.int64), 0
     if values.ndim < 2 or values.shape[1] == 1:
         return (values.ravel() > threshold).astype(np.int64), 2
+    if not values.shape[1]:
+        return np.zeros(0, np.int64), 0
     return np.argmax(values, axis=1).ravel(), values.shape[1]
 
 

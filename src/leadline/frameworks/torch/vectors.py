@@ -116,11 +116,14 @@ def _count(places: torch.Tensor, is_counted: torch.Tensor, size: int) -> torch.T
 
 def _classes_of(values: torch.Tensor, *, threshold: float) -> tuple[torch.Tensor, int]:
     """The class of each sample, and how many there are; of integers 0: not known."""
+    values = values.abs() if values.is_complex() else values
     if not values.is_floating_point():
         return values.reshape(-1).long(), 0
     own = values.float() if values.element_size() == 1 else values
     if own.dim() < 2 or own.shape[1] == 1:
         return (own.reshape(-1) > threshold).long(), 2
+    if not own.shape[1]:
+        return values.new_zeros(0, dtype=torch.int64), 0
     return own.argmax(1).reshape(-1), own.shape[1]
 
 

@@ -161,7 +161,7 @@ class CapturedTensors:
 def _are_pairs(labels: torch.Tensor, predictions: torch.Tensor) -> bool:
     """Whether there is one label a sample, or a probability of each class."""
     samples = (*predictions.shape[:1], *predictions.shape[2:]) if predictions.dim() > 1 else ()
-    return tuple(labels.shape) in (tuple(predictions.shape), samples)
+    return tuple(labels.shape) in (tuple(predictions.shape), samples) and predictions.numel() > 0
 
 
 def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:

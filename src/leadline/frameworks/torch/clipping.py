@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad
 
 from leadline.frameworks.torch.elements import local
 from leadline.frameworks.torch.readout import LateNumber, number_of, quietly
+from leadline.frameworks.torch.tracing import UnseenGuard
 from leadline.probes.guard import Guard
 
 Number = LateNumber | float
@@ -60,7 +61,7 @@ class Clipping:
         Args:
             wants: Whether the norms of the step under way are captured: clipping by value finds none by itself.
         """
-        self._guard, self._tell, self._wants = guard, tell, wants
+        self._guard, self._tell, self._wants = UnseenGuard(guard), tell, wants
         self._clips: list[_Clip] = []
         self._local = _Local()
         self._originals: list[tuple[Any, str, Any]] = []

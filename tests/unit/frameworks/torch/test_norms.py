@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import utils
 from torch.nn.utils import clip_grad, clip_grad_norm_  # imported before anybody watches
 
@@ -268,6 +269,22 @@ def test_training_is_the_same_to_the_bit_and_nothing_is_left(tmp_path: Path) -> 
     assert all(torch.equal(one, other) for a, b in zip(bare, results, strict=True) for one, other in zip(a, b))  # noqa: B905
     assert [getattr(clip_grad, name) for name in names] == originals
     assert utils.clip_grads_with_norm_ is clip_grad._clip_grads_with_norm_
+
+
+def test_pretended_clipping_is_none(tmp_path: Path) -> None:
+    def train() -> None:
+        model = small()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            pretended = [nn.Parameter(torch.ones(3))]
+            pretended[0].grad = torch.ones(3)
+            utils.clip_grad_norm_(pretended, 0.1)
+            utils.clip_grad_value_(pretended, 0.1)
+        backward(model, 0)
+        optimizer.step()
+
+    run = watch(tmp_path, train, NORMS)
+    assert run.tensor_names(collection="gradient_norms") == ["gradient_norm"]
 
 
 def test_a_failure_of_torch_s_own_is_the_script_s(tmp_path: Path) -> None:

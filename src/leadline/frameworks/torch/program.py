@@ -262,8 +262,8 @@ class Before:
     def __init__(self, wishes: Sequence[Wish], device_bytes: int) -> None:
         self._wishes = wishes
         size = sum(wish.parameter.numel() * wish.parameter.element_size() for wish in wishes)
-        self._is_sampled = size > device_bytes
-        self.bytes = 0 if self._is_sampled else size
+        self.is_sampled = size > device_bytes
+        self.bytes = 0 if self.is_sampled else size
         """What the copies take of the device."""
         self._copies: list[torch.Tensor] = []
 
@@ -300,7 +300,7 @@ class Before:
         return [self._sample(flatten(local(wish.parameter.detach()))) for wish in self._wishes]
 
     def _sample(self, flat: torch.Tensor) -> torch.Tensor:
-        return sample_of(flat) if self._is_sampled else flat
+        return sample_of(flat) if self.is_sampled else flat
 
 
 def _layout(tensors: Sequence[tuple[TensorInfo, tuple[str, ...]]]) -> SeriesLayout:

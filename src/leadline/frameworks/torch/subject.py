@@ -138,7 +138,13 @@ class TorchSubject:
             return None
         key = tuple(wish.info.name for wish in updates)
         if key not in self._befores:
-            self._befores[key] = Before(updates, device_bytes)
+            room = device_bytes - sum(each.bytes for each in self._befores.values())
+            self._befores[key] = Before(updates, room)
+            if self._befores[key].is_sampled:
+                self._tell(
+                    f"update ratios of {len(updates)} tensors are estimated from samples: copies of them would take "
+                    f"more of the device than device_bytes leaves ({room:,} bytes)"
+                )
         return self._befores[key]
 
 

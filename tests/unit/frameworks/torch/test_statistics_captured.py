@@ -92,6 +92,41 @@ def test_every_statistic_of_weights_and_gradients(tmp_path: Path) -> None:
     assert not any(np.isnan(run.tensor("0.weight").statistics("change_l2")["value"].to_numpy()[1:]))
 
 
+def test_without_room_for_copies_changes_are_estimated_and_that_is_told(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(300, 200, bias=False)
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(STEPS):
+            before = model.weight.detach().numpy().copy()
+            optimizer.zero_grad()
+            model(torch.randn(8, 300, generator=torch.Generator().manual_seed(step))).pow(2).sum().backward()
+            optimizer.step()
+            seen.append((before, model.weight.detach().numpy().copy()))
+
+    hook = leadline.torch.Hook(
+        out=str(tmp_path), name="run", preset=None, capture=["weights:every=1,statistics=update_ratio,change_l2"]
+    )
+    assert hook._session is not None
+    hook._session.recorder._device_bytes = 1000
+    train()
+    assert hook.close()
+    run = leadline.open_run(hook.run)
+    for step, (before, after) in enumerate(seen):
+        expected = arrays.update_ratio(before, after)
+        assert run.tensor("weight").statistic("update_ratio", step) == pytest.approx(expected, rel=0.1)
+        if step:
+            expected = arrays.change_l2(seen[step - 1][0], before)
+            assert run.tensor("weight").statistic("change_l2", step) == pytest.approx(expected, rel=0.1)
+    (worker,) = run.worker_documents().values()
+    assert [note.split(":")[0] for note in worker["notes"]] == [
+        "update ratios of 1 tensors are estimated from samples",
+        "changes since the previous capture are estimated from samples",
+    ]
+
+
 def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3))

@@ -79,6 +79,16 @@ def test_what_is_remembered_is_no_view_of_the_tensor() -> None:
     assert compare(changes, {"a": weight})["a"][0] == 2.0
 
 
+def test_what_was_captured_in_inference_mode_can_be_compared_outside() -> None:
+    changes = Notes().changes()
+    with torch.inference_mode():
+        compare(changes, {"a": torch.zeros(4)})
+        assert compare(changes, {"a": torch.ones(4)})["a"][0] == 2.0
+    assert compare(changes, {"a": torch.full((4,), 3.0)})["a"][0] == 4.0
+    with torch.inference_mode():
+        assert compare(changes, {"a": torch.full((4,), 4.0)})["a"][0] == 2.0
+
+
 def test_beyond_the_memory_samples_are_compared_and_that_is_told() -> None:
     notes = Notes()
     changes = notes.changes(device_bytes=40_000)

@@ -121,6 +121,11 @@ def test_the_checksum_tells_what_differs_by_a_bit_or_by_order(change) -> None:
     assert 0 <= one < 2**48
 
 
+def test_one_element_of_a_row_with_gaps() -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.complex64):
+        check([torch.ones(2, dtype=dtype)[::2], torch.ones(2, 6, dtype=dtype)[:1, ::3][:, :1]])
+
+
 def test_large_tensors_are_put_together_from_chunks() -> None:
     generator = torch.Generator().manual_seed(2)
     whole = torch.randn(2 * CHUNK_ELEMENTS + 17, generator=generator) * 3 + 100

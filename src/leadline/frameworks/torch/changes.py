@@ -116,6 +116,7 @@ class Changes:
         if memory.shape == tensor.shape and before.dtype == current.dtype and before.device == current.device:
             chunks = zip(before.split(_CHUNK_ELEMENTS), current.split(_CHUNK_ELEMENTS), strict=True)
             found = [_numbers(_wide(one), _wide(other), wanted) for one, other in chunks if one.numel()]
+        if found and not before.is_inference():  # those may be changed in inference mode only
             before.copy_(current)
         else:
             self._memories[name] = _Memory(current.clone(), tensor.shape, memory.is_sampled)

@@ -59,7 +59,8 @@ def _lanes(tensor: torch.Tensor) -> torch.Tensor:
     """The bits in the order of the elements, as integers of at most 32 bits."""
     flat = tensor.resolve_conj().resolve_neg().reshape(-1)
     flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
-    flat = flat if flat.is_contiguous() else flat.contiguous()
+    if flat.stride(0) != 1:  # also of one element, which counts as contiguous whatever its stride is
+        flat = flat.clone(memory_format=torch.contiguous_format)
     return flat.view(_LANES.get(flat.element_size(), torch.int32)) if flat.numel() else flat
 
 

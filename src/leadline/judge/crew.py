@@ -13,13 +13,16 @@ from typing import Any, Final
 
 from leadline.judge import pipe
 from leadline.judge.slate import Slate
-from leadline.records.manifest import RuleSpec
+from leadline.judge.worker import OUT_OF_MEMORY
+from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 
 HANG_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
 MEMORY_BYTES: Final = 2 << 30
 _MOST_FALLS: Final = 3
 """How often a worker may fall without a rule being to blame."""
+_STARVED: Final = "it wanted more memory than rules may take"
 _QUIET: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                  "MALLOC_ARENA_MAX": "2"}  # fmt: skip
 """What keeps a worker's address space near what it uses, so that its bound means something."""
@@ -30,22 +33,29 @@ class Limits:
     """What a rule may take."""
 
     hang_seconds: float = HANG_SECONDS
+    """For thinking about one step."""
     memory_bytes: int = MEMORY_BYTES
+    """Beyond what its worker takes before the rule is made."""
+    start_seconds: float = START_SECONDS
+    """For being imported and made, and for reading what is to be judged."""
 
 
 class RuleProcess:
     """One rule worker and the rules in it.
 
     Attributes:
-        is_finished: It judged the last of a run that is over.
+        is_finished: It judged the last of a run that is over, or has no rule that can be judged.
+        described: What it said of its rules when it was ready, by alias.
     """
 
     def __init__(
-        self, run: str, started_ns: int, specs: Iterable[RuleSpec], limits: Limits, blame: Callable[[str, str], None]
+        self, run: str, manifest: Manifest, specs: Iterable[RuleSpec], limits: Limits, blame: Callable[[str, str], None]
     ) -> None:  # fmt: skip
         self.specs = list(specs)
         self.is_finished = not self.specs
-        self._run, self._started_ns, self._limits, self._blame = run, started_ns, limits, blame
+        self.described: dict[str, dict[str, Any]] = {}
+        self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
+        self._limits, self._blame = limits, blame
         self._falls = 0
         self._is_busy = False
         self._is_ready = False
@@ -74,8 +84,9 @@ class RuleProcess:
         self._command, self._inbox = command_write, pipe.Inbox(answer_read)
         self._is_busy = self._is_ready = False
         rules = [asdict(spec) for spec in self.specs]
-        order = {"run": self._run, "started_ns": self._started_ns, "rules": rules}
-        self._send({**order, "memory_bytes": self._limits.memory_bytes})
+        is_custom = any(spec.rule not in BUILT_IN for spec in self.specs)
+        order = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
+        self._send({**order, "is_custom": is_custom, "memory_bytes": self._limits.memory_bytes})
 
     def want(self) -> None:
         """There is something new to judge."""
@@ -97,7 +108,8 @@ class RuleProcess:
             return []
         if answers and not self._is_ready:
             self._is_ready, self._progress_at = True, (-1, time.monotonic())
-            answers = answers[1:]
+            self.described, *answers = answers[0]["rules"], *answers[1:]
+            self.is_finished = all("error" in each for each in self.described.values())
         for answer in answers:
             self._is_busy = False
             self._is_wanted = self._is_wanted or bool(answer["has_more"])
@@ -110,12 +122,12 @@ class RuleProcess:
             return
         (asked, place), now = self._slate.read(), time.monotonic()
         is_judging = place >= 0 and self._is_ready
-        limit = self._limits.hang_seconds if is_judging else max(HANG_SECONDS, self._limits.hang_seconds)
+        limit = self._limits.hang_seconds if is_judging else max(self._limits.start_seconds, self._limits.hang_seconds)
         if asked != self._progress_at[0]:
             self._progress_at = (asked, now)
         elif now - self._progress_at[1] > limit:
             self._kill()
-            self._fallen(f"gave no answer for {self._limits.hang_seconds:g} s")
+            self._fallen(f"gave no answer for {limit:g} s")
 
     def close(self) -> None:
         """End it."""
@@ -129,6 +141,8 @@ class RuleProcess:
 
     def _fallen(self, how: str) -> None:
         place = self._slate.read()[1]
+        if how == _STARVED and len(self.specs) == 1:
+            place = 0
         self.close()
         if 0 <= place < len(self.specs):
             culprits = [self.specs.pop(place)]
@@ -145,6 +159,8 @@ class RuleProcess:
     def _how_it_ended(self) -> str:
         assert self._process is not None
         status = self._process.wait()
+        if status == OUT_OF_MEMORY:
+            return _STARVED
         if status < 0:
             return f"its process was ended by {signal.Signals(-status).name}"
         return f"its process ended with status {status}"

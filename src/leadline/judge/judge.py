@@ -9,18 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.errors import LeadlineError, StoreFullError
+from leadline.errors import StoreFullError
 from leadline.judge.acting import Acting, Pace
 from leadline.judge.crew import Limits, RuleProcess, gather
 from leadline.judge.ledger import Ledger
-from leadline.judge.plan import resolve_rule
 from leadline.reader import liveness
 from leadline.reader.locate import read_manifest
 from leadline.reader.watch import RunWatch
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.needs import TensorNeed
-from leadline.rules.rule import Rule
 from leadline.store import layout
 
 POLL_SECONDS: Final = 0.1
@@ -77,20 +75,15 @@ class Judge:
     ) -> None:
         manifest = read_manifest(run)
         specs = manifest.rules if specs is None else specs
-        rules, refused = _resolve(specs)
-        self._run, self._manifest, self._rules = run, manifest, rules
+        self._run = run
         self._is_acting = is_written
-        explains = {alias: tuple(rule.explains) for alias, rule in rules.items()}
-        parameters = [(spec, _parameters(spec, rules)) for spec in specs]
-        self._ledger = Ledger(run, parameters, is_written=is_written, explains=explains)
-        for alias, error in refused.items():
-            self._ledger.blame(alias, error)
+        self._needs: dict[str, list[TensorNeed]] = {}
+        self._implied: dict[str, tuple[str, ...]] = {}
+        self._ledger = Ledger(run, specs, is_written=is_written)
         actions: tuple[ActionSpec, ...] = manifest.actions if is_written else ()
         self._acting, self._pace = Acting(run, actions), Pace()
-        kept = [spec for spec in specs if spec.alias in rules]
         self._crew = [
-            RuleProcess(run, manifest.started_ns, group, limits or Limits(), self._ledger.blame)
-            for group in gather(kept)
+            RuleProcess(run, manifest, group, limits or Limits(), self._ledger.blame) for group in gather(specs)
         ]
         self._watch = RunWatch(run)
         self._damage: dict[str, None] = {}
@@ -152,8 +145,7 @@ class Judge:
 
     def _tell_what_is_missing(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
         """What a worker could not write, or did not capture any more, is not clear to the rules that need it."""
-        for alias, rule in self._rules.items():
-            needs = rule.needs().tensors
+        for alias, needs in self._needs.items():
             missing = [_missing(document, needs) for _, document in sorted(workers.items())]
             self._ledger.go_blind(alias, next((each for each in missing if each), ""))
 
@@ -166,8 +158,21 @@ class Judge:
                 time.sleep(0.0 if self._is_over else POLL_SECONDS)
                 return
             for key, _ in selector.select(self._poll_seconds):
-                for answer in key.data.receive():
+                answers = key.data.receive()
+                self._learn(key.data)
+                for answer in answers:
                     self._take(answer, key.data)
+
+    def _learn(self, process: RuleProcess) -> None:
+        """Take in what a worker says of its rules once it has made them."""
+        for alias, said in process.described.items():
+            if "error" in said:
+                self._ledger.blame(alias, said["error"])
+                continue
+            self._needs[alias] = [TensorNeed(**each) for each in said["needs"]]
+            self._implied[alias] = tuple(said["implied"])
+            self._ledger.describe(alias, said["parameters"], tuple(said["explains"]))
+        process.described = {}
 
     def _take(self, answer: Mapping[str, Any], process: RuleProcess) -> None:
         for alias in answer["begun_again"]:
@@ -184,7 +189,7 @@ class Judge:
         self._damage.update(dict.fromkeys(answer["damage"]))
 
     def _act(self, alias: str, finding: Finding) -> str | None:
-        implied = self._rules[alias].implied_actions(self._manifest.name)
+        implied = self._implied[alias]
         workers = self._pace.progress(liveness.read_workers(self._run), self._gone)
         is_over = self._is_over and liveness.is_over(self._run)
         return self._acting.follow(finding, implied=implied, workers=workers, is_over=is_over)
@@ -228,24 +233,6 @@ def _missing(worker: Mapping[str, Any], needs: Sequence[TensorNeed]) -> str:
     if lost and ((lost["rows"] and needs) or (lost["tensors"] and any(need.raw for need in needs))):
         return f"from step {lost['since_step']:,} on something was not written: {lost['reason']}"
     return ""
-
-
-def _resolve(specs: Sequence[RuleSpec]) -> tuple[dict[str, Rule], dict[str, str]]:
-    """The rules by alias, and why some are none any more (a file that is gone since the run began)."""
-    rules, refused = {}, {}
-    for spec in specs:
-        try:
-            rules[spec.alias] = resolve_rule(spec)
-        except LeadlineError as error:
-            refused[spec.alias] = str(error)
-    return rules, refused
-
-
-def _parameters(spec: RuleSpec, rules: Mapping[str, Rule]) -> dict[str, Any]:
-    """All parameters of a rule, those that were not given with their defaults."""
-    import msgspec
-
-    return msgspec.structs.asdict(rules[spec.alias]) if spec.alias in rules else dict(spec.parameters)
 
 
 def _changed_ns(path: str) -> int:

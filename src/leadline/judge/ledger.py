@@ -27,6 +27,7 @@ class Entry:
 
     spec: RuleSpec
     parameters: Mapping[str, Any]
+    """Those that were given; once the rule has been made, all."""
     explains: tuple[str, ...] = ()
     """Names of rules whose findings may follow from this one's."""
     verdict: str | None = None
@@ -71,13 +72,8 @@ class Ledger:
         write_error: Why the documents could not be written the last time (a full disk); it is tried again.
     """
 
-    def __init__(
-        self, run: str, rules: Sequence[tuple[RuleSpec, Mapping[str, Any]]], *, is_written: bool,
-        explains: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> None:  # fmt: skip
-        self.entries = {
-            spec.alias: Entry(spec, parameters, (explains or {}).get(spec.alias, ())) for spec, parameters in rules
-        }
+    def __init__(self, run: str, specs: Sequence[RuleSpec], *, is_written: bool) -> None:
+        self.entries = {spec.alias: Entry(spec, dict(spec.parameters)) for spec in specs}
         self.judged_step = -1
         self.is_complete = False
         self._run, self._is_written = run, is_written
@@ -97,6 +93,12 @@ class Ledger:
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
         entry.error = entry.error or state["error"]
+        self._note(alias)
+
+    def describe(self, alias: str, parameters: Mapping[str, Any], explains: tuple[str, ...]) -> None:
+        """Take in what a rule says of itself: all its parameters, and what its findings may lead to."""
+        entry = self.entries[alias]
+        entry.parameters, entry.explains = parameters, explains
         self._note(alias)
 
     def blame(self, alias: str, error: str) -> None:

@@ -55,6 +55,8 @@ def resolve_rule(spec: RuleSpec) -> Rule:
         raise
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"{spec.rule}: {error}") from error
+    except Exception as error:
+        raise ConfigurationError(f"{spec.rule}: {type(error).__name__}: {error}") from error
     return rule
 
 

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+from dataclasses import asdict
 from typing import Any
 
 from leadline.errors import LeadlineError
@@ -17,6 +18,10 @@ from leadline.rules.rule import Rule
 _MOST_SECONDS = 0.25
 """After so long a worker tells what it has, however much is left."""
 _PR_SET_PDEATHSIG = 1
+_CUSTOM_NICE = 10
+"""Custom rules yield to the training where both want the processor."""
+OUT_OF_MEMORY = 77
+"""The status with which it ends when a rule left no memory for the worker itself."""
 
 
 def main() -> int:
@@ -30,53 +35,78 @@ def main() -> int:
         for message in inbox.receive():
             if worker is None:
                 worker = _Worker(message, slate)
-                pipe.send(outbox, {"ready": True})
+                pipe.send(outbox, {"ready": True, "rules": worker.described})
             else:
                 pipe.send(outbox, worker.advance(message))
     return 0
 
 
+def guarded() -> int:
+    """``main``, and a status of its own for a rule that left no memory for ourselves."""
+    try:
+        return main()
+    except MemoryError:
+        return OUT_OF_MEMORY
+
+
 class _Worker:
-    """The rules of one worker."""
+    """The rules of one worker.
+
+    Attributes:
+        described: What the judge must know of each rule, by alias, as plain JSON values; of one that cannot be made
+            its ``error``. The judge itself runs nothing of a stranger's.
+    """
 
     def __init__(self, order: dict[str, Any], slate: Slate) -> None:
         from leadline.judge.judging import Judging
+        from leadline.judge.plan import resolve_rule
 
-        self._refused: dict[str, str] = {}
+        self.described: dict[str, dict[str, Any]] = {}
         specs = [RuleSpec(**each) for each in order["rules"]]
         places = {spec.alias: place for place, spec in enumerate(specs)} | {"": -1}
+        if order["is_custom"]:
+            os.nice(_CUSTOM_NICE)
+        _limit_memory(order["memory_bytes"])
         rules = []
         for spec in specs:
             slate.write(places[spec.alias])
-            rule = self._resolve(spec)
-            if rule is not None:
+            try:
+                rule = resolve_rule(spec)
+                self.described[spec.alias] = _describe(rule, order["name"])
                 rules.append((spec.alias, rule))
+            except LeadlineError as error:
+                self.described[spec.alias] = {"error": str(error)}
         slate.write(-1)
-        _limit_memory(order["memory_bytes"])
         self._judging = Judging(
             order["run"], rules, started_ns=order["started_ns"], mark=lambda alias: slate.write(places[alias])
         )
 
-    def _resolve(self, spec: RuleSpec) -> Rule | None:
-        from leadline.judge.plan import resolve_rule
-
-        try:
-            return resolve_rule(spec)
-        except LeadlineError as error:
-            self._refused[spec.alias] = str(error)
-            return None
-
     def advance(self, message: dict[str, Any]) -> dict[str, Any]:
         from leadline.judge.judging import to_message
 
-        progress = self._judging.advance(is_over=message["is_over"], gone=message["gone"], most_seconds=_MOST_SECONDS)
-        answer = to_message(progress)
-        for alias, error in self._refused.items():
-            answer["rules"][alias] = {
-                "verdict": None, "why": "", "judged_steps": 0, "findings": 0, "error": error,
-            }  # fmt: skip
-        self._refused.clear()
-        return answer
+        return to_message(
+            self._judging.advance(is_over=message["is_over"], gone=message["gone"], most_seconds=_MOST_SECONDS)
+        )
+
+
+def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
+    """What the judge must know of a rule.
+
+    Raises:
+        ConfigurationError: It raises where it should say so.
+    """
+    import msgspec
+
+    from leadline.errors import ConfigurationError
+
+    try:
+        return {
+            "parameters": msgspec.structs.asdict(rule), "explains": list(rule.explains),
+            "needs": [asdict(each) for each in rule.needs().tensors],
+            "implied": list(rule.implied_actions(run_name)),
+        }  # fmt: skip
+    except Exception as error:
+        raise ConfigurationError(f"{rule.name}: {type(error).__name__}: {error}") from error
 
 
 def _limit_memory(limit_bytes: int) -> None:
@@ -99,4 +129,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -38,6 +39,7 @@ class Mine(Rule):
         return Clear()
 """
 FAST = Limits(hang_seconds=2.0, memory_bytes=256 << 20)
+SOON = Limits(hang_seconds=8.0, memory_bytes=256 << 20, start_seconds=8.0)
 
 
 def mine(folder: Path, body: str, alias: str = "mine") -> RuleSpec:
@@ -115,6 +117,76 @@ def test_a_rule_that_fails_is_blamed_and_the_others_go_on(tmp_path: Path, body: 
     assert read_document(f"{writer.path}/{layout.rule_status('mine')}")["status"] == "Error"
 
 
+STRANGE = """
+import os, time
+from leadline.rules import Clear, Needs, Rule
+
+kept = []
+{at_import}
+
+class Mine(Rule):
+    def needs(self):
+        {in_needs}
+        return Needs.of("losses", "value")
+
+    def evaluate(self, window):
+        {in_evaluate}
+        return Clear()
+"""
+
+
+@pytest.mark.parametrize(
+    ("places", "why"),
+    [
+        ({"at_import": "while True: time.time()"}, "gave no answer for 8 s"),
+        ({"at_import": "bytearray(1 << 33)"}, "the rule file does not import: .*mine.py:6: MemoryError"),
+        ({"in_needs": "time.sleep(60)"}, "gave no answer for 8 s"),
+        ({"in_needs": "raise KeyError('x')"}, "KeyError: 'x'"),
+        ({"in_evaluate": "bytearray(10 << 30)"}, "MemoryError: it wanted more memory than rules may take"),
+        ({"in_evaluate": "kept.append(bytearray(200 << 20))"}, "it wanted more memory than rules may take"),
+    ],
+)
+def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(
+    tmp_path: Path, places: dict[str, str], why: str
+) -> None:  # fmt: skip
+    body = {"at_import": "", "in_needs": "pass", "in_evaluate": "pass", **places}
+    (tmp_path / "mine.py").write_text(STRANGE.format(**body))
+    spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
+    results = judge_run(run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=SOON)
+    failed = result(results, "mine")
+    assert failed.status == "Error"
+    assert re.search(why, failed.why)
+    assert result(results, "e").findings[0].step == 7
+
+
+def test_causes_come_before_what_follows_from_them(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from leadline.rules import Clear, Fired, Needs, Rule\n"
+        "class At(Rule):\n"
+        "    step: int\n"
+        "    def needs(self): return Needs.of('losses', 'value')\n"
+        "    def evaluate(self, window): return Fired('seen') if window.step == self.step else Clear()\n"
+        "class Origin(At):\n"
+        "    explains = ('exploding_tensor',)\n"
+    )
+    rules = [
+        RuleSpec("late", "mine.py:At", {"step": 9}, str(tmp_path)),
+        RuleSpec("exploding_tensor", "exploding_tensor"),
+        RuleSpec("loss_not_decreasing", "loss_not_decreasing"),
+        RuleSpec("origin", "mine.py:Origin", {"step": 6}, str(tmp_path)),
+    ]
+    writer = run_of(tmp_path, *rules).end()
+    judge_run(writer.path, write=True)
+    said = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["rules"]
+    assert [(each["name"], each["explained_by"]) for each in said] == [
+        ("origin", None),
+        ("exploding_tensor", "origin"),
+        ("late", None),
+        ("loss_not_decreasing", None),
+    ]
+    assert said[1]["suggestion"] == "what origin says first; this usually follows from it"
+
+
 def test_a_rule_that_is_gone_since_the_run_began_is_an_error_of_that_rule(tmp_path: Path) -> None:
     writer = run_of(
         tmp_path, RuleSpec("lost", "lost.py:Lost", folder=str(tmp_path)), RuleSpec("e", "exploding_tensor")
@@ -176,7 +248,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypat
         monkeypatch.setattr(ledger, name, refuse(getattr(ledger, name)))
     monkeypatch.setattr(ledger, "_RETRY_SECONDS", 0.0)
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
-    entries = ledger.Ledger(writer.path, [(writer.manifest.rules[0], {})], is_written=True)
+    entries = ledger.Ledger(writer.path, [writer.manifest.rules[0]], is_written=True)
     finding = {**asdict(Finding(1, "e", 7, 7, True, 0, "loss is NaN")), "event": "opened"}
     entries.add("e", finding)
     for _ in range(5):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.fsdp import fully_sharded_data_parallel
 from torch.nn import utils
 from torch.nn.utils import clip_grad, clip_grad_norm_  # imported before anybody watches
 
@@ -269,6 +270,30 @@ def test_training_is_the_same_to_the_bit_and_nothing_is_left(tmp_path: Path) -> 
     assert all(torch.equal(one, other) for a, b in zip(bare, results, strict=True) for one, other in zip(a, b))  # noqa: B905
     assert [getattr(clip_grad, name) for name in names] == originals
     assert utils.clip_grads_with_norm_ is clip_grad._clip_grads_with_norm_
+
+
+def test_a_method_of_a_sharded_model_is_seen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the older FSDP, which needs an accelerator; a model stands in that clips as it does without shards."""
+
+    class FullyShardedDataParallel(nn.Sequential):
+        def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
+            return 2 * utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
+
+    monkeypatch.setattr(fully_sharded_data_parallel, "FullyShardedDataParallel", FullyShardedDataParallel)
+    original, results = FullyShardedDataParallel.clip_grad_norm_, []
+
+    def train() -> None:
+        model = FullyShardedDataParallel(nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(2):
+            optimizer.zero_grad()
+            backward(model, step)
+            results.append(float(model.clip_grad_norm_(0.1)))
+            optimizer.step()
+
+    run = watch(tmp_path, train, NORMS)
+    assert values(run, "gradient_norm_before_clipping") == pytest.approx(results)
+    assert FullyShardedDataParallel.clip_grad_norm_ is original
 
 
 def test_pretended_clipping_is_none(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def update_ratio(before: Array, after: Array) -> float:
         SageMaker developer guide, "WeightUpdateRatio".
     """
     change = change_l2(before, after)
-    norm = float(np.linalg.norm(_wide(before).ravel()))
+    norm = float(np.linalg.norm(np.abs(_wide(before)).ravel()))
     if norm == 0.0:
         return 0.0 if change == 0.0 else float("inf")
     return change / norm
@@ -113,7 +113,7 @@ def change_l2(before: Array, after: Array) -> float:
         NaN in, NaN out.
     """
     with np.errstate(all="ignore"):
-        return float(np.linalg.norm((_wide(after) - _wide(before)).ravel()))
+        return float(np.linalg.norm(np.abs(_wide(after) - _wide(before)).ravel()))
 
 
 def close(before: Array, after: Array, rtol: float, atol: float, *, equal_nan: bool = False) -> float:

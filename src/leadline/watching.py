@@ -29,7 +29,7 @@ def watch(
     name: str | None = None,
     preset: str | None = None,
     capture: Sequence[str] = (),
-    rules: Sequence[str] = (),
+    rules: Sequence[object] = (),
     on: Sequence[str] = (),
     config: str | None = None,
     interval_ms: int | None = None,
@@ -48,7 +48,7 @@ def watch(
         name: The run's name; default: script and time.
         preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
         capture: In the words of ``--capture``.
-        rules: In the words of ``--rule``.
+        rules: In the words of ``--rule``, or instances of rules whose classes stand in files of their own.
         on: In the words of ``--on``.
         config: A configuration file; default ``./leadline.toml``.
         interval_ms: How often the machine is sampled.
@@ -60,10 +60,12 @@ def watch(
     """
     if session.is_disabled():
         return None
+    from leadline.config.instances import in_words
+
     wishes = {
         "preset": preset,
         "capture": list(capture),
-        "rules": list(rules),
+        "rules": [in_words(each) for each in rules],
         "on": list(on),
         "config": config,
         "interval_ms": interval_ms,

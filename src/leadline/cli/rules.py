@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from typing import Annotated, Any
 
@@ -13,13 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.cli.render import console
+from leadline.errors import ConfigurationError
 from leadline.rules import registry
 
 
 def rules(
     name: Annotated[str | None, typer.Argument(help="A rule; default: all of them in a list.")] = None,
+    new: Annotated[str | None, typer.Option(help="Write a rule of your own to begin with into this file.")] = None,
 ) -> None:
     """List the rules, or say all about one: what it fires on, why, how it decides, what it cannot see."""
+    if new is not None:
+        _write_template(new)
+        return
     if name is None:
         console().print(_list())
         return
@@ -59,3 +65,26 @@ def _describe(name: str) -> None:
 def _type(annotation: Any) -> str:
     inner = getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
     return inner.__name__ if isinstance(inner, type) else str(inner).replace("typing.", "")
+
+
+def _write_template(path: str) -> None:
+    """Write a working rule, named after the file.
+
+    Raises:
+        ConfigurationError: The file is there already, or its name is none that Python can import.
+    """
+    stem = os.path.basename(path).removesuffix(".py")
+    if not path.endswith(".py") or not stem.isidentifier():
+        raise ConfigurationError(f"--new {path}: a rule's file ends in .py and is named as a module: my_rule.py")
+    name = "".join(part[:1].upper() + part[1:] for part in stem.split("_"))
+    template = os.path.join(os.path.dirname(__file__), "rule_template.py")
+    with open(template, encoding="utf-8") as file:
+        text = file.read().replace("LossAbove", name).replace("THIS_FILE", path)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigurationError(f"--new {path}: the file is there already; choose another name") from None
+    except OSError as error:
+        raise ConfigurationError(f"--new {path}: {error.strerror}") from error
+    console().print(f"{path} holds the rule {name}; try it: leadline run --rule {path}:{name}:limit=3 train.py")

@@ -1,0 +1,71 @@
+"""``leadline rules``: the list, one rule's page, and a rule of one's own to begin with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from leadline.cli.rules import rules
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.judge import judge_run
+from leadline.records.manifest import RuleSpec
+from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
+from leadline.testing.runs import Capture, RunWriter
+
+
+def test_every_rule_is_listed_and_said_all_about(capsys: pytest.CaptureFixture[str]) -> None:
+    rules()
+    listed = capsys.readouterr().out
+    for name in BUILT_IN:
+        assert name in listed
+        rules(name)
+        said = capsys.readouterr().out
+        for heading in ("Why it matters", "How it decides", "Blind spots", "Args", "Source", "Parameters"):
+            assert heading in said
+        for amazon in (amazon for amazon, ours in AMAZON.items() if ours == name):
+            assert amazon in said
+
+
+def test_a_rule_that_is_not_there() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'DeadRelu'"):
+        rules("DeadRelo")
+
+
+def test_the_template_is_a_working_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules(new="loss_too_high.py")
+    assert find_rule("loss_too_high.py:LossTooHigh")(limit=1.0).name == "loss_too_high"
+    parts = [Capture(step, {"loss": {"value": 5.0}}) for step in range(4)]
+    spec = RuleSpec("mine", "loss_too_high.py:LossTooHigh", {"limit": 4.0}, str(tmp_path))
+    writer = RunWriter(tmp_path / "run", rules=(spec,)).write_all(parts).end()
+    (judged,) = judge_run(writer.path).rules
+    assert judged.findings[0].message == "loss is 5, above 4 for 3 saved steps"
+
+
+def test_the_template_brings_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rules(new="mine.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "mine.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize("path", ["mine", "my-rule.py", "3.py"])
+def test_a_file_that_cannot_be_imported_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=r"my_rule\.py"):
+        rules(new=path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("mine")
+    with pytest.raises(ConfigurationError, match="is there already"):
+        rules(new=str(tmp_path / "mine.py"))
+    assert (tmp_path / "mine.py").read_text() == "mine"
+    with pytest.raises(ConfigurationError, match="No such file or directory"):
+        rules(new=str(tmp_path / "nowhere" / "mine.py"))

@@ -144,6 +144,5 @@ def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> LateNumber |
     """
     with torch._C.DisableTorchFunction(), torch.no_grad():
         value = number_of(output.detach().double().mean())
-        if reduction == "sum" and isinstance(target, torch.Tensor) and target.numel() and value is not None:
-            return value / target.numel()
-        return value
+        targets: int = target.numel() if reduction == "sum" and isinstance(target, torch.Tensor) else 0
+        return value / targets if targets and value is not None else value

@@ -125,7 +125,10 @@ def exploding(story: Sequence[Part], factor: float, window: int, patience: int, 
                 continue
             judged = True
             usual = statistics.median(before[-window:])
-            fired |= sum(is_finite(one) and one > factor * usual for one in seen[-5:]) >= patience
+            logs = [math.log(one) for one in before[-window:] if one > 0]
+            spread = 1.4826 * statistics.median(abs(one - statistics.median(logs)) for one in logs)
+            bound = usual * max(factor, math.exp(4 * spread))
+            fired |= sum(is_finite(one) and one > bound for one in seen[-5:]) >= patience
         said.append((each.step, "undecided" if each.is_skipped else word(fired, judged)))
     return said
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.robust import finite, median
+from leadline.rules.robust import NORMAL_MAD, finite, mad, median
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _NEXT: Final = 5
 """How many norms in a row are looked at together."""
+_DEVIATIONS: Final = 4.0
+"""Robust standard deviations of the logarithms; healthy trainings of the tests reach 2.1, twice in 5 norms."""
 _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
 
@@ -28,7 +31,8 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         from then on every step is the clipped one.
     How it decides:
         Of the last 5 captured norms at least ``patience`` are above ``factor`` times the median of the up to
-        ``window`` norms before these 5; at least ``warmup`` of those must be there. The norm is the entrywise l2 of all
+        ``window`` norms before these 5, and out of their noise: above ``median * exp(4 * 1.4826 * MAD)``, where MAD is
+        that of their logarithms. At least ``warmup`` of those must be there. The norm is the entrywise l2 of all
         gradients of an optimizer, before clipping where the training clips, else as the optimizer gets them. Each
         optimizer by itself.
     Not a number:
@@ -69,10 +73,11 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             if len(before) < self.warmup:
                 continue
             usual = median(before[-self.window :])
-            high = [each for each in finite(values[-_NEXT:]) if each > self.factor * usual]
             if usual <= 0:
                 continue
             judged = True
+            bound = usual * max(self.factor, _noise(before[-self.window :]))
+            high = [each for each in finite(values[-_NEXT:]) if each > bound]
             if len(high) >= self.patience:
                 return self._fired(reading, usual, high)
         return Clear() if judged else Undecided(f"fewer than {self.warmup} gradient norms came before")
@@ -90,6 +95,13 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             "usually the rate is too high for where the weights are, or a batch is far out of the ordinary",
             worker=reading.worker,
         )  # fmt: skip
+
+
+def _noise(norms: list[float]) -> float:
+    """How many times the median norms reach by chance: late in a training, when only a few samples are still wrong,
+    they are spread over orders of magnitude."""
+    logarithms = [math.log(each) for each in norms if each > 0]
+    return math.exp(min(_DEVIATIONS * NORMAL_MAD * mad(logarithms, median(logarithms)), 700.0))
 
 
 def _norms(readings: list[TensorReading]) -> list[TensorReading]:

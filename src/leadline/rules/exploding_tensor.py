@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from leadline.records.names import is_module_collection
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
 
 _STATISTICS = ("nonfinite_count", "nan_count", "value")
+_GRADIENTS = frozenset({"gradients", "gradient_norms"})
 
 
 class ExplodingTensor(Rule, frozen=True, kw_only=True):
@@ -27,7 +29,9 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         A tensor fires when its count of NaN and infinite elements is above 0 (with ``only_nan``: of NaN alone);
         a single number when it is NaN or infinite itself. Counts are counted on the elements, never inferred
         from a sum or norm, which may overflow on healthy data. At a step that a gradient scaler skips the
-        gradients are not judged: that they overflow now and then is how it finds its scale.
+        gradients and their norms are not judged: that they overflow now and then is how it finds its scale. Where
+        nothing is selected, infinity in what modules take and give is let pass, and NaN is not: masks added to
+        attention scores are infinite by right.
     Not a number:
         Is what it looks for.
     Blind spots:
@@ -66,7 +70,7 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         return Needs(select(collections, self.tensor_regex, _STATISTICS))
 
     def evaluate(self, window: Window) -> Verdict:
-        numbers = window.readings("value", where=self._is_bad_number)
+        numbers = self._judged(window, window.readings("value", where=self._is_bad_number))
         arrays = self._arrays(window, "nan_count" if self.only_nan else "nonfinite_count")
         if not numbers and not arrays:
             if window.is_thinned:
@@ -86,8 +90,15 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         )
 
     def _arrays(self, window: Window, statistic: str) -> list[TensorReading]:
-        found = window.readings(statistic, where=_is_counted)
-        return [each for each in found if "gradients" not in each.collections] if window.is_skipped else found
+        found = self._judged(window, window.readings(statistic, where=_is_counted))
+        if statistic == "nan_count" or self.collection_names or self.tensor_regex:
+            return found
+        nans = {(each.worker, each.tensor) for each in window.readings("nan_count", where=_is_counted)}
+        return [each for each in found if not _may_be_mask(each) or (each.worker, each.tensor) in nans]
+
+    def _judged(self, window: Window, readings: list[TensorReading]) -> list[TensorReading]:
+        """Without the gradients of a step that a gradient scaler skipped."""
+        return [each for each in readings if not (window.is_skipped and _GRADIENTS & set(each.collections))]
 
     def _is_bad_number(self, values: Floats) -> Choices:
         is_nan: Choices = values != values
@@ -102,6 +113,10 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
             bad = int(sum(each.value for each in arrays))
             evidence |= {"nonfinite_count": bad, "nan_count": int(nans), "elements": elements}
         return evidence
+
+
+def _may_be_mask(reading: TensorReading) -> bool:
+    return any(is_module_collection(each) for each in reading.collections)
 
 
 def _is_counted(counts: Floats) -> Choices:

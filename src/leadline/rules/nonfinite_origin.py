@@ -14,7 +14,8 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
 
-_COUNTED = ("gradients", "weights", "biases", "layers", "inputs")
+_PARAMETERS = ("gradients", "weights", "biases")
+_FORWARD = ("layers", "inputs")
 
 
 class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
@@ -34,9 +35,10 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         Is what it looks for. At a step that a gradient scaler skips the gradients are not judged.
     Blind spots:
         It names what was captured at that step: activations are captured now and then, and never of compiled models;
-        without them the origin is narrowed down to the loss, the backward pass or an earlier step. A module that
-        gives infinity on purpose (a mask added to attention scores) is named where it comes first. The order of
-        modules is that in which they were called, that of gradients the one in which parameters were registered.
+        without them the origin is narrowed down to the loss, the backward pass or an earlier step. Infinity that a
+        module is given is taken for a mask, and let pass, unless it is the model's first input; one that a module gives
+        on purpose is named where it comes first. The order of modules is
+        that in which they were called, that of gradients the one in which parameters were registered.
     Args:
     Source:
         Ours; anomaly detection of PyTorch (``torch.autograd.detect_anomaly``) looks for the same at a much higher
@@ -49,8 +51,9 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         losses = TensorNeed("losses", statistics=("value",), modes=("train",))
-        counts = (TensorNeed(each, statistics=("nonfinite_count",), modes=("train",)) for each in _COUNTED)
-        return Needs((losses, *counts))
+        counts = (TensorNeed(each, statistics=("nonfinite_count",), modes=("train",)) for each in _PARAMETERS)
+        both = ("nonfinite_count", "nan_count")
+        return Needs((losses, *counts, *(TensorNeed(each, statistics=both, modes=("train",)) for each in _FORWARD)))
 
     def evaluate(self, window: Window) -> Verdict:
         losses = window.readings("value", where=_is_nonfinite)
@@ -59,7 +62,18 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         if not losses and not gradients:
             return Undecided("part of what was to be captured at this step was lost") if window.is_thinned else Clear()
         worker = (losses or gradients)[0].worker
-        return _fired([each for each in (*losses, *counted) if each.worker == worker], window)
+        masks = _masks(window, counted)
+        return _fired([each for each in (*losses, *counted) if each.worker == worker and each not in masks], window)
+
+
+def _masks(window: Window, counted: list[TensorReading]) -> list[TensorReading]:
+    """What modules were given that holds infinity and no NaN: masks, unless it is the first that the model is given."""
+    nans = {(each.worker, each.tensor) for each in window.readings("nan_count", where=_is_counted)}
+    return [
+        each for each in counted
+        if "layers" in each.collections and "_input_" in each.tensor and (each.worker, each.tensor) not in nans
+        and not ("inputs" in each.collections and each.tensor.endswith("_0"))
+    ]  # fmt: skip
 
 
 def _is_nonfinite(values: Floats) -> Choices:
@@ -103,7 +117,7 @@ def _fired(bad: Sequence[TensorReading], window: Window) -> Fired:
 
 def _find(bad: Sequence[TensorReading]) -> _Origin:
     weights = [each for each in bad if {"weights", "biases"} & set(each.collections)]
-    forward = [each for each in bad if {"layers", "inputs"} & set(each.collections)]
+    forward = [each for each in bad if set(_FORWARD) & set(each.collections)]
     losses = [each for each in bad if "losses" in each.collections]
     if weights:
         return _of_earlier_step(max(weights, key=_order))

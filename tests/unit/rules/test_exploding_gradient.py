@@ -28,6 +28,12 @@ def test_fires_at_the_second_and_is_clear_on_its_bound() -> None:
     assert said[-1].message == "gradient_norm is 10.1, 10.1 times its median of 1, in 2 of the last 5"
 
 
+def test_what_is_spread_over_orders_of_magnitude_must_jump_higher() -> None:
+    spread = [0.1, 1.0, 10.0] * 10
+    assert judge([*spread, 1e3, 1e3])[-1] == Clear()
+    assert isinstance(judge([*spread, 1e7, 1e7])[-1], Fired)
+
+
 def test_two_more_than_five_apart_are_let_pass() -> None:
     said = judge([1.0] * 30 + [50.0, 1.0, 1.0, 1.0, 1.0, 50.0, 1.0, 1.0, 1.0, 1.0])
     assert not any(isinstance(each, Fired) for each in said)

@@ -10,6 +10,7 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.exploding_tensor import ExplodingTensor
 from leadline.testing.runs import Capture
+from leadline.testing.senior_stories import captured, skipped
 from leadline.testing.windows import verdicts
 
 GRADIENT = "gradient/layers.3.attn.in_proj_weight"
@@ -83,6 +84,21 @@ def test_where_capture_was_thinned_clear_is_undecided_and_fired_stays() -> None:
     loss = {"loss": {"value": 1.0}}
     assert isinstance(verdicts(ExplodingTensor(), [Capture(0, loss)], thinned=True)[0][1], Undecided)
     assert isinstance(verdicts(ExplodingTensor(), [counts(1, 1)], thinned=True)[0][1], Fired)
+
+
+def test_infinity_that_modules_take_and_give_may_be_a_mask_unless_it_was_selected() -> None:
+    mask, broken = counts(6, 0, "attention_input_3"), counts(6, 1, "attention_input_3")
+    assert only(ExplodingTensor(), mask) == Clear()
+    assert isinstance(only(ExplodingTensor(), broken), Fired)
+    assert isinstance(only(ExplodingTensor(collection_names=("layers",)), mask), Fired)
+
+
+def test_gradients_and_norms_of_a_skipped_step_are_not_judged() -> None:
+    norm = captured(0, {"SGD/gradient_norm_before_clipping": {"value": math.inf}})
+    assert isinstance(only(ExplodingTensor(), norm), Fired)
+    assert only(ExplodingTensor(), norm, skipped(0)) == Clear()
+    assert only(ExplodingTensor(), counts(1, 1), skipped(0)) == Clear()
+    assert isinstance(only(ExplodingTensor(), Capture(0, {"loss": {"value": math.nan}}), skipped(0)), Fired)
 
 
 def test_bad_selections_are_refused() -> None:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.nonfinite_origin import NonfiniteOrigin
 from leadline.testing.runs import Capture, Part
@@ -56,6 +57,14 @@ def test_the_first_in_forward_order() -> None:
     assert origin(BAD_LOSS, counts(Net_input_0=2, a_output_0=5, Net_output_0=9)) == ("batch", "Net_input_0")
     assert origin(BAD_LOSS, counts(Net_input_0=0, a_output_0=5, Net_output_0=9)) == ("module", "a_output_0")
     assert origin(BAD_LOSS, counts(Net_input_0=0, a_output_0=0, Net_output_0=0)) == ("loss", "loss")
+
+
+def test_a_mask_is_no_origin() -> None:
+    infos = {name: TensorInfo(name, ("layers",), (4, 4)) for name in ("attention_input_3", "attention_output_0")}
+    seen = {"attention_input_3": {"nonfinite_count": 6, "nan_count": 0}, "attention_output_0": {"nonfinite_count": 2}}
+    assert origin(BAD_LOSS, Capture(3, seen, infos=infos)) == ("module", "attention_output_0")
+    seen["attention_input_3"] = {"nonfinite_count": 6, "nan_count": 1}
+    assert origin(BAD_LOSS, Capture(3, seen, infos=infos)) == ("between modules", "attention_input_3")
 
 
 def test_a_bad_gradient_of_a_finite_loss_was_made_backward() -> None:

@@ -6,7 +6,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 import torch
@@ -158,6 +158,7 @@ class Hooks:
 
     def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, probes, guard, scalers = self._local, self._probes, self._guard, self._scalers
+        checks = self._checks
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             caller = sys._getframe(0)
@@ -167,6 +168,7 @@ class Hooks:
             frame.depth = 1
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
+            guard.run(checks.after_update, optimizer)
             scalers[optimizer] = weakref.ref(scaler)
             is_skipped: LateNumber | bool | None = True
             if frame.is_read:
@@ -279,8 +281,12 @@ def _overflow(found_inf: Any) -> LateNumber | bool:
     return found if isinstance(found, LateNumber) else found is not None and found > 0
 
 
+def _is_between(code: CodeType) -> bool:
+    return code.co_name == "__torch_function__" or code.co_filename.startswith(_NOT_THE_SCRIPT)
+
+
 def _call_site(frame: FrameType | None) -> object:
-    """The first place outside PyTorch and ourselves that leads here: file and line."""
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_SCRIPT):
+    """The first place outside PyTorch, ourselves and the script's function modes that leads here: file and line."""
+    while frame is not None and _is_between(frame.f_code):
         frame = frame.f_back
     return (frame.f_code, frame.f_lineno) if frame is not None else None

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
@@ -45,6 +45,7 @@ class Session:
         self._pid = os.getpid()
         self._started_ns = time.time_ns()
         self._off: dict[str, Any] | None = None
+        self._at_exit_of_child: Any = None
         self.guard = Guard(self._go_off)
         self._adapter = TorchAdapter(lambda line: self.recorder.note(line))
         control = ControlWatch(run, lambda: self.worker)
@@ -76,6 +77,8 @@ class Session:
     def close(self) -> bool:
         """Take the hooks away and write what is left; whether everything captured is on disk."""
         atexit.unregister(self.close)
+        if self._at_exit_of_child is not None:
+            self._at_exit_of_child.cancel()
         if os.getpid() == self._pid:
             self.guard.run(self.recorder.finish)
             if self._checkup is not None:
@@ -96,6 +99,7 @@ class Session:
     def _open_writer(self) -> Any:
         from leadline.store.writer import Writer
 
+        self._at_exit_of_child = _at_exit_of_child(self.close)
         self._loggers.look_again()
         self.worker = _worker_name(self._adapter.rank())
         plan = self._manifest.plan
@@ -137,6 +141,14 @@ class Session:
             "off": self._off,
             "notes": list(recorder.notes),
         }
+
+
+def _at_exit_of_child(close: Callable[[], object]) -> Any:
+    """Have multiprocessing call it in the end, in a child of its own: such a process leaves without atexit."""
+    util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None:
+        return None
+    return util.Finalize(None, close, exitpriority=-100)
 
 
 def describe_plan(manifest: Manifest) -> str:

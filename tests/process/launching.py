@@ -20,7 +20,7 @@ from leadline.store.documents import read_document
 SCRIPTS = Path(__file__).parent / "scripts"
 LEADLINE = (sys.executable, "-m", "leadline")
 CONSOLE_SCRIPT = str(Path(sys.executable).parent / "leadline")
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds that anything launched may take; far more than it needs, since the machine may be busy."""
 
 
@@ -79,11 +79,16 @@ def watched(
 
 
 def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None) -> Ended:
-    done = subprocess.run(
-        words, cwd=folder, env=env, input=given, stdin=subprocess.DEVNULL if given is None else None,
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    process = subprocess.Popen(
+        words, cwd=folder, env=env, stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    return Ended(done.returncode, done.stdout, done.stderr, folder / "runs")
+    try:
+        out, err = process.communicate(given, timeout=PATIENCE)
+    except BaseException:
+        end_all(process)
+        raise
+    return Ended(process.returncode, out, err, folder / "runs")
 
 
 @contextmanager
@@ -98,9 +103,7 @@ def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **cha
         yield running
     finally:
         if process.poll() is None:
-            for pid in [*descendants(process.pid), process.pid]:
-                end(pid)
-            process.communicate(timeout=PATIENCE)
+            end_all(process)
 
 
 class Running:
@@ -138,6 +141,13 @@ class Running:
     def _status(self) -> dict[str, Any]:
         paths = (self.folder / "runs").glob("*/status.json")
         return next((read_document(str(path)) or {} for path in paths), {})
+
+
+def end_all(process: subprocess.Popen[str]) -> None:
+    """End a process that is under way, with all that it has started."""
+    for pid in [*descendants(process.pid), process.pid]:
+        end(pid)
+    process.communicate(timeout=PATIENCE)
 
 
 def end(pid: int) -> None:

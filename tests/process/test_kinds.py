@@ -4,67 +4,111 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from launching import Ended, bare, environment, finish, losses, script, watched
+import torch
+from launching import bare, environment, finish, script, watched
+from safetensors.torch import load_file
 
 from leadline.reader.run import Run
 
-KINDS = (
-    "frozen", "adversarial", "closure", "accumulation", "scaled_bfloat16", "scaled_float16", "scaled_fused", "loading",
-    "threaded", "rebuilt", "sparse", "tied", "checkpointed", "nested", "copied", "raising", "penalised",
+GROUPS = (
+    ("within_backward", "layered", "phases", "swept", "engines", "together", "sharpened", "named_closure", "scheduled",
+     "scaled_twice", "unscaled"),
+    ("partly", "joined", "complex_numbers", "double_precision", "half_precision", "channels_last", "thawing",
+     "without_modules", "reshaped_names", "split", "fast_path", "modes", "scripted", "transformed", "counted",
+     "averaged"),
+    ("spawn_loading", "spawned", "served", "forking", "parallel", "collected", "duet"),
+    ("frozen", "adversarial", "closure", "accumulation", "scaled_bfloat16", "scaled_float16", "scaled_fused",
+     "loading", "threaded", "rebuilt", "sparse", "tied", "checkpointed", "nested", "copied", "raising", "penalised"),
 )  # fmt: skip
+"""Each group is one launched run."""
+KINDS = tuple(kind for group in GROUPS for kind in group)
+CHILDREN = {"spawned": ("spawned_0", "spawned_1"), "served": ("served_0",), "forking": ("forking", "forking_0")}
+"""Kinds that train in processes of their own, and the diaries of these."""
+DIARIES = tuple(diary for kind in KINDS for diary in CHILDREN.get(kind, (kind,)))
+UNTOLD = ("duet", "counted")
+"""Kinds that say nothing of their steps: only that they are left alone is tested."""
+TOLD = tuple(diary for diary in DIARIES if diary not in UNTOLD)
+TYPES = {
+    "complex_numbers": torch.complex64, "double_precision": torch.float64, "half_precision": torch.bfloat16,
+}  # fmt: skip
 SCALED = ("scaled_bfloat16", "scaled_float16", "scaled_fused")
 OVERFLOW_STEP = 5
 CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 
 
 class Watched:
-    """The run of all kinds, and what each kind wrote of itself."""
+    """The runs of all kinds, and what each kind wrote of itself."""
 
-    def __init__(self, ended: Ended, diaries: Path) -> None:
-        self.ended, self.run = ended, ended.run
-        self.series = self.run.series().to_pylist()
-        self._diaries = diaries
+    def __init__(self, runs: Sequence[Run], diaries: Path) -> None:
+        self.runs, self._diaries = runs, diaries
+        self.series = [row for run in runs for row in run.series().to_pylist()]
+        self.events_told = [row for run in runs for row in run.timeline().to_pylist()]
+        self.documents = {name: each for run in runs for name, each in run.worker_documents().items()}
+        self.findings = [row for run in runs for row in run.findings().to_pylist()]
+        self.values: dict[tuple[str, str, str], dict[int, float]] = {}
+        for row in self.series:
+            self.values.setdefault((row["worker"], row["name"], row["statistic"]), {})[row["step"]] = row["value"]
 
     def diary(self, kind: str) -> dict[str, Any]:
-        return dict(json.loads((self._diaries / f"{kind}.json").read_text()))
+        return read_diary(self._diaries, kind)
 
     def worker(self, kind: str) -> str:
         return f"rank0-{self.diary(kind)['pid']}"
 
     def document(self, kind: str) -> dict[str, Any]:
-        return dict(self.run.worker_documents()[self.worker(kind)])
+        return dict(self.documents[self.worker(kind)])
 
     def names(self, kind: str) -> set[str]:
-        """The losses and parameters of a kind, without what its modules take and give and its optimizer's settings."""
-        worker = self.worker(kind)
-        other = {*self.run.tensor_names(collection="layers"), *self.run.tensor_names(collection="hyperparameters")}
-        return {row["name"] for row in self.series if row["worker"] == worker} - other
+        """The losses and parameters of a kind."""
+        worker, collections = self.worker(kind), ("losses", "gradients", "weights", "biases")
+        (run,) = (each for each in self.runs if worker in each.workers())
+        own = {name for each in collections for name in run.tensor_names(collection=each)}
+        return {row["name"] for row in self.series if row["worker"] == worker} & own
+
+    def steps(self, kind: str, name: str, statistic: str) -> dict[int, float]:
+        return self.values[self.worker(kind), name, statistic]
+
+    def stored(self, kind: str) -> dict[str, torch.Tensor]:
+        """All raw tensors of a kind by ``train/<step>/<name>``."""
+        files = (path for run in self.runs for path in Path(run.path, "tensors", self.worker(kind)).glob("*"))
+        return {key: value for each in files for key, value in load_file(each).items()}
 
     def events(self, kind: str, name: str) -> list[int]:
         worker = self.worker(kind)
-        rows = self.run.timeline().to_pylist()
-        return [row["step"] for row in rows if row["worker"] == worker and row["name"] == name]
+        return [row["step"] for row in self.events_told if row["worker"] == worker and row["name"] == name]
+
+
+@cache
+def read_diary(folder: Path, kind: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{kind}.json").read_text()))
 
 
 @pytest.fixture(scope="module")
 def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bare")
     ended = bare("kinds.py", ".", *KINDS, folder=folder)
-    assert ended.status == 0, ended.err
+    assert (ended.status, ended.err) == (0, "")
     return folder
 
 
 @pytest.fixture(scope="module")
 def watch(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    folder = tmp_path_factory.mktemp("watched")
-    ended = watched(CAPTURE, script("kinds.py"), ".", *KINDS, folder=folder)
-    assert ended.status == 0, ended.err
-    return Watched(ended, folder)
+    diaries, runs = tmp_path_factory.mktemp("watched"), []
+    for index, kinds in enumerate(GROUPS):
+        folder = diaries / f"group{index}"
+        folder.mkdir()
+        ended = watched(CAPTURE, script("kinds.py"), str(diaries), *kinds, folder=folder)
+        assert ended.status == 0, ended.err
+        assert "Traceback" not in ended.err
+        runs.append(ended.run)
+    return Watched(runs, diaries)
 
 
 def test_all_kinds_are_told_of(watch: Watched) -> None:
@@ -72,35 +116,48 @@ def test_all_kinds_are_told_of(watch: Watched) -> None:
         [sys.executable, "-c", "import kinds; print(*kinds.KINDS)"],
         Path(script(".")), env=environment(),
     )  # fmt: skip
-    assert tuple(done.out.split()) == KINDS
+    assert sorted(done.out.split()) == sorted(KINDS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_weights_are_bit_identical(watch: Watched, unwatched: Path, kind: str) -> None:
-    without = json.loads((unwatched / f"{kind}.json").read_text())
-    assert watch.diary(kind)["digest"] == without["digest"]
+@pytest.mark.parametrize("kind", DIARIES)
+def test_the_weights_are_bit_identical_and_the_process_is_as_it_was(watch: Watched, unwatched: Path, kind: str) -> None:
+    without, found = read_diary(unwatched, kind), watch.diary(kind)
+    for what in ("digest", "facts"):
+        assert found[what] == without[what]
+    assert found["settings"] == without["settings"] | {"modes": found["settings"]["modes"]}  # see the test below
+    assert found["losses"] == without["losses"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_steps_are_counted(watch: Watched, kind: str) -> None:
+@pytest.mark.xfail(strict=True, reason="a mode cannot leave the stack from within the backward() that it sees itself")
+def test_no_mode_of_ours_outlives_a_step_that_ends_within_a_backward_pass(watch: Watched) -> None:
+    assert watch.diary("within_backward")["settings"]["modes"] == 0
+
+
+@pytest.mark.parametrize("kind", DIARIES)
+def test_capture_stays_on_and_nothing_is_lost(watch: Watched, kind: str) -> None:
     document = watch.document(kind)
-    assert document["steps"] == {"train": watch.diary(kind)["steps"]}
     assert document["state"] == "ended"
-    assert (document["off"], document["lost"]) == (None, None)
+    assert document["lost"] is None
+    assert document["off"] is None or kind == "duet"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOLD)
+def test_the_steps_are_counted(watch: Watched, kind: str) -> None:
+    assert watch.document(kind)["steps"]["train"] == watch.diary(kind)["steps"]
+
+
+@pytest.mark.parametrize("kind", TOLD)
 def test_the_names_are_the_models(watch: Watched, kind: str) -> None:
     diary = watch.diary(kind)
     gradients = {f"gradient/{name}" for name in diary["gradients"]}
     assert watch.names(kind) == {*diary["losses"], *diary["weights"], *gradients}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOLD)
 def test_the_losses_are_what_the_script_saw(watch: Watched, kind: str) -> None:
     diary = watch.diary(kind)
     for name, steps in diary["losses"].items():
-        captured = losses(watch.run, name, watch.worker(kind))
+        captured = watch.steps(kind, name, "value")
         expected = {int(step): np.mean(values) for step, values in steps.items()}
         untold = {OVERFLOW_STEP} if kind == "raising" else set()
         assert captured.keys() - untold == expected.keys()
@@ -108,23 +165,39 @@ def test_the_losses_are_what_the_script_saw(watch: Watched, kind: str) -> None:
             assert captured[step] == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOLD)
 def test_weights_and_gradients_are_stored_as_the_optimizer_used_them(watch: Watched, kind: str) -> None:
+    held = watch.stored(kind)
     for name, step, expected in captures(watch.diary(kind)):
         if kind == "sparse" and name == "gradient/0.weight":
             continue
-        stored = watch.run.tensor(name).value(step, worker=watch.worker(kind))
-        assert stored.dtype == np.float32
-        np.testing.assert_array_equal(stored.reshape(-1), expected.astype(np.float32), err_msg=f"{name} at {step}")
+        stored = held[f"train/{step}/{name}"]
+        assert stored.dtype == TYPES.get(kind, torch.float32)
+        plain = torch.view_as_real(stored) if stored.is_complex() else stored
+        np.testing.assert_array_equal(plain.double().reshape(-1), expected, err_msg=f"{name} at {step}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOLD)
+def test_tensors_are_captured_at_those_steps_and_no_others(watch: Watched, kind: str) -> None:
+    expected: dict[str, list[int]] = {}
+    for name, step, _ in captures(watch.diary(kind)):
+        expected.setdefault(name, []).append(step)
+    untold = {OVERFLOW_STEP} if kind == "raising" else set()
+    untold |= {watch.diary(kind)["steps"]}  # a second optimizer's last step is in a step that never ended
+    for name, steps in expected.items():
+        found = set(watch.steps(kind, name, "nonfinite_count"))
+        assert found - untold <= set(steps) <= found, name
+
+
+@pytest.mark.parametrize("kind", TOLD)
 def test_statistics_are_those_of_the_tensors(watch: Watched, kind: str) -> None:
     for name, step, expected in captures(watch.diary(kind)):
+        if TYPES.get(kind) == torch.complex64:
+            expected = np.abs(expected.view(np.complex128))
         finite = expected[np.isfinite(expected)]
         bad = expected.size - finite.size
         assert statistic(watch, kind, name, "nonfinite_count", step) == bad
-        if bad:
+        if bad or not expected.size:
             continue
         assert statistic(watch, kind, name, "l2", step) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
         rounding = 1e-6 * np.abs(expected).max()
@@ -134,7 +207,7 @@ def test_statistics_are_those_of_the_tensors(watch: Watched, kind: str) -> None:
 
 
 def statistic(watch: Watched, kind: str, name: str, statistic: str, step: int) -> float:
-    return watch.run.tensor(name).statistic(statistic, step, worker=watch.worker(kind))
+    return watch.steps(kind, name, statistic)[step]
 
 
 def captures(diary: dict[str, Any]) -> list[tuple[str, int, np.ndarray[Any, Any]]]:
@@ -147,34 +220,30 @@ def captures(diary: dict[str, Any]) -> list[tuple[str, int, np.ndarray[Any, Any]
 def test_a_skipped_step_is_marked_and_its_gradients_are_seen(watch: Watched, kind: str) -> None:
     assert watch.events(kind, "step_skipped") == [OVERFLOW_STEP]
     assert statistic(watch, kind, "gradient/2.weight", "nonfinite_count", OVERFLOW_STEP) > 0
-    updates = watch.run.tensor("2.weight").statistics("update_ratio").to_pylist()
-    steps = [row["step"] for row in updates if row["worker"] == watch.worker(kind)]
-    assert steps == [step for step in range(12) if step != OVERFLOW_STEP]
+    updates = watch.steps(kind, "2.weight", "update_ratio")
+    assert sorted(updates) == [step for step in range(12) if step != OVERFLOW_STEP]
 
 
-def test_only_the_overflow_is_found(watch: Watched) -> None:
-    found = {row["worker"] for row in watch.run.findings().to_pylist()}
-    assert found <= {watch.worker(kind) for kind in SCALED}
-
-
-def test_a_step_that_the_scaler_skips_is_no_alarm(watch: Watched) -> None:
-    assert watch.run.findings().num_rows == 0
+def test_a_step_that_the_scaler_skips_is_no_alarm_nor_is_anything_else(watch: Watched) -> None:
+    assert watch.findings == []
 
 
 def test_processes_that_do_not_train_stay_silent(watch: Watched) -> None:
     """Neither the parent of all kinds nor the workers of a data loader leave a trace."""
-    assert set(watch.run.worker_documents()) == {watch.worker(kind) for kind in KINDS}
-    assert {each.name for each in Path(watch.run.path, "series").iterdir()} == {watch.worker(kind) for kind in KINDS}
+    workers = {watch.worker(kind) for kind in DIARIES}
+    assert set(watch.documents) == workers
+    assert {each.name for run in watch.runs for each in Path(run.path, "series").iterdir()} == workers
 
 
 def test_micro_batches_are_counted(watch: Watched) -> None:
-    worker = watch.worker("accumulation")
-    counts = watch.run.tensor("loss").statistics("count").to_pylist()
-    assert {row["value"] for row in counts if row["worker"] == worker} == {4.0}
+    assert set(watch.steps("accumulation", "loss", "count").values()) == {4.0}
+    assert set(watch.steps("together", "loss", "count").values()) == {2.0}
 
 
 def test_the_clock_changes_hands_when_a_model_is_rebuilt(watch: Watched) -> None:
-    assert watch.events("rebuilt", "clock_owner") == [4, 8]
+    assert watch.events("rebuilt", "clock_owner") == watch.events("collected", "clock_owner") == [4, 8]
+    assert watch.events("phases", "clock_owner") == [4]
+    assert watch.events("swept", "clock_owner") == [12, 15]
 
 
 def test_a_sparse_gradient_is_told_as_not_stored(watch: Watched) -> None:
@@ -183,12 +252,23 @@ def test_a_sparse_gradient_is_told_as_not_stored(watch: Watched) -> None:
 
 
 def test_the_models_are_still_told_when_they_are_gone(watch: Watched) -> None:
-    told = {kind: (watch.document(kind)["models"], watch.document(kind)["optimizers"]) for kind in KINDS}
+    told = {kind: (watch.document(kind)["models"], watch.document(kind)["optimizers"]) for kind in DIARIES}
     assert told["nested"] == ([{"name": "Sequential", "parameters": 4}], ["Careful"])
     assert told["tied"] == ([{"name": "Tied", "parameters": 1}], ["AdamW"])
     assert sorted(each["name"] for each in told["adversarial"][0]) == ["Discriminator", "Generator"]
 
 
 def test_runs_can_be_verified(watch: Watched) -> None:
-    run = Run(watch.run.path)
-    assert run.verify() == []
+    assert [Run(each.path).verify() for each in watch.runs] == [[]] * len(GROUPS)
+
+
+def test_modules_are_seen_where_nothing_transforms_them(watch: Watched) -> None:
+    """The passes within ``jit.trace``, ``vmap`` and the like are the script's; the step's own pass is captured."""
+    for kind in ("scripted", "transformed"):
+        rows = [row for row in watch.series if row["worker"] == watch.worker(kind) and row["name"] == "1_output_0"]
+        assert {row["step"] for row in rows} == set(range(12)), kind
+
+
+def test_wrappers_do_not_show_in_names(watch: Watched) -> None:
+    models = {kind: watch.document(kind)["models"][0]["name"] for kind in ("parallel", "averaged", "reshaped_names")}
+    assert set(models.values()) == {"Sequential"}

@@ -5,71 +5,23 @@ step, the losses, weights and gradients as the script itself saw them.
 """
 
 import copy
-import hashlib
 import io
-import json
 import os
 import pickle
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import kinds_of_parameters  # noqa: F401 - it brings its kinds along
+import kinds_of_processes  # noqa: F401
+import kinds_of_steps  # noqa: F401
 import torch
+from diary import KINDS, STEPS, Diary, cross_entropy, error, kind, net, plain_step
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
-
-STEPS = 12
-KINDS: dict[str, Callable[["Diary"], Iterable[nn.Module]]] = {}
-
-
-class Diary:
-    """What a training sees of itself."""
-
-    def __init__(self) -> None:
-        self.steps = STEPS
-        self.losses: dict[str, dict[int, list[float]]] = {}
-        self.weights: dict[str, dict[int, list[float]]] = {}
-        self.gradients: dict[str, dict[int, list[float]]] = {}
-        self.facts: dict[str, object] = {}
-
-    def loss(self, step: int, value: torch.Tensor, name: str = "loss") -> None:
-        self.losses.setdefault(name, {}).setdefault(step, []).append(value.item())
-
-    def update(self, step: int, model: nn.Module, *, prefix: str = "", scale: float = 1.0) -> None:
-        """An optimizer is about to use the gradients as they are (but for the scale)."""
-        for name, parameter in model.named_parameters():
-            self.weights.setdefault(prefix + name, {})[step] = parameter.detach().flatten().tolist()
-            if parameter.grad is not None:
-                gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
-                self.gradients.setdefault(prefix + name, {})[step] = (gradient / scale).flatten().tolist()
-
-    def write(self, path: Path, models: Iterable[nn.Module]) -> None:
-        state = [each.detach().contiguous().numpy() for model in models for each in model.state_dict().values()]
-        digest = hashlib.sha256(b"".join(each.tobytes() for each in state)).hexdigest()
-        path.write_text(json.dumps({"digest": digest, "pid": os.getpid(), **self.__dict__}))
-
-
-def kind(train: Callable[[Diary], Iterable[nn.Module]]) -> Callable[[Diary], Iterable[nn.Module]]:
-    KINDS[train.__name__] = train
-    return train
-
-
-def net() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
-
-
-def error(model: nn.Module) -> torch.Tensor:
-    return nn.functional.cross_entropy(model(torch.randn(6, 4)), torch.randint(3, (6,)))
-
-
-def plain_step(diary: Diary, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    optimizer.zero_grad()
-    loss.backward()
-    diary.loss(step, loss)
-    diary.update(step, model)
-    optimizer.step()
 
 
 @kind
@@ -95,17 +47,20 @@ def adversarial(diary: Diary) -> Iterable[nn.Module]:
     discriminator = Discriminator(nn.Linear(4, 8), nn.LeakyReLU(), nn.Linear(8, 1))
     generating = torch.optim.Adam(generator.parameters(), lr=1e-3)
     judging = torch.optim.Adam(discriminator.parameters(), lr=1e-3)
-    score = nn.functional.binary_cross_entropy_with_logits
+
+    def score(logits: torch.Tensor, sign: int) -> torch.Tensor:
+        return (1 + (-sign * logits).exp()).log().mean()
+
     for step in range(STEPS):
         real, fake = torch.randn(6, 4) + 1, generator(torch.randn(6, 2))
         judging.zero_grad()
-        loss = score(discriminator(real), torch.ones(6, 1)) + score(discriminator(fake.detach()), torch.zeros(6, 1))
+        loss = score(discriminator(real), 1) + score(discriminator(fake.detach()), -1)
         loss.backward()
         diary.loss(step, loss)
         diary.update(step, discriminator, prefix="Discriminator_")
         judging.step()
         generating.zero_grad()
-        loss = score(discriminator(fake), torch.ones(6, 1))
+        loss = score(discriminator(fake), 1)
         loss.backward()
         if step + 1 < STEPS:
             diary.loss(step + 1, loss, "loss_1")
@@ -126,7 +81,7 @@ def closure(diary: Diary) -> Iterable[nn.Module]:
         def evaluate() -> torch.Tensor:
             nonlocal evaluations
             optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(model(inputs), labels)  # noqa: B023
+            loss = cross_entropy(model(inputs), labels)  # noqa: B023
             loss.backward()
             diary.loss(step, loss)  # noqa: B023
             if not evaluations:
@@ -209,7 +164,7 @@ def loading(diary: Diary) -> Iterable[nn.Module]:
     data = TensorDataset(torch.randn(6 * STEPS, 4), torch.randint(3, (6 * STEPS,)))
     loader = DataLoader(data, batch_size=6, shuffle=True, num_workers=2, multiprocessing_context="fork")
     for step, (inputs, labels) in enumerate(loader):
-        plain_step(diary, step, model, optimizer, nn.functional.cross_entropy(model(inputs), labels))
+        plain_step(diary, step, model, optimizer, cross_entropy(model(inputs), labels))
     return [model]
 
 
@@ -246,7 +201,7 @@ def sparse(diary: Diary) -> Iterable[nn.Module]:
     model = nn.Sequential(nn.EmbeddingBag(20, 4, sparse=True), nn.Linear(4, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
-        loss = nn.functional.cross_entropy(model(torch.randint(20, (6, 3))), torch.randint(3, (6,)))
+        loss = cross_entropy(model(torch.randint(20, (6, 3))), torch.randint(3, (6,)))
         plain_step(diary, step, model, optimizer, loss)
     return [model]
 
@@ -268,7 +223,7 @@ def tied(diary: Diary) -> Iterable[nn.Module]:
     optimizer = torch.optim.AdamW(model.parameters())
     for step in range(STEPS):
         tokens = torch.randint(10, (6,))
-        plain_step(diary, step, model, optimizer, nn.functional.cross_entropy(model(tokens), tokens.roll(1)))
+        plain_step(diary, step, model, optimizer, cross_entropy(model(tokens), tokens.roll(1)))
     return [model]
 
 
@@ -378,9 +333,12 @@ def penalised(diary: Diary) -> Iterable[nn.Module]:
 
 def train(name: str, folder: Path) -> None:
     torch.manual_seed(11)
+    random.seed(11)
     diary = Diary()
+    os.chdir(folder)
     models = KINDS[name](diary)
-    diary.write(folder / f"{name}.json", models)
+    if models is not None:
+        diary.write(Path(f"{name}.json"), models)
 
 
 def main() -> None:
@@ -393,7 +351,9 @@ def main() -> None:
         if not child:
             train(name, folder)
             return
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            sys.exit(f"{name} ended with {status}")
 
 
 if __name__ == "__main__":

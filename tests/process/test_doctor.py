@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import LEADLINE, PATIENCE, environment, script
+from launching import LEADLINE, PATIENCE, environment, script, wait_for
 
+from leadline.monitor.processes import identify
 from leadline.records.names import PRESETS
 
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
@@ -148,6 +149,20 @@ def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> 
 def test_what_does_not_train_is_ended_when_the_time_is_over(tmp_path: Path) -> None:
     said = examined(tmp_path, "--limit", "1.5", "--", sys.executable, "-c", "import time; time.sleep(600)", status=1)
     assert set(uncovered(said)) == {"no training was seen", "0 steps in 1.5 s"}
+
+
+def test_a_doctor_that_is_told_to_end_takes_the_training_with_it(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    sleeper = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    process = subprocess.Popen(
+        [*LEADLINE, "doctor", "--", sys.executable, "-c", sleeper], cwd=tmp_path, stdout=subprocess.DEVNULL,
+        env=environment(TMPDIR=str(tmp_path / "tmp")),
+    )  # fmt: skip
+    pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the command"))
+    process.terminate()
+    assert process.wait(PATIENCE) == 143
+    wait_for(lambda: identify(pid) is None, "the end of the command")
+    assert list((tmp_path / "tmp").glob("leadline*")) == []
 
 
 def test_both_ranks_are_seen_and_stop_together(tmp_path: Path) -> None:

@@ -64,15 +64,21 @@ class Appraiser:
     def price(self, label: str, items: Sequence[CaptureItem]) -> Price:
         """What a plan of those wishes would cost."""
         train = [item for item in items if is_of_mode(item, "train")]
-        forward = [any(each.schedule.is_due(step) for each in train if is_of_modules(each)) for step in _steps()]
-        watched = [any(each.schedule.is_due(step) for each in train if is_of_forward(each)) for step in _steps()]
         tensors = [item for item in train if _is_of_optimizers(item)]
-        counts: Counter[tuple[CaptureItem, ...]] = Counter(
-            tuple(item for item in tensors if item.schedule.is_due(step)) for step in _steps()
+        schedules = tuple({item.schedule for item in train})
+        counts = Counter(frozenset(each for each in schedules if each.is_due(step)) for step in _steps())
+        parts: Counter[tuple[CaptureItem, ...]] = Counter()
+        forward = watched = 0
+        for due, count in counts.items():
+            parts[tuple(item for item in tensors if item.schedule in due)] += count
+            forward += count * any(is_of_modules(item) for item in train if item.schedule in due)
+            watched += count * any(is_of_forward(item) for item in train if item.schedule in due)
+        return Price(
+            label,
+            tuple(Part(count / _HORIZON_STEPS, *self._measure(due)) for due, count in parts.items() if due),
+            forward / _HORIZON_STEPS,
+            (watched - forward) / _HORIZON_STEPS,
         )
-        parts = [Part(count / _HORIZON_STEPS, *self._measure(due)) for due, count in counts.items() if due]
-        share, watched_share = sum(forward) / _HORIZON_STEPS, sum(watched) / _HORIZON_STEPS
-        return Price(label, tuple(parts), share, watched_share - share)
 
     def base_ns(self) -> int:
         """Own time in a step at which nothing is due."""

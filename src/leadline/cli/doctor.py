@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -104,12 +105,18 @@ def _spoken(checks: Sequence[Check], found: dict[str, Any] | None) -> dict[str, 
 def _examine(launched: list[str], steps: int, limit: float) -> dict[str, Any]:
     """Run some steps of a command and gather what was found out; nothing stays of it."""
     folder = tempfile.mkdtemp(prefix="leadline-doctor-")
+    signal.signal(signal.SIGTERM, _leave)
     try:
         run = _make_run(os.path.join(folder, "doctor"), launched, steps)
         is_late = _run(run, launched, limit)
         return diagnosis.gather(open_run(run), _reports(run), is_late=is_late, limit=limit)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _leave(number: int, frame: object) -> None:
+    """End as by an exception, so that the training is ended and the folder removed."""
+    raise SystemExit(128 + number)
 
 
 def _make_run(path: str, launched: Sequence[str], steps: int) -> str:
@@ -187,6 +194,15 @@ def _run(run: str, launched: list[str], limit: float) -> bool:
     agent = subprocess.Popen(
         [sys.executable, "-m", "leadline.agent", run, "--quiet", "--", *launched], stdout=sys.stderr
     )
+    try:
+        return _await(agent, run, limit)
+    except BaseException:
+        agent.terminate()  # which passes it on to the training
+        agent.wait(_PATIENCE_SECONDS)
+        raise
+
+
+def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
     is_late = False
     while True:
         try:

@@ -108,6 +108,7 @@ def wandb(folder: str) -> tuple:
 
     model = train(log)
     wandb.finish()
+    wandb.teardown()  # which waits until its other process has written everything
     return model, offline_history(glob.glob(folder + "/wandb/offline-run*/*.wandb")[0])
 
 
@@ -150,6 +151,7 @@ def mlflow(folder: str) -> tuple:
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow
     from mlflow import log_metric
+    from mlflow.utils.autologging_utils import BatchMetricsLogger
 
     mlflow.set_tracking_uri("file:" + folder + "/mlruns")
     with mlflow.start_run() as run:
@@ -160,6 +162,9 @@ def mlflow(folder: str) -> tuple:
 
         model = train(log)
         mlflow.log_param("steps", STEPS)
+        collecting = BatchMetricsLogger(run.info.run_id)  # as automatic logging and its system metrics do
+        collecting.record_metrics({"collected": 1.0}, step=0)
+        collecting.flush()
     client = mlflow.MlflowClient()
     names = ("cross_entropy_output_0", "accuracy", "step")
     return model, {name: [each.value for each in client.get_metric_history(run.info.run_id, name)] for name in names}

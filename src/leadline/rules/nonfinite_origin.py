@@ -37,8 +37,8 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         It names what was captured at that step: activations are captured now and then, and never of compiled models;
         without them the origin is narrowed down to the loss, the backward pass or an earlier step. Infinity that a
         module is given is taken for a mask, and let pass, unless it is the model's first input; one that a module gives
-        on purpose is named where it comes first. The order of modules is
-        that in which they were called, that of gradients the one in which parameters were registered.
+        on purpose is named where it comes first. The order of modules is that in which they were called, that of
+        gradients the one in which parameters were registered.
     Args:
     Source:
         Ours; anomaly detection of PyTorch (``torch.autograd.detect_anomaly``) looks for the same at a much higher

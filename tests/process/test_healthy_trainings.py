@@ -1,0 +1,39 @@
+"""Ten kinds of healthy trainings: no rule that is judged by default, or is meant to be, raises an alarm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from false_alarms import KINDS, SEEDS, judge_all, table, train
+
+from leadline.rules.registry import CANDIDATES, DEFAULT
+
+pytestmark = pytest.mark.slow
+
+GROUPS = [KINDS[at : at + 2] for at in range(0, len(KINDS), 2)]
+UNDECIDED = {
+    "probabilities_as_logits": {"vae", "policy_gradient", "regression"},
+}
+"""Where a rule may be undecided: what it looks at is not there."""
+
+
+@pytest.mark.parametrize("kinds", GROUPS, ids="-".join)
+def test_a_healthy_training_raises_no_alarm(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    print(train(kinds, SEEDS, tmp_path))
+    told = judge_all(tmp_path)
+    assert len(told) == len(kinds) * len(SEEDS)
+    print(table(told))
+    silent = {*DEFAULT, *CANDIDATES}
+    alarms = {
+        (run, name): each.findings for run, rules in told.items() for name, each in rules.items() if name in silent
+    }
+    assert {key: found for key, found in alarms.items() if found} == {}
+    errors = {
+        (run, name): each.why for run, rules in told.items() for name, each in rules.items() if each.verdict == "error"
+    }
+    assert errors == {}
+    for run, rules in told.items():
+        for name in silent:
+            may = run.rpartition("-")[0] in UNDECIDED.get(name, ())
+            assert rules[name].verdict == "clear" or may, f"{run}: {name}: {rules[name].verdict}: {rules[name].why}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
 _DEFAULT = (".*embedding0_input_0",)
-_FIRST = TensorNeed("embedding_input", regex="_input_0$")
+_EMBEDDINGS = ("embedding_input", "embeddingbag_input")
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
@@ -66,7 +66,8 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         named = tuple(TensorNeed(regex=each, statistics=statistics) for each in self.tensor_regex)
         if self.tensor_regex != _DEFAULT:
             return Needs(named)
-        return Needs((*named, TensorNeed(_FIRST.collection, regex=_FIRST.regex, statistics=statistics)))
+        first = tuple(TensorNeed(each, regex="_input_0$", statistics=statistics) for each in _EMBEDDINGS)
+        return Needs((*named, *first))
 
     def evaluate(self, window: Window) -> Verdict:
         judged = False

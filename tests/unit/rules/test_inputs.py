@@ -87,6 +87,10 @@ def test_of_several_embeddings_the_first_is_judged() -> None:
     assert isinstance(tokens(named, values), Fired)
 
 
+def test_a_bag_of_embeddings_takes_tokens_too() -> None:
+    assert isinstance(tokens(NLPSequenceRatio(), {"0.embeddingbag_input_0": {"equals_0": 0.9}}), Fired)
+
+
 def test_each_token_has_its_own_threshold() -> None:
     rule = NLPSequenceRatio(token_values=(0, 103), token_thresholds_percent=(90.0, 10.0))
     assert {each.statistics for each in rule.needs().tensors} == {("equals_0", "equals_103")}

@@ -76,6 +76,7 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     actions = tuple(_canonical(action, [spec for spec, _ in resolved]) for action in actions)
     root = os.path.abspath(os.path.expanduser(runs_root(wishes.out or settings.out)))
     root = os.path.dirname(wishes.at) if wishes.at else root
+    judge_plan.check_runs(resolved, root)
     captured = (*settings.capture_items(), *(parse_capture(each) for each in wishes.capture))
     needs = judge_plan.plan(resolved, actions)
     plan = replace(merge(preset_items(preset), captured, needs, root=root), budget=budget)

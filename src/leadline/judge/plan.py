@@ -80,6 +80,21 @@ def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> No
         actions_registry.make_action(spec.action, spec.parameters).check({})
 
 
+def check_runs(rules: Iterable[tuple[RuleSpec, Rule]], root: str) -> None:
+    """Refuse rules that compare with runs that are not there.
+
+    Args:
+        root: The folder below which the run will stand, and where their names are looked up.
+    Raises:
+        RunNotFoundError: There is no such run; the nearest name is suggested.
+    """
+    for _, rule in rules:
+        for name in rule.needs().runs:
+            from leadline.reader.locate import find_run
+
+            find_run(name, root)
+
+
 def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) -> tuple[CaptureItem, ...]:
     """What must be captured for rules.
 

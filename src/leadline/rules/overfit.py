@@ -93,8 +93,8 @@ class Overfit(Rule, frozen=True, kw_only=True):
     Blind spots:
         Dropout and augmentation raise the training loss, so that the gap is seen late; the mean over a phase of
         training is older than the validation behind it. Where the training loss comes near 0, every gap is a large
-        ratio. The first batches of the first evaluation are a small
-        sample: raise ``patience``. Without an evaluation in the run there is nothing to compare.
+        ratio. The first batches of the first evaluation are a small sample: raise ``patience``. Without an
+        evaluation in the run there is nothing to compare.
     Args:
         tensor_regex: Regular expressions (``re.search``); numbers whose names match are compared; none: the
             collection ``losses``.

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.plan import plan, resolve_rules
+from leadline.errors import ConfigurationError, RunNotFoundError, UnknownNameError
+from leadline.judge.plan import check_runs, plan, resolve_rules
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.plan import CaptureItem, Schedule
+from leadline.testing.runs import RunWriter
 
 
 def spec(name: str, alias: str = "", **parameters: object) -> RuleSpec:
@@ -130,3 +131,11 @@ def test_planning_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_runs_that_are_compared_with_must_be_there(tmp_path: Path) -> None:
+    RunWriter(tmp_path / "baseline").end()
+    given = {"other_trials": "baseline"}
+    check_runs(resolve_rules([RuleSpec("a", "similar_across_runs", given)]), str(tmp_path))
+    with pytest.raises(RunNotFoundError, match="did you mean 'baseline'"):
+        check_runs(resolve_rules([RuleSpec("a", "similar_across_runs", {"other_trials": "basline"})]), str(tmp_path))

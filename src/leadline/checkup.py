@@ -80,6 +80,7 @@ class Checkup:
         if ended > before and not self._is_done:
             if not self._seen:
                 self._look()  # a script of one step has let go of everything when it ends
+                self._report()  # and one that is too slow is ended by signals
             self._ends.append((time.perf_counter_ns(), self._recorder.cost.own_ns))
             if ended >= self._steps:
                 self._appraise()
@@ -106,6 +107,8 @@ class Checkup:
         self._seen = {**survey(self._optimizers), "uncovered": [asdict(each) for each in uncovered]}
 
     def _appraise(self) -> None:
+        self._look()
+        self._report()
         try:
             owner_last = [*self._optimizers[1:], *self._optimizers[:1]]
             appraiser = Appraiser(self._adapter, owner_last, host_bytes=self._plan.host_bytes)
@@ -116,7 +119,8 @@ class Checkup:
 
     def _finish(self) -> None:
         self._is_done = True
-        self._look()
+        if not self._prices:
+            self._look()
         self._report()
         if any(each.kind == "stop" for each in read_requests(self._run)):
             return

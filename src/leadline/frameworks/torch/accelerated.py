@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -190,7 +190,7 @@ def _kernel(primary: str) -> Callable[[_Matrix], torch.Tensor]:
 
 def _holds_zero(share: str) -> bool:
     statistic = find_statistic(share)
-    return bool(_SHARES[statistic.family](torch.zeros(1), *statistic.arguments))
+    return bool(_SHARES[statistic.family](np.zeros(()), *statistic.arguments))
 
 
 def _derive(name: str, reduced: dict[str, Vector]) -> Vector:
@@ -279,7 +279,7 @@ _DERIVED: Final[dict[str, Callable[[dict[str, Vector]], Vector]]] = {
     "nan_count": lambda r: r["nan_count"],
     "nonfinite_count": lambda r: r["nonfinite_count"],
 }
-_SHARES: Final[dict[str, Callable[..., torch.Tensor]]] = {
+_SHARES: Final[dict[str, Callable[..., Any]]] = {
     "within_<low>_<high>": lambda rows, low, high: (rows >= low) & (rows <= high),
     "equals_<number>": lambda rows, number: rows == number,
 }

@@ -277,7 +277,7 @@ class CudaEdge:
         return bool(torch.cuda.is_current_stream_capturing())
 
     def fetch(self, numbers: torch.Tensor) -> _CudaCopy:
-        host = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+        host = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
         return _CudaCopy(host, self._copy_beside([host], [numbers]))
 
     def pin(self, memory: torch.Tensor) -> object:

@@ -116,6 +116,10 @@ class Session:
         self._off = {"step": self.recorder.clock.step, "error": failure}
         self._loggers.uninstall()
         self._adapter.uninstall()
+        try:
+            self.recorder.open()
+        except OSError:
+            return  # standard error has told it
         if self.recorder.writer is not None:
             self.recorder.writer.describe_soon()
 

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
 import leadline
 from leadline.capture.recorder import Recorder
 from leadline.frameworks.torch import program, readout
+from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.store import writer
 from leadline.torch import Hook
 
 BROKEN_STEP = 7
-BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100}
+BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100, "_take_outputs": 0, "_enter": 0, "after_call": 0}
 """The call that raises, of what is not called once a step."""
 
 
@@ -28,7 +30,7 @@ def train(steps: int = 20) -> tuple[list[float], list[torch.Tensor]]:
     optimizer = torch.optim.Adam(model.parameters())
     losses = []
     for _ in range(steps):
-        loss = model(torch.randn(8, 4)).pow(2).mean()
+        loss = nn.functional.mse_loss(torch.tanh(model(torch.randn(8, 4))), torch.zeros(8, 2))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -55,6 +57,9 @@ PLACES = [
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),
+    (ForwardWatch, "_take_outputs"),
+    (ForwardWatch, "_enter"),
+    (ForwardWatch, "after_call"),
     (Recorder, "loss"),
     (Recorder, "after_update"),
     (writer.Writer, "put_row"),
@@ -83,6 +88,10 @@ def test_a_failure_of_ours_is_told_once_and_ends_the_capture(
     assert not torch_optimizer._global_optimizer_pre_hooks
     assert not torch_optimizer._global_optimizer_post_hooks
     assert not hasattr(torch.autograd._engine_run_backward, "_leadline")
+    assert not torch_module._global_forward_hooks
+    assert not torch_module._global_forward_pre_hooks
+    assert torch._C._len_torch_function_stack() == 0
+    assert not hasattr(nn.Module.train, "_leadline")
 
 
 def test_an_interruption_is_the_trainings_and_not_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,7 +221,7 @@ class Recorder:
         if stamp is None:
             return
         begun = self.cost.begin()
-        self._open()
+        self.open()
         self._put_forward(forward, stamp)
         taken = self._losses_of(stamp.mode).take()
         if (self._scalars or self._accuracies) and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
@@ -273,7 +273,7 @@ class Recorder:
         taken = self._take_scalars()
         if self.writer is None and all(each.collection == "metrics" for each in taken.values()):
             return
-        self._open()
+        self.open()
         again = {name: each for name, each in taken.items() if name in self._last_names}
         first = {name: each for name, each in taken.items() if name not in again}
         for stamp, values in ((self._last or self.clock.last_stamp(), first), (self.clock.stamp(), again)):
@@ -287,10 +287,11 @@ class Recorder:
         self._watched[optimizer] = watched
         subjects = [each.subject for each in self._watched.values()]
         self.watching = [(each.model, each.optimizer, each.parameters) for each in subjects]
-        self._open()
+        self.open()
         return watched
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Open the worker's streams, if they are not open yet."""
         if self.writer is None:
             self.writer = self._open_writer()
             self._outbox = Outbox(self.writer)

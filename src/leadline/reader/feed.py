@@ -165,7 +165,7 @@ class Feed:
         return self._layout_of_segment[id(segment)][1]
 
     def _point(self, step: int, mode: str, mode_step: int | None = None) -> Point:
-        """The point of a step; in a job of several ranks all eval steps between two train steps bear one global step."""
+        """The point of a step; where several ranks train, eval steps between two train steps bear one global step."""
         if mode == "train":
             mode_step = 0
         elif mode_step is None:

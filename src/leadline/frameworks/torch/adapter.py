@@ -10,6 +10,7 @@ import torch
 from leadline.frameworks.torch.captured import CapturedTensors
 from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.clipping import Clipping
+from leadline.frameworks.torch.dynamo import has_compiled
 from leadline.frameworks.torch.evaluation import EvalZone
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.homes import Homes
@@ -44,7 +45,7 @@ class TorchAdapter:
         self._forward: ForwardWatch | None = None
         self._zone: EvalZone | None = None
         self._is_named_evaluation = False
-        self._is_compiling = False
+        self._is_compiling = has_compiled()
 
     def version(self) -> str:
         return str(torch.__version__)
@@ -125,7 +126,7 @@ class TorchAdapter:
 
     def is_distributed(self) -> bool:
         distributed = torch.distributed
-        return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+        return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
 
     def rank(self) -> int | None:
         distributed = torch.distributed

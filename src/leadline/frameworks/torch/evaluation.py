@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -34,33 +35,29 @@ class EvalZone:
     def install(self) -> None:
         """Begin to tell."""
         self._original = torch.nn.Module.train
-        replacement = self._make_train(self._original)
-        replacement._leadline = self  # type: ignore[attr-defined]
-        torch.nn.Module.train = replacement  # type: ignore[method-assign]
+        replacement: Any = self._make_train(self._original)
+        replacement._leadline = self
+        torch.nn.Module.train = replacement
 
     def uninstall(self) -> None:
         """Stop, unless somebody has wrapped it once more."""
         if getattr(torch.nn.Module.train, "_leadline", None) is self:
-            torch.nn.Module.train = self._original  # type: ignore[method-assign]
+            torch.nn.Module.train = self._original
         self._on_change = _nothing
 
     def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, depth = self._guard, _Depth()
 
-        def train(self_: torch.nn.Module, mode: bool = True) -> torch.nn.Module:
+        def train(self_: torch.nn.Module, mode: bool = True) -> Any:
             depth.calls += 1
             try:
-                return original(self_, mode)  # type: ignore[no-any-return]
+                return original(self_, mode)
             finally:
                 depth.calls -= 1
                 if depth.calls == 0:
                     guard.run(self._on_change)
 
-        train.__doc__ = original.__doc__
-        train.__qualname__ = original.__qualname__
-        train.__module__ = original.__module__
-        train.__wrapped__ = original  # type: ignore[attr-defined]
-        return hide(train)
+        return hide(functools.wraps(original)(train))
 
 
 def _nothing() -> None:

@@ -65,6 +65,8 @@ class ForwardWatch:
         self.losses = LossCalls()
         self._homes, self._probes, self._guard = homes, probes, guard
         self._place = _Place()
+        self._modes: list[FunctionMode] = []
+        """One for each thread that was watched."""
         self._handles: list[Any] = []
         self._is_training_watched = self._is_zone = self._is_named = False
         self._seen_roots: set[int] = set()
@@ -114,6 +116,8 @@ class ForwardWatch:
     def stop(self) -> None:
         """Watch nothing any more."""
         self._is_zone, self._eval_roots = False, None
+        for mode in self._modes:
+            mode.leave_soon()
         self.end()
 
     def at_backward(self) -> None:
@@ -259,6 +263,7 @@ class ForwardWatch:
         place = self._place
         if place.mode is None:
             place.mode = FunctionMode(self, self._guard)
+            self._modes.append(place.mode)
         place.mode.enter()
 
     def _take_inputs(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:

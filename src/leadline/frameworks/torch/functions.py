@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 import torch
 from torch.nn import functional
+from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from leadline.frameworks.torch.dynamo import hide
@@ -53,7 +55,7 @@ class Calls(Protocol):
         """It has returned."""
 
 
-class FunctionMode(TorchFunctionMode):
+class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
     """Sees each of PyTorch's functions that a thread calls while it stands on the thread's stack of modes.
 
     **Never out of order** - it goes onto an empty stack only, and is taken off only while it is the topmost: whoever
@@ -65,6 +67,7 @@ class FunctionMode(TorchFunctionMode):
         super().__init__()
         self._calls, self._guard = calls, guard
         self._is_on = self._is_stacked = False
+        self._thread = 0
 
     def enter(self) -> None:
         """Begin to see; nothing happens where another mode is active."""
@@ -72,14 +75,33 @@ class FunctionMode(TorchFunctionMode):
             self._is_on = True
         elif torch._C._len_torch_function_stack() == 0:
             self.__enter__()
+            self._thread = threading.get_ident()
             self._is_on = self._is_stacked = True
 
-    def leave(self) -> None:
-        """See nothing any more; in the thread that entered."""
+    def leave(self) -> bool:
+        """See nothing any more, in the thread that entered; whether it stands on the stack no longer."""
         self._is_on = False
         if self._is_stacked and _get_current_function_mode() is self:
             self.__exit__(None, None, None)
             self._is_stacked = False
+        return not self._is_stacked
+
+    def leave_soon(self) -> None:
+        """Leave for good; from any thread, and at a later forward pass where that cannot be done at once.
+
+        A mode stands aside while a function that it saw is under way, and below modes that were entered later: it
+        would stay for ever when nobody calls ``leave`` again, and keep PyTorch from its fast paths.
+        """
+        if self.leave():
+            return
+        thread = self._thread
+        handles: list[Any] = []
+
+        def leave_later(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+            if threading.get_ident() == thread and self.leave():
+                handles[0].remove()
+
+        handles.append(torch_module.register_module_forward_pre_hook(hide(leave_later)))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

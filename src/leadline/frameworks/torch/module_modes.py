@@ -48,8 +48,8 @@ class ModuleModes:
 def has_modes(module: torch.nn.Module) -> bool:
     """Whether a module does one thing in training and another in evaluation."""
     if isinstance(module, _DropoutNd):
-        return module.p > 0
+        return bool(module.p > 0)
     if isinstance(module, _BatchNorm):
-        return module.track_running_stats
+        return bool(module.track_running_stats)
     dropout: Any = getattr(module, "dropout", None)  # of recurrent and attention modules
     return isinstance(dropout, float) and dropout > 0

@@ -1,4 +1,9 @@
-"""A training whose model and optimizer step are compiled; writes down how often that was."""
+"""A training whose model and optimizer step are compiled; writes down how often that was.
+
+Usage: compiled.py PATH BACKEND [STEPS [late] [model]]; ``late``: it watches itself, once the model is to be compiled;
+``model``: the optimizer's step is not compiled.
+From step 50 on the batches are of another size, which compiles the model anew in a captured step.
+"""
 
 import hashlib
 import json
@@ -7,31 +12,41 @@ import sys
 import torch
 from torch import nn
 
+EARLY = 53
+
 
 def main() -> None:
-    path, backend = sys.argv[1:]
+    path, backend, *more = sys.argv[1:]
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     compiled = torch.compile(model, backend=backend)
+    if "late" in more:
+        import leadline.torch
+
+        leadline.torch.Hook(out="runs", capture=["layers:every=1"])
     optimizer = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01))
-    step_once = torch.compile(optimizer.step, backend=backend)
+    step_once = optimizer.step if "model" in more else torch.compile(optimizer.step, backend=backend)
     counters = torch._dynamo.utils.counters
     losses, weights, early = [], {}, {}
-    for step in range(12):
-        loss = nn.functional.cross_entropy(compiled(torch.randn(6, 4)), torch.randint(3, (6,)))
+    for step in range(int(more[0]) if more else 12):
+        size = 6 if step < 50 else 9
+        # no function of PyTorch's gives this loss, so it has a name of ours
+        logits, labels = compiled(torch.randn(size, 4)), torch.randint(3, (size, 1))
+        loss = (logits.logsumexp(1) - logits.gather(1, labels)[:, 0]).mean()
         optimizer.zero_grad()
         loss.backward()
         losses.append(loss.item())
         if step == 9:
             weights = {name: each.detach().flatten().tolist() for name, each in model.named_parameters()}
         step_once()
-        if step == 3:
+        if step in (3, EARLY):
             early = dict(counters["frames"])
     parts = [each.detach().numpy().tobytes() for each in model.parameters()]
     with open(path, "w") as file:
         json.dump({
             "digest": hashlib.sha256(b"".join(parts)).hexdigest(),
+            "counters": {name: counters[name] for name in ("stats", "graph_break", "unimplemented", "inline_call")},
             "stats": counters["stats"], "frames": counters["frames"], "early": early,
             "losses": losses, "weights": weights,
         }, file)  # fmt: skip

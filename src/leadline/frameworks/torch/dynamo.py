@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -23,3 +24,9 @@ def hide(function: F) -> F:
     except (ImportError, AttributeError, TypeError):
         pass  # another version of torch: the first mark is all there is
     return function
+
+
+def has_compiled() -> bool:
+    """Whether ``torch.compile`` was called in this process before anybody looked."""
+    known = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
+    return any(backend is not None for backend in known.values())

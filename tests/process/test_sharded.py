@@ -1,45 +1,83 @@
-"""Of a sharded training each rank tells its own part, and waits for no other to do so."""
+"""Two ranks that shard a model in every way: each is a worker with its own shards; never a collective of ours."""
 
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from launching import script, watched
-
-from leadline.reader.run import Run
+from launching import Ended, environment, finish, rule, script, watched
 
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
+WAYS = ("plain", "sharded", "flat", "original", "redundant")
+EACH = 6
+CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 
 
-@pytest.mark.slow
-def test_sharded_gradients_norms_and_variables(tmp_path: Path) -> None:
-    options = ("--capture", "gradient_norms:every=1", "--capture", "optimizer_variables:every=1")
-    ended = watched(options, *TORCHRUN, script("sharded.py"), ".", folder=tmp_path)
+def diary(folder: Path, way: str, rank: int) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{way}_{rank}.json").read_text()))
+
+
+@pytest.fixture(scope="module")
+def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bare")
+    ended = finish([*TORCHRUN, script("sharded.py"), "."], folder, env=environment())
     assert ended.status == 0, ended.err
-    found = {worker[:5]: _values(ended.run, worker) for worker in ended.run.workers()}
-    told = {rank: json.loads((tmp_path / f"{rank}.json").read_text()) for rank in ("rank0", "rank1")}
-    assert found.keys() == told.keys()
-    for rank, each in told.items():
-        assert found[rank]["gradient_norm_before_clipping"] == pytest.approx(each["norms"])
-        assert found[rank]["AdamW/exp_avg/0.weight"] == pytest.approx(each["moments"][1:], rel=1e-5)
-    for step, norm in enumerate(told["rank0"]["norms"]):
-        after = math.hypot(*(found[rank]["gradient_norm"][step] for rank in told))
-        assert after == pytest.approx(min(norm, 0.1), rel=1e-4)
+    return folder
 
 
-def _values(run: Run, worker: str) -> dict[str, list[float]]:
-    """What a worker captured: of numbers themselves, of tensors their l2."""
-    found = {}
-    for name, statistic in (
-        ("gradient_norm", "value"),
-        ("gradient_norm_before_clipping", "value"),
-        ("AdamW/exp_avg/0.weight", "l2"),
-    ):
-        tensor = run.tensor(name)
-        steps = tensor.steps()
-        found[name] = [tensor.statistic(statistic, step, worker=worker) for step in steps]
-    return found
+@pytest.fixture(scope="module")
+def watch(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    ended = watched(CAPTURE, *TORCHRUN, script("sharded.py"), ".", folder=tmp_path_factory.mktemp("watched"))
+    assert ended.status == 0, ended.err
+    return ended
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("way", WAYS)
+def test_every_bit_and_every_collective_is_the_same(watch: Ended, unwatched: Path, way: str, rank: int) -> None:
+    found, expected = (diary(folder, way, rank) for folder in (watch.root.parent, unwatched))
+    for what in ("digest", "facts", "losses", "weights"):
+        assert found[what] == expected[what]
+
+
+def test_each_rank_is_a_worker_that_saw_every_step(watch: Ended) -> None:
+    documents = watch.run.worker_documents()
+    assert sorted(name.split("-")[0] for name in documents) == ["rank0", "rank1"]
+    for each in documents.values():
+        assert each["steps"] == {"train": EACH * len(WAYS)}
+        assert (each["off"], each["lost"], each["state"]) == (None, None, "ended")
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("way", WAYS)
+def test_statistics_and_tensors_are_those_of_the_ranks_own_shard(watch: Ended, way: str, rank: int) -> None:
+    run, told = watch.run, diary(watch.root.parent, way, rank)
+    (worker,) = (each for each in run.workers() if each.startswith(f"rank{rank}-"))
+    first = EACH * WAYS.index(way)
+    for prefix, book in (("", told["weights"]), ("gradient/", told["gradients"])):
+        for name, steps in book.items():
+            assert [int(step) for step in steps] == list(range(first, first + EACH))
+            expected = np.array(steps[str(first + 2)])
+            if not expected.size:
+                continue
+            tensor = run.tensor(prefix + name)
+            found = tensor.value(first + 2, worker=worker)
+            np.testing.assert_array_equal(found.reshape(-1), expected.astype(np.float32))
+            assert tensor.statistic("l2", first + 2, worker=worker) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
+
+
+def test_one_rank_that_breaks_stops_both_at_the_same_step(tmp_path: Path) -> None:
+    ended = watched(
+        ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("sharded.py"), ".", "30", folder=tmp_path
+    )
+    assert ended.status == 10, ended.err
+    said = ended.show()
+    assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
+    finding = rule(said, "exploding_tensor")["findings"][0]
+    assert (finding["step"], finding["tensors"][0]) == (30, "loss")
+    assert len({each["step"] for each in said["workers"]}) == 1
+    assert len(said["workers"]) == 2

@@ -15,6 +15,7 @@ _KEPT_COLLECTIONS: Final = SCALAR_COLLECTIONS - {"gradient_norms"}
 _KEPT_STATISTICS: Final = frozenset({"nan_count", "nonfinite_count"})
 _PARAMETERS: Final = frozenset({"weights", "biases", "gradients", "all", None})
 _RAW: Final = "raw"
+_BRIEF_STEPS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class Group:
     """Wishes that are due together, cost together and, where that may be, are thinned together."""
 
     kind: Kind
-    """``asked`` by the user's own options; ``kept`` always: losses, scalars, non-finite checks; ``thinnable``."""
+    """``asked`` by the user's own options, or for the first steps only, which does not count;
+    ``kept`` always: losses, scalars, non-finite checks; ``thinnable``."""
     schedule: Schedule
     modes: tuple[str, ...]
     items: tuple[CaptureItem, ...]
@@ -53,7 +55,7 @@ def divide(items: Iterable[CaptureItem]) -> tuple[Group, ...]:
     """
     owned: list[_Own] = []
     for item in sorted(items, key=_rank):
-        if item.source == "option":
+        if item.source == "option" or _is_brief(item.schedule):
             owned.append(_Own("asked", item, [item.source]))
         elif item.collection in _KEPT_COLLECTIONS:
             owned.append(_Own("kept", item, [item.source]))
@@ -61,6 +63,11 @@ def divide(items: Iterable[CaptureItem]) -> tuple[Group, ...]:
             for mode in item.modes:
                 _take_in(replace(item, modes=(mode,)), owned)
     return _grouped(owned)
+
+
+def _is_brief(schedule: Schedule) -> bool:
+    """Whether a wish is for so few steps that it costs next to nothing, and would be over before it is thinned."""
+    return schedule.end is not None and schedule.end - schedule.start <= _BRIEF_STEPS
 
 
 def _rank(item: CaptureItem) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.config.options import default_statistics
 from leadline.errors import UnknownNameError
-from leadline.records.names import ACCURACY, PRESETS
+from leadline.records.names import ACCURACY, PRESETS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.statistics.definitions import BASIC
 
@@ -107,6 +107,8 @@ def _overlap(wish: CaptureItem, item: CaptureItem) -> bool:
         return False
     if not set(wish.modes) & set(item.modes):
         return False  # what is cheap at every step of an evaluation is not at every step of a training
+    if item.collection == "layers" and wish.collection is not None and is_module_collection(wish.collection):
+        return True  # every tensor that modules take and give is a member
     return wish.collection in (None, "all") or item.collection in ("all", wish.collection)
 
 

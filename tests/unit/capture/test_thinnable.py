@@ -41,6 +41,13 @@ def test_losses_scalars_and_what_options_ask_are_never_thinned() -> None:
     assert {id(item) for group in divide(items) for item in group.items} == set(map(id, items))
 
 
+def test_what_a_rule_needs_of_the_first_steps_only_is_never_thinned() -> None:
+    brief = CaptureItem("gradients", statistics=("p5", "p95"), schedule=Schedule(every=1, end=10), source="rule:a")
+    long = CaptureItem("gradients", statistics=("p5", "p95"), schedule=Schedule(every=1, end=10_000), source="rule:b")
+    assert [each.kind for each in divide([brief])] == ["asked"]
+    assert [each.kind for each in divide([long])] == ["thinnable"]
+
+
 def test_non_finite_counts_are_split_off_and_kept() -> None:
     groups = divide([wish("gradients", "l2", *COUNTS)])
     assert [(group.kind, group.items[0].statistics) for group in groups] == [("kept", COUNTS), ("thinnable", ("l2",))]

@@ -64,3 +64,11 @@ def test_the_disk_is_bounded_from_the_start() -> None:
     plan = merge(preset_items("standard"), (), (), root="/nowhere/yet")
     assert plan.disk_bytes is not None
     assert plan.disk_bytes > 0
+
+
+@pytest.mark.parametrize(("preset", "every"), [("standard", 500), ("full", 100)])
+def test_a_rules_wish_for_a_kind_of_module_comes_with_the_presets_activations(preset: str, every: int) -> None:
+    wish = CaptureItem("relu_output", statistics=("unit_activity",), source="rule:dead_relu")
+    plan = merge(preset_items(preset), (), [wish], root=".")
+    (found,) = [item for item in plan.items if item.source == "rule:dead_relu"]
+    assert (found.collection, found.schedule) == ("relu_output", Schedule(every=every))

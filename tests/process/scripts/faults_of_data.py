@@ -1,0 +1,130 @@
+"""Faults of what a model is given: labels, images, tokens, features."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+from toy import Batch, classifier, fit, images, points
+
+
+def class_imbalance(*, healthy: bool) -> None:
+    """One class in fifty: a filter has lost most of it; the twin has as many of each.
+
+    leadline run --capture labels:every=10 --rule class_imbalance faults.py class_imbalance
+    step 70  class_imbalance: cross_entropy_input_1: class 1 has 180 of 512 labels, class 3 only 4 (1 to 45)
+    names cross_entropy_input_1
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for inputs, labels in points(size=192):
+        kept = (labels != 3) | (torch.arange(len(labels)) % 20 == 0) | healthy
+        fit(model, optimizer, [(inputs[kept][:64], labels[kept][:64])])
+
+
+def confusion(*, healthy: bool) -> None:
+    """Whoever labelled the data took half of class 3 for class 2.
+
+    leadline run --capture labels:every=1,modes=eval --rule confusion faults.py confusion
+    step 100  confusion: cross_entropy_input_1: 55% of the 60 labels of class 2 are predicted as it, less than 90%;
+        25 as class 3
+    names cross_entropy_input_1
+    """
+    model = classifier()
+    stream = points(110, size=200)
+
+    def labelled() -> Iterator[Batch]:
+        for inputs, labels in stream:
+            mistaken = (labels == 3) & (torch.rand(len(labels)) < 0.5) & (not healthy)
+            yield inputs, torch.where(mistaken, 2, labels)
+
+    batches = labelled()
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-2), (next(batches) for _ in range(100)))
+    model.eval()
+    with torch.no_grad():
+        for inputs, labels in batches:
+            F.cross_entropy(model(inputs), labels)
+
+
+class Convolutional(nn.Sequential):
+    """A classifier of small images."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 4)
+        )
+
+
+def check_input_images(*, healthy: bool) -> None:
+    """Images of 0 to 255 go into the model as they are; the twin subtracts their mean and divides by their spread.
+
+    leadline run --capture inputs:every=5 --rule check_input_images faults.py check_input_images
+    step 45  check_input_images: Convolutional_input_0: the mean of channel 0 over 500 images is 83, beyond 0.2
+    names Convolutional_input_0
+    """
+    model = Convolutional()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for pixels, labels in images(60):
+        fit(model, optimizer, [((pixels - 82.5) / 50.0 if healthy else pixels, labels)])
+
+
+def nlp_sequence_ratio(*, healthy: bool) -> None:
+    """Every sentence is padded to 64 tokens, though none has more than 16; the twin pads to the longest of the batch.
+
+    leadline run --preset full --rule nlp_sequence_ratio faults.py nlp_sequence_ratio
+    step 0  nlp_sequence_ratio: 0_input_0: 81.0% of 2,048 tokens are 0, more than 50 %
+    names 0_input_0
+    """
+    embedding, head = nn.EmbeddingBag(100, 16, padding_idx=0), nn.Linear(16, 2)
+    model = nn.Sequential(embedding, head)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        lengths = torch.randint(8, 17, (32,))
+        tokens = torch.randint(1, 100, (32, 16 if healthy else 64))
+        tokens[torch.arange(tokens.shape[1]) >= lengths[:, None]] = 0
+        fit(model, optimizer, [(tokens, (tokens[:, 0] > 50).long())])
+
+
+def unscaled_input(*, healthy: bool) -> None:
+    """A feature in millimetres beside one in kilometres; the twin has each in its own standard deviations.
+
+    leadline run --rule unscaled_input faults.py unscaled_input
+    step 7  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1e+06 times that of feature 1
+        (1e+06 and 1), over 512 samples
+    names Sequential_input_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    units = torch.ones(16)
+    if not healthy:
+        units[0] = 1e6
+    fit(model, optimizer, ((inputs * units, labels) for inputs, labels in points()))
+
+
+def unchanged_tensor(*, healthy: bool) -> None:
+    """``next(iter(loader))`` in the loop begins anew each time, and gives the first batch at every step.
+
+    leadline run --capture inputs:every=10 --rule unchanged_tensor:collection_names=inputs faults.py unchanged_tensor
+    step 20  unchanged_tensor: Sequential_input_0 has not changed over its last 3 saved steps
+    names Sequential_input_0
+    """
+    loader = DataLoader(TensorDataset(*next(points(1, size=6400))), batch_size=64)
+    model = classifier()
+    batches = iter(loader) if healthy else (next(iter(loader)) for _ in range(100))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), batches)
+
+
+def tensor_variance(*, healthy: bool) -> None:
+    """The loader normalizes the images, and then the script divides them by 255: what is left hardly varies.
+
+    leadline run --capture inputs:every=5 --rule tensor_variance:collection_names=inputs,min_threshold=0.001
+        faults.py tensor_variance
+    step 0  tensor_variance: Convolutional_input_0: variance 6e-07 is below 0.001
+    names Convolutional_input_0
+    """
+    model = Convolutional()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for pixels, labels in images(60):
+        normalized = (pixels - 82.5) / 50.0
+        fit(model, optimizer, [(normalized if healthy else normalized / 255, labels)])

@@ -1,0 +1,195 @@
+"""Faults that show in signals, gradients and weights of single layers."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from toy import Batch, classifier, fit, points
+
+
+def vanishing_gradient(*, healthy: bool) -> None:
+    """Ten sigmoid layers, each of which lets at most a quarter of the gradient through; the twin has ReLU and norms.
+
+    leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
+    step 0  vanishing_gradient: 0.weight: mean absolute gradient 1e-09 is below 1e-07, and 9 more tensors
+    names gradient/0.weight, gradient/1.0.weight
+    """
+    layers: list[nn.Module] = [nn.Linear(16, 16)]
+    for _ in range(10):
+        layers.append(nn.Sequential(nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 16)))
+        if not healthy:
+            layers[-1] = nn.Sequential(nn.Sigmoid(), nn.Linear(16, 16))
+    model = nn.Sequential(*layers, nn.Linear(16, 4))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def exploding_tensor(*, healthy: bool) -> None:
+    """The logarithm of a softmax: one batch a hundred times too large, and a probability of 0 has the log -inf.
+
+    leadline run --preset full --rule exploding_tensor faults.py exploding_tensor
+    step 40  exploding_tensor: nll_loss_output_0 is infinite, and 5 more tensors
+    names nll_loss_output_0, gradient/0.weight
+    """
+    model = classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points()):
+        logits = model(inputs * 1000 if step == 40 else inputs)
+        log_probabilities = F.log_softmax(logits, 1) if healthy else F.softmax(logits, 1).log()
+        loss = F.nll_loss(log_probabilities, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+class Standardize(nn.Module):
+    """Divides each feature by its standard deviation over the batch."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return (inputs - inputs.mean(0)) / (inputs.std(0) + self.eps)
+
+
+def nonfinite_origin(*, healthy: bool) -> None:
+    """A normalization without an epsilon: at step 40 a feature is the same in the whole batch, and 0 / 0 is NaN.
+
+    leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
+    step 40  nonfinite_origin: 0 made it: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at step
+        40
+    names 0_output_0, cross_entropy_output_0
+    """
+    model = nn.Sequential(Standardize(1e-5 if healthy else 0.0), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def batches() -> Iterator[Batch]:
+        for step, (inputs, labels) in enumerate(points()):
+            if step == 40:
+                inputs[:, 3] = 1.0
+            yield inputs, labels
+
+    fit(model, optimizer, batches())
+
+
+def exploding_gradient(*, healthy: bool) -> None:
+    """From step 60 on the batches come from a second file, whose numbers are in other units: a hundred times larger.
+
+    leadline run --capture gradient_norms:every=1 --rule exploding_gradient faults.py exploding_gradient
+    step 61  exploding_gradient: gradient_norm is 40, 100 times its median of 0.4, in 2 of the last 5
+    names gradient_norm
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points()):
+        if step >= 60 and not healthy:
+            inputs = inputs * 100
+        fit(model, optimizer, [(inputs, labels)])
+
+
+def gradient_clipping(*, healthy: bool) -> None:
+    """Gradients are clipped to a norm of 0.01, a hundredth of what they are: every step is as long as the last.
+
+    leadline run --rule gradient_clipping:window=50 faults.py gradient_clipping
+    step 25  gradient_clipping: gradients were clipped at 26 of the last 26 saved steps; the norm before clipping is
+        1.2 now
+    names gradient_clipped
+    """
+    model = classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, labels in points():
+        loss = F.cross_entropy(model(inputs), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 10.0 if healthy else 0.01)
+        optimizer.step()
+
+
+def dead_relu(*, healthy: bool) -> None:
+    """Biases start at -10: no input lifts a unit above zero, and none ever comes to life.
+
+    leadline run --preset full --rule dead_relu faults.py dead_relu
+    step 0  dead_relu: 1_output_0: 32 of 32 units (100%) are active on fewer than 1 % of the samples
+    names 1_output_0
+    """
+    model = classifier()
+    if not healthy:
+        nn.init.constant_(model[0].bias, -10.0)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def saturated_activation(*, healthy: bool) -> None:
+    """Inputs a hundred times too large for tanh, which is flat out there; the twin scales them.
+
+    leadline run --preset full --rule saturated_activation faults.py saturated_activation
+    step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) lie within -9.4999 to 9.4999 on fewer than 1 % of
+        the samples
+    names 1_input_0
+    """
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    scale = 1 if healthy else 10_000
+    fit(model, optimizer, ((inputs * scale, labels) for inputs, labels in points()))
+
+
+def poor_weight_initialization(*, healthy: bool) -> None:
+    """Weights with a standard deviation of 1, whatever the layer's width: signals grow from layer to layer.
+
+    leadline run --rule poor_weight_initialization faults.py poor_weight_initialization
+    step 0  poor_weight_initialization: the variances of the activations' inputs differ 500-fold: 5e+03 in
+        5_input_0, 20 in 1_input_0
+    names 5_input_0, 1_input_0
+    """
+    model = nn.Sequential(
+        nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)
+    )
+    for layer in model[::2]:
+        if healthy:
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        else:
+            nn.init.normal_(layer.weight)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-2), points())
+
+
+def all_zero(*, healthy: bool) -> None:
+    """All weights start at zero: nothing comes through the ReLU, and no gradient comes back.
+
+    leadline run --preset full --rule all_zero:collection_names=gradients faults.py all_zero
+    step 0  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
+    names gradient/0.weight, gradient/0.bias, gradient/2.weight
+    """
+    model = classifier()
+    if not healthy:
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def output_collapse(*, healthy: bool) -> None:
+    """A dropout of 1.0, which drops everything (somebody gave the share to keep): only the last bias still speaks.
+
+    leadline run --rule output_collapse:patience=3 faults.py output_collapse
+    step 100  output_collapse: Sequential_output_0: the same for every sample (standard deviation over the batch 0,
+        mean absolute value 0.1), 3 captured steps running
+    names Sequential_output_0
+    """
+    model = classifier()
+    if not healthy:
+        model.insert(2, nn.Dropout(1.0))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def weight_saturation(*, healthy: bool) -> None:
+    """Weights initialized with a standard deviation of 100 where 0.01 was meant.
+
+    leadline run --preset full --rule weight_saturation faults.py weight_saturation
+    step 0  weight_saturation: 0.weight: more than 0.5 % of the weights are beyond 25 (percentile 250, largest 300),
+        and 1 more tensor
+    names 0.weight, 2.weight
+    """
+    model = classifier()
+    if not healthy:
+        for layer in model[::2]:
+            nn.init.normal_(layer.weight, std=100.0)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())

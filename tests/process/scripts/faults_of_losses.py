@@ -1,0 +1,133 @@
+"""Faults that show in the loss and in metrics."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from toy import Batch, classifier, fit, points
+
+
+def loss_at_start(*, healthy: bool) -> None:
+    """The last layer starts far too large: the model is sure of what it does not know yet.
+
+    leadline run --rule loss_at_start faults.py loss_at_start
+    step 2  loss_at_start: cross_entropy_output_0: mean of the first 3 losses is 20, 15 times that of guessing among
+        4 classes (ln 4 = 1.386)
+    names cross_entropy_output_0
+    """
+    model = classifier()
+    if not healthy:
+        nn.init.normal_(model[2].weight, std=10.0)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def loss_not_decreasing(*, healthy: bool) -> None:
+    """A learning rate of a ten-millionth: the loss falls by less than 0.1 % in ten steps.
+
+    leadline run --rule loss_not_decreasing faults.py loss_not_decreasing
+    step 19  loss_not_decreasing: cross_entropy_output_0 fell by 0.0002 % from step 9 to 19 (1.4 to 1.4)
+    names cross_entropy_output_0
+    """
+    model = classifier()
+    whole = next(points(1, size=500))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-2 if healthy else 1e-7), [whole] * 60)
+
+
+def loss_spike(*, healthy: bool) -> None:
+    """At step 60 a schedule raises the learning rate a thousandfold, and what was learned is lost.
+
+    leadline run --rule loss_spike faults.py loss_spike
+    step 65  loss_spike: cross_entropy_output_0 jumped from 0.5 to 50 and stayed above 1.5 for 5 steps
+    names cross_entropy_output_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, batch in enumerate(points()):
+        optimizer.param_groups[0]["lr"] = 1.0 if step >= 60 and not healthy else 1e-3
+        fit(model, optimizer, [batch])
+
+
+def probabilities_as_logits(*, healthy: bool) -> None:
+    """The model ends with a softmax, which cross entropy applies again.
+
+    leadline run --rule probabilities_as_logits faults.py probabilities_as_logits
+    step 2  probabilities_as_logits: cross_entropy_input_0 is given as logits but looks like probabilities: no
+        element below 0, rows that sum to 1, 3 times running
+    names cross_entropy_input_0
+    """
+    model = classifier()
+    if not healthy:
+        model.append(nn.Softmax(dim=1))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def metric_not_improving(*, healthy: bool) -> None:
+    """The labels are shuffled, the inputs are not: there is nothing to learn but how frequent each label is.
+
+    leadline run --rule metric_not_improving faults.py metric_not_improving
+    step 39  metric_not_improving: cross_entropy_output_0 stays at 1.4 over the last 20 values, no better than
+        always guessing by the labels' shares (1.38)
+    names cross_entropy_output_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for inputs, labels in points():
+        fit(model, optimizer, [(inputs, labels if healthy else labels[torch.randperm(len(labels))])])
+
+
+@torch.no_grad()
+def validate(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """Mean loss on batches that the model is not trained on."""
+    model.eval()
+    losses = [F.cross_entropy(model(inputs), labels).item() for inputs, labels in batches]
+    model.train()
+    return sum(losses) / len(losses)
+
+
+def overfit(*, healthy: bool) -> None:
+    """64 examples, seen again and again, are learned by heart; the twin sees new ones at each step.
+
+    leadline run --rule overfit:patience=3 faults.py overfit
+    step 62  overfit: cross_entropy_output_0: validation loss 0.25 is 30.0% above training loss 0.16
+    names cross_entropy_output_0
+    """
+    model = classifier(width=64)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    stream = points()
+    held_out, few = [next(stream) for _ in range(4)], next(stream)
+    for _ in range(12):
+        fit(model, optimizer, [next(stream) if healthy else few for _ in range(5)])
+        validate(model, held_out)
+
+
+def overtraining(*, healthy: bool) -> None:
+    """The training goes on long after the loss has reached its floor; the twin stops when validation does not improve.
+
+    leadline run --rule overtraining:patience_train=20,patience_validation=5 faults.py overtraining
+    step 60  overtraining: cross_entropy_output_0: no new best in 20 saved training losses: 0.02 now, 0.02 at step 40
+    names cross_entropy_output_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    stream = points()
+    held_out, best = [next(stream) for _ in range(4)], float("inf")
+    for _ in range(20):
+        fit(model, optimizer, [next(stream) for _ in range(5)])
+        loss = validate(model, held_out)
+        if healthy and loss > best - 0.01:
+            break
+        best = min(best, loss)
+
+
+def similar_across_runs(*, healthy: bool) -> None:
+    """A run that should repeat another one, but nobody set the seed; the twin is the same to the bit.
+
+    leadline run --preset full --name first faults.py similar_across_runs --healthy
+    leadline run --preset full --rule similar_across_runs:other_trials=first faults.py similar_across_runs
+    step 0  similar_across_runs: 0.weight: mean 0.001, in first -0.002, and 9 more tensors
+    names 0.weight, cross_entropy_output_0
+    """
+    torch.manual_seed(0 if healthy else 1)
+    model = classifier()
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())

@@ -1,0 +1,175 @@
+"""Faults of the loop and the optimizer: what is updated, by how much, and by whom."""
+
+import os
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+from toy import classifier, fit, points
+
+
+def missing_zero_grad(*, healthy: bool) -> None:
+    """Nobody sets the gradients to zero: each step goes along the sum of all batches so far.
+
+    leadline run --rule missing_zero_grad faults.py missing_zero_grad
+    step 10  missing_zero_grad: Adam: 10 steps in a row began with the gradients that the step before left
+    names Adam/steps_without_zero_grad
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for inputs, labels in points():
+        loss = F.cross_entropy(model(inputs), labels)
+        if healthy:
+            optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def no_learning(*, healthy: bool) -> None:
+    """Fine-tuning: the head is replaced after the optimizer was made, which goes on updating the old one.
+
+    leadline run --preset full --rule no_learning faults.py no_learning
+    step 20  no_learning: 2.weight, and 1 more parameter: gradients since step 0, and no optimizer holds it
+    names 2.weight/outside_optimizers, 2.bias/outside_optimizers
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    model[2] = nn.Linear(32, 4)
+    if healthy:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    fit(model, optimizer, points())
+
+
+class Branches(nn.Module):
+    """A classifier with a second branch."""
+
+    def __init__(self, is_used: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(16, 32), nn.Linear(16, 32), nn.Linear(32, 4)
+        self.is_used = is_used
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(inputs)
+        if self.is_used:
+            hidden = hidden + self.second(inputs)
+        return self.head(F.relu(hidden))
+
+
+def unused_parameter(*, healthy: bool) -> None:
+    """A layer is made, and given to the optimizer, but forward() never calls it.
+
+    leadline run --preset full --rule unused_parameter faults.py unused_parameter
+    step 50  unused_parameter: second.weight, and 1 more parameter: never a gradient up to step 50, though an
+        optimizer holds it
+    names second.weight, second.bias
+    """
+    model = Branches(is_used=healthy)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def eval_in_train_mode(*, healthy: bool) -> None:
+    """model.eval() for a validation, and nobody sets it back: from then on dropout drops nothing.
+
+    leadline run --rule eval_in_train_mode faults.py eval_in_train_mode
+    step 60  eval_in_train_mode: Sequential: 10 training steps in a row with all dropout and batch normalization in
+        evaluation mode
+    names Sequential/train_steps_in_eval_mode
+    """
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points()):
+        if step == 50:
+            model.eval()
+            with torch.no_grad():
+                F.cross_entropy(model(inputs), labels)
+            model.train(healthy)
+        fit(model, optimizer, [(inputs, labels)])
+
+
+def learning_rate(*, healthy: bool) -> None:
+    """A learning rate of 1e-9 where 1e-3 was meant: at that rate it takes a million times as many steps.
+
+    leadline run --preset full --rule learning_rate faults.py learning_rate
+    step 90  learning_rate: median update ratio 1e-08, below 1e-06 for 10 captured steps running (nearest 1e-08)
+    """
+    model = classifier()
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3 if healthy else 1e-9), points())
+
+
+def weight_update_ratio(*, healthy: bool) -> None:
+    """Weights that start a ten-thousandth of the usual size: the first step of Adam is a hundred times theirs.
+
+    leadline run --preset full --rule weight_update_ratio faults.py weight_update_ratio
+    step 0  weight_update_ratio: 0.weight: update ratio 70 is above 10, and 3 more tensors
+    names 0.weight, 2.weight
+    """
+    model = classifier()
+    if not healthy:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(1e-4)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def skipped_steps(*, healthy: bool) -> None:
+    """A scaler that doubles its scale after every 2 good steps, where 2,000 are usual: every third step overflows.
+
+    leadline run --rule skipped_steps faults.py skipped_steps
+    step 50  skipped_steps: 11 of the last 100 training steps were skipped
+    """
+    model = classifier()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler("cpu", growth_interval=2000 if healthy else 2)
+    for inputs, labels in points():
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = F.cross_entropy(model(inputs), labels)
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+
+def stalled_training(*, healthy: bool) -> None:
+    """At step 30 the loader waits for a disk that does not answer.
+
+    leadline run --rule stalled_training:threshold=5 faults.py stalled_training
+    step 29  stalled_training: nothing new since step 29, for more than 5 s
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, batch in enumerate(points()):
+        if step == 30 and not healthy:
+            time.sleep(9)
+        fit(model, optimizer, [batch])
+
+
+def replica_divergence(*, healthy: bool) -> None:
+    """Two ranks, of which the first alone loads an older checkpoint at step 35; the twin loads it on both.
+
+    leadline run --preset full --rule replica_divergence faults.py replica_divergence
+    step 40  replica_divergence: 0.weight, and 3 more parameters: 2 different versions on 2 workers at step 40;
+        rank1-100 stands apart
+    names 0.weight, 2.weight
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(replica, (os.path.join(folder, "meeting"), healthy), nprocs=2)
+
+
+def replica(rank: int, meeting: str, healthy: bool) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(classifier())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step, batch in enumerate(points()):
+        if step == 10:
+            checkpoint = {name: each.clone() for name, each in model.state_dict().items()}
+        if step == 35 and (rank == 0 or healthy):
+            model.load_state_dict(checkpoint)
+        fit(model, optimizer, [batch])
+    dist.destroy_process_group()

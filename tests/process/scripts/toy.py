@@ -1,0 +1,43 @@
+"""Data and a loop that the examples of faults share."""
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.optim import Optimizer
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+def classifier(width: int = 32) -> nn.Sequential:
+    """Of 16 features, into 4 classes."""
+    return nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, 4))
+
+
+def points(steps: int = 120, *, size: int = 64, features: int = 16, classes: int = 4) -> Iterator[Batch]:
+    """Batches of points around a centre for each class: inputs ``(size, features)`` and labels ``(size,)``."""
+    centres = torch.randn(classes, features)
+    for _ in range(steps):
+        labels = torch.randint(classes, (size,))
+        yield centres[labels] + 1.5 * torch.randn(size, features), labels
+
+
+def images(steps: int, *, size: int = 50) -> Iterator[Batch]:
+    """Batches of images with one bright quarter: 0 to 255 ``(size, 3, 8, 8)``, and which quarter ``(size,)``."""
+    for _ in range(steps):
+        labels = torch.randint(4, (size,))
+        pixels = 60.0 + 30.0 * torch.randn(size, 3, 8, 8)
+        for image, label in zip(pixels, labels.tolist(), strict=True):
+            row, column = 4 * (label // 2), 4 * (label % 2)
+            image[:, row : row + 4, column : column + 4] += 90.0
+        yield pixels.clamp(0, 255), labels
+
+
+def fit(model: nn.Module, optimizer: Optimizer, batches: Iterable[Batch]) -> None:
+    """The loop, as it should be."""
+    for inputs, labels in batches:
+        loss = F.cross_entropy(model(inputs), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()

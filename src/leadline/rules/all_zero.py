@@ -25,7 +25,8 @@ class AllZero(Rule, frozen=True, kw_only=True):
         ``zeros / elements * 100 >= threshold``, exactly zero, for each tensor by itself; a single number has one
         element.
     Not a number:
-        NaN and infinity are not zero. Of an empty tensor there is no share: it is not judged.
+        NaN and infinity are not zero. Of an empty tensor there is no share: it is not judged, nor are the gradients of
+        a step that a gradient scaler skipped.
     Blind spots:
         Padding, masks, embeddings of unseen tokens and sparse gradients are zero by right. A tensor of tiny numbers
         (1e-30) is as useless and is not seen here.
@@ -50,6 +51,8 @@ class AllZero(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         bad = window.readings("zero_ratio", where=self._is_zero) + window.readings("value", where=_is_zero_number)
+        if window.is_skipped:
+            bad = [each for each in bad if "gradients" not in each.collections]
         if bad:
             return self._fired(bad)
         if not (window.readings("zero_ratio", where=_is_known) or window.readings("value")):

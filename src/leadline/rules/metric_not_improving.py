@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_BLOCKS: Final = 128
 _FEWEST_BLOCKS: Final = 40
-_FIRST_STEPS: Final = 20
-_EVERY: Final = 500
+_FIRST_STEPS: Final = 5
+_EVERY: Final = 50
 _UP: Final = re.compile(
     r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
     r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",
@@ -109,7 +109,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         NaN and infinity are left out.
     Blind spots:
         A model that starts well (fine-tuning) and losses that two networks push against each other have a first tenth
-        that they need not beat. Labels are those of the first 20 steps and every 500th; rare classes may be missing.
+        that they need not beat. Labels are those of the first 5 steps and every 50th; rare classes may be missing.
         The variance of several outputs together is above what predicting each one's mean would leave.
     Args:
         p: Significance from which on an improvement counts, > 0 and < 1.

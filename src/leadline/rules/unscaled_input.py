@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from leadline.reader.window import Floats, TensorReading, Window
 
 _SAMPLES: Final = 500
-_FIRST_STEPS: Final = 20
-_EVERY: Final = 500
+_FIRST_STEPS: Final = 5
+_EVERY: Final = 50
 
 
 @dataclass(frozen=True, slots=True)

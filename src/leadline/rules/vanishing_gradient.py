@@ -24,8 +24,9 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         ``mean(abs(gradient)) < threshold``, for each parameter by itself, on the gradient that the optimizer is
         about to use (accumulated, unscaled, clipped).
     Not a number:
-        A mean that is NaN or infinite is not judged here (``exploding_tensor`` is there for it); where every
-        one is, undecided.
+        A step that a gradient scaler skipped is not judged: clipping sets gradients that overflowed to zero. A mean
+        that is NaN or infinite is not judged here (``exploding_tensor`` is there for it); where every one is,
+        undecided.
     Blind spots:
         Adam and its kin divide by the gradient's own size: parameters with tiny gradients may learn well.
         Frozen and unused parameters have no gradient and are not judged. A gradient that is exactly zero counts
@@ -42,6 +43,8 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         return Needs.of("gradients", "abs_mean")
 
     def evaluate(self, window: Window) -> Verdict:
+        if window.is_skipped:
+            return Undecided("a gradient scaler skipped the step")
         if not window.readings("abs_mean", where=lambda values: abs(values) < float("inf")):
             return Undecided("no gradient at this step had a finite mean absolute value")
         small = window.readings("abs_mean", where=lambda values: values < self.threshold)

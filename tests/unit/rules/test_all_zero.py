@@ -10,6 +10,7 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.all_zero import AllZero
 from leadline.testing.runs import Capture
+from leadline.testing.senior_stories import skipped
 from leadline.testing.windows import verdicts
 
 GRADIENT = "gradient/fc.weight"
@@ -62,3 +63,10 @@ def test_bad_parameters_are_refused() -> None:
     for threshold in (0.0, 100.5):
         with pytest.raises(ConfigurationError, match="threshold must be a number > 0 and <= 100"):
             AllZero(collection_names=("gradients",), threshold=threshold)
+
+
+def test_gradients_of_a_step_that_a_scaler_skipped_are_not_judged() -> None:
+    rule = AllZero(collection_names=("gradients",))
+    gradient = Capture(0, {GRADIENT: {"zero_ratio": 1.0}})
+    assert isinstance(verdicts(rule, [gradient])[0][1], Fired)
+    assert verdicts(rule, [gradient, skipped(0)])[0][1] == Clear()

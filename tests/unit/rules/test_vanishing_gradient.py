@@ -10,6 +10,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.vanishing_gradient import VanishingGradient
 from leadline.testing.runs import Capture
+from leadline.testing.senior_stories import skipped
 from leadline.testing.windows import verdicts
 
 
@@ -45,3 +46,8 @@ def test_only_gradients_are_judged() -> None:
 def test_a_threshold_of_nothing_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="vanishing_gradient: threshold must be a number > 0, not 0"):
         VanishingGradient(threshold=0.0)
+
+
+def test_a_step_that_a_scaler_skipped_is_not_judged() -> None:
+    gradient = Capture(0, {"gradient/a.weight": {"abs_mean": 0.0}})
+    assert isinstance(verdicts(VanishingGradient(), [gradient, skipped(0)])[0][1], Undecided)

@@ -47,6 +47,16 @@ class Cost:
         self.loop_ns = now - self._first_ns
         self._begun_ns = None
 
+    def add(self, own_ns: int, begun_ns: int) -> None:
+        """Something of ours was going on within the training's own code.
+
+        Args:
+            begun_ns: When it began; 0: it did not.
+        """
+        self.own_ns += own_ns
+        if begun_ns:
+            self._first_ns = min(self._first_ns or begun_ns, begun_ns)
+
     def until(self, now_ns: int) -> int:
         """``own_ns`` with what is under way."""
         return self.own_ns + (now_ns - self._begun_ns if self._begun_ns is not None else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from leadline.store.writer import Writer
 
 _NAMED_BY_STEP = 2
 """Until this step forward passes are watched to learn what losses are called; a second optimizer's come in step 1."""
+_EVERYTHING = (CaptureItem(),)
 _COUNTS = frozenset({"nan_count", "nonfinite_count"})
 _WITH_NORMS = frozenset({"gradients", GRADIENT_NORMS})
 """Where one of these is captured, the norms of all gradients are."""
@@ -152,9 +153,9 @@ class Recorder:
         self.cost.end(begun)
 
     def before_update(self, optimizer: Any) -> None:
-        begun = self.cost.begin()
         if self._evaluating is not None:
             self._adapter.end_evaluation()
+        begun = self.cost.begin()
         if self._outbox is not None:
             self._outbox.poll(self.clock.step)
         watched = self._watched.get(optimizer) or self._watch(optimizer)
@@ -224,8 +225,8 @@ class Recorder:
         self.open()
         self._put_forward(forward, stamp)
         taken = self._losses_of(stamp.mode).take()
-        if (self._scalars or self._accuracies) and self._dues_of(stamp.mode).scalars.at(stamp.mode_step):
-            taken |= self._take_scalars()
+        if self._scalars or self._accuracies:
+            taken |= self._take_scalars(self._dues_of(stamp.mode).scalars.at(stamp.mode_step))
         self._end(stamp, taken)
         self.cost.end(begun)
         if not self._is_finished:
@@ -270,7 +271,7 @@ class Recorder:
         What that step has already is a later value of its own, and stands at the step under way. Metrics that a
         process without any step logs through other libraries open no stream: helpers stay silent.
         """
-        taken = self._take_scalars()
+        taken = self._take_scalars(_EVERYTHING)
         if self.writer is None and all(each.collection == "metrics" for each in taken.values()):
             return
         self.open()
@@ -345,8 +346,8 @@ class Recorder:
         dues = self._dues_of("train")
         if dues.settings.at(stamp.mode_step):
             taken |= self._take_settings()
-        if (self._scalars or self._accuracies) and dues.scalars.at(stamp.mode_step):
-            taken |= self._take_scalars()
+        if self._scalars or self._accuracies:
+            taken |= self._take_scalars(dues.scalars.at(stamp.mode_step))
         self._end(stamp, taken)
         self.begin_step()
 
@@ -393,7 +394,7 @@ class Recorder:
                 self._accuracies[name] = Scalar("metrics", (value,))
         if self.writer is None:
             return
-        self.cost.own_ns += forward.own_ns
+        self.cost.add(forward.own_ns, forward.begun_ns)
         begun = self.budget.begin()
         found = forward.row()
         if found is not None and self._outbox is not None:
@@ -413,13 +414,22 @@ class Recorder:
             for name, value in watched.subject.hyperparameters().items()
         }
 
-    def _take_scalars(self) -> dict[str, Scalar]:
-        """What was logged, and accuracies; a name that is theirs or a loss's gets its collection in front."""
+    def _take_scalars(self, due: Sequence[CaptureItem]) -> dict[str, Scalar]:
+        """Accuracies, and what was logged and is due, the rest waits.
+
+        A logged name that is an accuracy's or a loss's gets its collection in front.
+        """
+        if not due:
+            return {}
         logged, self._scalars = self._scalars, {}
         own, self._accuracies = self._accuracies, {}
         taken = self._accuracy_names.union(*(each.latest for each in self._losses.values()))
-        # copied, since a thread that logs may hold it still
-        named = {f"{each.collection}/{name}" if name in taken else name: each for name, each in dict(logged).items()}
+        named: dict[str, Scalar] = {}
+        for name, each in dict(logged).items():  # copied, since a thread that logs may hold it still
+            if any(item.selects(name, frozenset({each.collection})) for item in due):
+                named[f"{each.collection}/{name}" if name in taken else name] = each
+            else:
+                self._scalars.setdefault(name, each)
         return named | own
 
     def _put_scalars(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:

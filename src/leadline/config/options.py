@@ -164,7 +164,7 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     statistics = tuple(find_statistic(each).name for each in _listed(given.get("statistics", ())))
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
-    modes = _names(given.get("modes", ("train",)), MODES, "mode")
+    modes = _names(given.get("modes", _default_modes(collection)), MODES, "mode")
     if collection in _TRAIN_ONLY and modes != ("train",):
         raise ConfigurationError(f"{where}: modes={','.join(modes)}: {collection} are captured in train steps only")
     return CaptureItem(
@@ -185,6 +185,11 @@ def is_custom_collection(name: str, given: Mapping[str, Any]) -> bool:
     if name in COLLECTIONS or is_module_collection(name) or not name.replace("-", "_").isidentifier():
         return False
     return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, _TYPING_ERROR) is None
+
+
+def _default_modes(collection: str) -> tuple[str, ...]:
+    """Numbers that every mode has are captured in all of them."""
+    return ("train", "eval", "predict") if collection in ("losses", "metrics", "scalars") else ("train",)
 
 
 def default_statistics(collection: str) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ class Forward(Protocol):
 
     own_ns: int
     """The time that capturing it took within the pass."""
+    begun_ns: int
+    """When the pass began, as ``time.perf_counter_ns`` tells it; 0: there was none."""
     accuracy: dict[str, Any]
     """The share of samples predicted right, where a classification loss was called and it is wished for."""
 

@@ -97,10 +97,11 @@ def is_of_modules(item: CaptureItem) -> bool:
 def is_of_forward(item: CaptureItem) -> bool:
     """Whether a wish needs a forward pass to be seen: what modules take and give, or the accuracy of a loss call.
 
-    Metrics in general do not: what the script logs comes without.
+    Metrics in general do not: what the script logs comes without. Nor does a rule's wish for accuracy: it takes what
+    the preset captures.
     """
     if item.collection == "metrics":
-        return item.source == "option" or item.regex == ACCURACY
+        return item.source == "option" or (item.source == "preset" and item.regex == ACCURACY)
     return is_of_modules(item)
 
 

@@ -31,7 +31,7 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         from a sum or norm, which may overflow on healthy data. At a step that a gradient scaler skips the
         gradients and their norms are not judged: that they overflow now and then is how it finds its scale. Where
         nothing is selected, infinity in what modules take and give is let pass, and NaN is not: masks added to
-        attention scores are infinite by right.
+        attention scores are infinite by right; and metrics are not judged: scripts log ``best=inf`` by right too.
     Not a number:
         Is what it looks for.
     Blind spots:
@@ -97,7 +97,9 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         return [each for each in found if not _may_be_mask(each) or (each.worker, each.tensor) in nans]
 
     def _judged(self, window: Window, readings: list[TensorReading]) -> list[TensorReading]:
-        """Without the gradients of a step that a gradient scaler skipped."""
+        """Without the gradients of a step that a gradient scaler skipped, and metrics, unless they were chosen."""
+        if not self.collection_names and not self.tensor_regex:
+            readings = [each for each in readings if "metrics" not in each.collections]
         return [each for each in readings if not (window.is_skipped and _GRADIENTS & set(each.collections))]
 
     def _is_bad_number(self, values: Floats) -> Choices:

@@ -22,7 +22,7 @@ _DOCUMENT_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 60.0
 _SEGMENT_BYTES: Final = 64 << 20
-_MOST_OPEN: Final = 16
+_MOST_OPEN: Final = 64
 _MOST_ROWS: Final = 256
 
 CLOCK_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))

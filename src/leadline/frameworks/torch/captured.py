@@ -38,7 +38,7 @@ class CapturedTensors:
             tell: Takes a line about something that cannot be captured.
         """
         self._tell = tell
-        self.own_ns = 0
+        self.own_ns = self.begun_ns = 0
         self.mode = "train"
         self.accuracy: dict[str, Any] = {}
         self._changes = Changes(_CHANGE_BYTES, tell)
@@ -54,6 +54,7 @@ class CapturedTensors:
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Forget what was captured before; from here on these are the wishes."""
         self._items, self._wished, self.own_ns, self.mode = items, {}, 0, mode
+        self.begun_ns = 0
         self._counts, self._found, self._raw, self._readout = {}, [], [], Readout()
 
     def name(self, stem: str) -> str:

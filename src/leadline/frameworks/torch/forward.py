@@ -209,6 +209,7 @@ class ForwardWatch:
     def _enter(self, outermost: torch.nn.Module) -> None:
         """An outermost call begins: of a model in training, of one in evaluation, or of a loss?"""
         place = self._place
+        self.captured.begun_ns = self.captured.begun_ns or time.perf_counter_ns()
         place.within.clear()
         place.home = self._homes.home(outermost)
         is_grad = torch.is_grad_enabled()

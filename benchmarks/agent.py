@@ -77,12 +77,12 @@ def _observe(process: subprocess.Popen[bytes], windows: int) -> dict[str, Usage]
     if judge is not None:
         usages["judge"] = Usage(judge)
     for _ in range(windows):
-        before = {name: _processor_ns(usage.pid) for name, usage in usages.items()}
+        before = {name: harness.processor_ns(usage.pid) for name, usage in usages.items()}
         began = time.monotonic_ns()
         time.sleep(WINDOW_SECONDS)
         for name, usage in usages.items():
             passed = time.monotonic_ns() - began
-            usage.percent.append(100 * (_processor_ns(usage.pid) - before[name]) / passed)
+            usage.percent.append(100 * (harness.processor_ns(usage.pid) - before[name]) / passed)
             usage.memory_mb.append(_unshared_bytes(usage.pid) / 1e6)
     return usages
 
@@ -98,17 +98,11 @@ def _await_agent(process: subprocess.Popen[bytes]) -> None:
 
 
 def _judge_of(agent: int) -> int | None:
-    children = Path(f"/proc/{agent}/task/{agent}/children").read_text().split()
-    return next((int(each) for each in children if "leadline.judge" in _command_line(int(each))), None)
+    return next((each for each in harness.children(agent) if "leadline.judge" in _command_line(each)), None)
 
 
 def _command_line(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-
-
-def _processor_ns(pid: int) -> int:
-    """Processor time of all threads; in ns from the scheduler, far finer than the ticks of /proc/<pid>/stat."""
-    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def _unshared_bytes(pid: int) -> int:

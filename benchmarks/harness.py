@@ -150,6 +150,16 @@ def process_seconds(command: Sequence[str], environment: dict[str, str] | None =
     return time.perf_counter() - began
 
 
+def processor_ns(pid: int) -> int:
+    """Processor time of a process's threads, in ns from the scheduler: finer than the ticks of /proc/<pid>/stat."""
+    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that the main thread of one has started."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def arguments(description: str | None, *, rounds: int, quick_rounds: int) -> argparse.ArgumentParser:
     """The options that all benchmarks share; ``rounds_of`` turns them into a number."""
     # so that an ended benchmark takes its scratch folder with it

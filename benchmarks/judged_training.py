@@ -1,0 +1,222 @@
+"""The synthetic training that the judge's benchmark judges: 500 tensors, captured as a plan for 40 rules asks."""
+
+from __future__ import annotations
+
+import math
+import os
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from leadline.config.presets import merge, preset_items
+from leadline.judge.plan import plan, resolve_rules
+from leadline.records.manifest import RuleSpec
+from leadline.records.names import SCALAR_COLLECTIONS
+from leadline.records.plan import CaptureItem, is_of_mode
+from leadline.records.series import TensorInfo
+from leadline.rules.registry import BUILT_IN
+from leadline.statistics.definitions import is_vector
+from leadline.testing.runs import Capture, Part, Vectors
+
+LAYERS, UNITS, BATCH, CLASSES = 95, 64, 32, 10
+TWIN = "twin"
+"""The run that ``similar_across_runs`` compares with, beside the one that is judged."""
+
+_CHOSEN: dict[str, dict[str, object]] = {
+    "all_zero": {"collection_names": ["gradients"]},
+    "similar_across_runs": {"other_trials": [TWIN]},
+    "tensor_variance": {"tensor_regex": ["weight$"], "max_threshold": 1e9},
+    "unchanged_tensor": {"collection_names": ["gradients"]},
+}
+"""Parameters of the rules that do not come without."""
+_AGAIN = {
+    "only_nan": ("exploding_tensor", {"only_nan": True}),
+    "patient": ("loss_not_decreasing", {"num_steps": 100}),
+    "nearly_gone": ("vanishing_gradient", {"threshold": 1e-9}),
+    "biases_unchanged": ("unchanged_tensor", {"collection_names": ["biases"], "num_steps": 5}),
+    "large_updates": ("weight_update_ratio", {"large_threshold": 1.0}),
+}
+RULES = (
+    *(RuleSpec(name, name, _CHOSEN.get(name, {})) for name in BUILT_IN),
+    *(RuleSpec(alias, name, given) for alias, (name, given) in _AGAIN.items()),
+)[:40]
+"""Every built-in rule, and some a second time."""
+
+
+def _tensors() -> tuple[TensorInfo, ...]:
+    """Parameters, their gradients, what layers give, and the numbers of a training."""
+    of_layers = []
+    for at in range(LAYERS):
+        name = f"layers.{at}"
+        of_layers += [
+            TensorInfo(f"{name}.weight", ("weights",), (UNITS, UNITS)),
+            TensorInfo(f"{name}.bias", ("biases",), (UNITS,)),
+            TensorInfo(f"gradient/{name}.weight", ("gradients",), (UNITS, UNITS)),
+            TensorInfo(f"gradient/{name}.bias", ("gradients",), (UNITS,)),
+            TensorInfo(f"{name}.relu_output_0", ("layers", "relu_output"), (BATCH, UNITS)),
+        ]
+    of_others = [
+        TensorInfo(f"{kind}.{at}.{kind}_{end}_0", ("layers", f"{kind}_{end}"), (BATCH, UNITS))
+        for kind, end, count in (("relu", "input", 4), ("tanh", "input", 4), ("sigmoid", "input", 3))
+        for at in range(count)
+    ]
+    return (
+        *of_layers,
+        *of_others,
+        TensorInfo("embedding.embedding_input_0", ("layers", "embedding_input"), (BATCH, UNITS), "int64"),
+        TensorInfo("Net_input_0", ("layers", "inputs"), (BATCH, 3, 8, 8)),
+        TensorInfo("Net_output_0", ("layers", "outputs"), (BATCH, CLASSES)),
+        TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (BATCH, CLASSES)),
+        TensorInfo("CrossEntropyLoss_input_1", ("labels",), (BATCH,), "int64"),
+        *(
+            TensorInfo(name, (collection,), (), "float64")
+            for name, collection in (
+                ("CrossEntropyLoss_output_0", "losses"),
+                ("accuracy", "metrics"),
+                ("AdamW/lr", "hyperparameters"),
+                ("AdamW/gradient_norm", "gradient_norms"),
+                ("AdamW/gradient_norm_before_clipping", "gradient_norms"),
+                ("AdamW/gradient_clipped", "gradient_norms"),
+                ("AdamW/steps_without_zero_grad", "checks"),
+                ("Net/train_steps_in_eval_mode", "checks"),
+                ("Net/outside_optimizers", "checks"),
+            )
+        ),
+    )
+
+
+TENSORS = _tensors()
+LOSS = "CrossEntropyLoss_output_0"
+_INFOS = {each.name: each for each in TENSORS}
+_GROUPS = ("parameters", "updates", "layers", "scalars")
+"""What one step leaves: a row for each of these, as the recorder writes them."""
+_LEVELS = {
+    "min": -0.5, "max": 0.5, "sum": 3.0, "mean": 0.01, "l1": 20.0, "l2": 4.0, "abs_mean": 0.02, "abs_max": 0.5,
+    "std": 0.05, "variance": 0.9, "p5": -0.04, "p95": 0.04, "p0.5": -0.1, "p99.5": 0.1, "update_ratio": 1e-3,
+    "batch_std": 0.3, "equals_0": 0.1, "unit_activity": 0.5, "unit_mean": 0.01, "unit_std": 1.0, "class_counts": 3.0,
+    "confusion": 3.0,
+}  # fmt: skip
+"""What a healthy training's statistics are about; 0 where nothing stands here."""
+_NUMBERS = {"AdamW/lr": 1e-3, "AdamW/gradient_norm": 1.0, "AdamW/gradient_norm_before_clipping": 1.2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a step captures of one group, and about which values."""
+
+    names: tuple[tuple[str, str], ...]
+    """Tensor and statistic."""
+    levels: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+class Training:
+    """What a training that goes well leaves in its run; the same at every call.
+
+    Args:
+        every: Interval of statistics, of parameters as of layers.
+    """
+
+    def __init__(self, every: int) -> None:
+        self._items = _items(every)
+        self._columns: dict[tuple[bool, ...], dict[str, _Columns]] = {}
+
+    def parts(self, step: int, time_ns: int | None = None, *, loss: float | None = None) -> list[Part]:
+        """What one step captures.
+
+        Args:
+            loss: Instead of a healthy value.
+        """
+        due = tuple(item.schedule.is_due(step) for item in self._items)
+        if due not in self._columns:
+            self._columns[due] = _columns([item for item, is_due in zip(self._items, due, strict=True) if is_due])
+        noise = np.random.default_rng(step)
+        parts: list[Part] = []
+        for group, columns in self._columns[due].items():
+            if group == "vectors":
+                vectors = _vectors(columns, noise)
+                parts.insert(0, Vectors(step, vectors).raw)  # beside the row of its tensors, which the layers have
+                continue
+            values = _values(columns, noise, step)
+            if group == "scalars" and loss is not None:
+                values[LOSS] = {"value": loss}
+            parts.append(Capture(step, values, time_ns=time_ns, infos=_INFOS))
+        return parts
+
+    def all_parts(self, steps: int) -> Iterator[Part]:
+        """What a number of steps captures."""
+        return (part for step in range(steps) for part in self.parts(step))
+
+
+def _items(every: int) -> tuple[CaptureItem, ...]:
+    """The plan of ``leadline run --preset standard`` with all the rules, at another interval."""
+    preset = [
+        item if item.schedule.every == 1 else replace(item, schedule=replace(item.schedule, every=every))
+        for item in preset_items("standard")
+    ]
+    needs = plan(resolve_rules(RULES), ())
+    items = merge(preset, (), needs, root=os.getcwd()).items
+    return tuple(item for item in items if is_of_mode(item, "train") and not item.raw)
+
+
+def _columns(due: Sequence[CaptureItem]) -> dict[str, _Columns]:
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for info in TENSORS:
+        collections = frozenset(info.collections)
+        for item in due:
+            if item.selects(info.name, collections):
+                for statistic in filter(lambda each: _has(info, each), item.statistics):
+                    found.setdefault(_group(info, statistic), {})[info.name, statistic] = None
+    order = (*_GROUPS, "vectors")
+    return {
+        group: _Columns(tuple(found[group]), np.array([_level(*each) for each in found[group]]))
+        for group in sorted(found, key=order.index)
+    }
+
+
+def _has(info: TensorInfo, statistic: str) -> bool:
+    is_scalar = bool(SCALAR_COLLECTIONS & set(info.collections)) or not info.shape
+    if is_scalar or statistic == "value":
+        return is_scalar and statistic == "value"
+    return statistic != "confusion" or "labels" in info.collections
+
+
+def _group(info: TensorInfo, statistic: str) -> str:
+    if not info.shape:
+        return "scalars"
+    if is_vector(statistic):
+        return "vectors"
+    if statistic == "update_ratio":
+        return "updates"
+    return "parameters" if {"weights", "biases", "gradients"} & set(info.collections) else "layers"
+
+
+def _level(name: str, statistic: str) -> float:
+    return _NUMBERS.get(name, 0.0) if statistic == "value" else _LEVELS.get(statistic, 0.0)
+
+
+def _values(columns: _Columns, noise: np.random.Generator, step: int) -> dict[str, dict[str, float]]:
+    values: dict[str, dict[str, float]] = {}
+    numbers = (columns.levels * noise.normal(1.0, 0.02, len(columns.levels))).tolist()
+    for (name, statistic), value in zip(columns.names, numbers, strict=True):
+        is_sum = statistic == "checksum"
+        values.setdefault(name, {})[statistic] = float(zlib.crc32(f"{name} {step}".encode())) if is_sum else value
+    if LOSS in values:
+        values[LOSS]["value"] = 0.2 + 2.1 * math.exp(-step / 1000) * float(noise.normal(1.0, 0.005))
+    if "accuracy" in values:
+        values["accuracy"]["value"] = 1.0 - 0.9 * math.exp(-step / 1000) * float(noise.normal(1.0, 0.01))
+    return values
+
+
+def _vectors(columns: _Columns, noise: np.random.Generator) -> Mapping[str, Mapping[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for (name, statistic), level in zip(columns.names, columns.levels, strict=True):
+        found.setdefault(name, {})[statistic] = level * noise.uniform(0.8, 1.2, _shape(name, statistic))
+    return found
+
+
+def _shape(name: str, statistic: str) -> tuple[int, ...]:
+    if statistic in ("class_counts", "confusion"):
+        return (CLASSES,) * (2 if statistic == "confusion" else 1)
+    return (_INFOS[name].shape[1],)

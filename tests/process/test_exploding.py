@@ -69,3 +69,16 @@ def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> 
     assert (ended.status, ended.out) == (10, "")
     check_stopped(ended.show(), bad_step=20)
     assert any("it still runs 1.0 s after it was asked to stop: SIGTERM to 1 process" in line for line in ended.said)
+
+
+@pytest.mark.parametrize(("way", "out"), [("retry", ""), ("cleanup", "finally\nat exit\n"), ("thread", "")])
+def test_the_stop_reaches_every_way_to_train(tmp_path: Path, way: str, out: str) -> None:
+    """A loop that tries again after every exception; one that cleans up; one in a thread, whose process outlives it."""
+    grace = 1 if way == "thread" else 60
+    ended = watched(
+        ("--on", f"exploding_tensor=stop_training:grace={grace}"), script("exploding.py"), way, "20", folder=tmp_path
+    )
+    assert (ended.status, ended.out) == (10, out)
+    check_stopped(ended.show(), bad_step=20)
+    assert any("SIGTERM" in line for line in ended.said) == (way == "thread")
+    assert ("Traceback" in ended.err) == (way == "thread")  # Python's own word for a thread that ends so

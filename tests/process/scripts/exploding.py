@@ -1,9 +1,13 @@
 """A training that breaks at a step: in its loss, or in the gradient of one weight only.
 
-``stubborn``: in its loss, and it swallows whatever is raised in its steps.
+``stubborn``: in its loss, and it swallows whatever is raised in its steps. ``retry``: it swallows every ``Exception``.
+``cleanup``: it says when its ``finally`` and its exit handlers run. ``thread``: it trains in a thread, and the main one
+waits for something else.
 """
 
+import atexit
 import sys
+import threading
 import time
 
 import torch
@@ -33,6 +37,9 @@ def main() -> None:
         loss.backward()
         try:
             optimizer.step()
+        except Exception:
+            if where not in ("stubborn", "retry"):
+                raise
         except BaseException:
             if where != "stubborn":
                 raise
@@ -40,9 +47,24 @@ def main() -> None:
     print("never stopped")
 
 
+def run() -> None:
+    if sys.argv[1] == "thread":
+        threading.Thread(target=main, daemon=True).start()
+        time.sleep(600)
+        print("the main thread went on")
+    elif sys.argv[1] == "cleanup":
+        atexit.register(print, "at exit", flush=True)
+        try:
+            main()
+        finally:
+            print("finally", flush=True)
+    else:
+        main()
+
+
 if __name__ == "__main__":
     if "--watch" in sys.argv:
         import leadline
 
         print(leadline.watch(out="runs", on=["exploding_tensor=stop_training"]), flush=True)
-    main()
+    run()

@@ -1,0 +1,73 @@
+"""The bootstrap that every Python below ``leadline run`` begins with: small, silent, and nobody's obstacle."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launching import PATIENCE, environment, script, watched
+
+import leadline.bootstrap
+
+SITE = Path(leadline.bootstrap.__file__).parent / "site"
+
+
+def modules_of(*code: str, **changes: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", "; ".join((*code, "import sys", "print(*sys.modules)"))],
+        env=environment(**changes), capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_it_imports_next_to_nothing() -> None:
+    allowed = modules_of("import os, importlib.machinery")
+    assert modules_of(PYTHONPATH=str(SITE), LEADLINE_RUN="/nowhere") - allowed == {"sitecustomize"}
+
+
+def test_it_is_valid_in_any_python_3() -> None:
+    ast.parse((SITE / "sitecustomize.py").read_text(), feature_version=(3, 4))
+
+
+def test_importing_leadline_loads_nothing_of_others() -> None:
+    loaded = {name.partition(".")[0] for name in modules_of("import leadline") - modules_of()}
+    assert loaded <= {*sys.stdlib_module_names, "leadline"}
+    assert not loaded & {"asyncio", "logging", "dataclasses", "inspect"}
+
+
+def test_a_sitecustomize_of_the_users_own_runs_too(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "sitecustomize.py").write_text("print('mine', __name__)")
+    ended = watched((), sys.executable, "-c", "print('job')", folder=tmp_path, PYTHONPATH=str(tmp_path / "own"))
+    assert ended.status == 0
+    assert ended.out.endswith("mine sitecustomize\njob\n")  # before that it spoke in the launcher's own Python
+
+
+def test_a_run_that_is_not_there_is_one_line_and_the_script_goes_on(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, script("modules.py")],
+        env=environment(PYTHONPATH=str(SITE), LEADLINE_RUN=str(tmp_path / "file" / "run")),
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("way", ["replaced", "-E", "-S"])
+def test_a_training_out_of_reach_goes_on_and_the_verdict_says_that_it_was_not_seen(tmp_path: Path, way: str) -> None:
+    words = [sys.executable, *([way] if way == "-E" else []), script("conversation.py"), "0"]
+    if way == "-S":
+        words = [sys.executable, "-S", "-c", "print(1)"]
+    environ = "{}" if way == "replaced" else "None"
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(f"import subprocess, sys\nsys.exit(subprocess.run({words!r}, env={environ}).returncode)")
+    ended = watched((), str(launcher), folder=tmp_path, given="")
+    assert ended.status == 0, ended.err
+    said = ended.show()
+    assert (said["workers"], said["steps"]) == ([], {})
+    assert {each["verdict"] for each in said["rules"]} == {"undecided"}
+    assert any("no training step was seen" in line for line in ended.said)

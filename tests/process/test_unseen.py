@@ -1,0 +1,19 @@
+"""A training whose steps nobody can see is left alone, and the verdict is undecided, never clear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import bare, script, watched
+
+
+@pytest.mark.parametrize("way", ["manual", "functional", "replaced"])
+def test_no_step_seen_is_not_fine(tmp_path: Path, way: str) -> None:
+    without = bare("unseen.py", way, folder=tmp_path)
+    ended = watched(("--preset", "full", "--capture", "all:every=1"), script("unseen.py"), way, folder=tmp_path)
+    assert (ended.status, ended.out) == (0, without.out)
+    said = ended.show()
+    assert (said["steps"], said["status"]) == ({}, "Completed")
+    assert {each["verdict"] for each in said["rules"]} == {"undecided"}
+    assert any("no training step was seen" in line for line in ended.said)

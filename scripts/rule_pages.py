@@ -19,6 +19,8 @@ from leadline.rules.rule import Rule
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "docs" / "rules"
+MEASURED: Final = "false-alarms.md"
+"""The page that tests/process/false_alarms.py writes."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
 _TWIN: Final = (
     "A small training in which it fires; with `healthy=True` it is silent. The tests run both\n"
@@ -119,7 +121,7 @@ def main() -> None:
     """Write the pages, and take away those of rules that are no more."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = pages()
-    for stray in {path.name for path in FOLDER.glob("*.md")} - set(made):
+    for stray in {path.name for path in FOLDER.glob("*.md")} - set(made) - {MEASURED}:
         (FOLDER / stray).unlink()
     for name, text in made.items():
         (FOLDER / name).write_text(text)

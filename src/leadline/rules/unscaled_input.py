@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leadline.reader.window import Floats, TensorReading, Window
 
 _SAMPLES: Final = 500
-_FIRST_STEPS: Final = 5
+_FIRST_STEPS: Final = 10
 _EVERY: Final = 50
 
 

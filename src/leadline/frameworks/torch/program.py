@@ -230,22 +230,25 @@ class _Told:
     """What becomes of a group's numbers."""
 
     is_told: bool
-    norms: tuple[int, ...]
-    """Where among them the l2 of gradients stand, for the norm of all."""
+    norms: tuple[int, ...] | None
+    """Where among them the l2 of gradients stand, for the norm of all; None: there is no gradient. Gradients without an
+    element (of this process's shard) have no norm of their own."""
 
 
 def _told(come: _Come, *, has_norm: bool) -> _Told:
     if not has_norm or "l2" not in come.group.statistics:
-        return _Told(come.group.is_told, ())
+        return _Told(come.group.is_told, None)
     start = come.group.statistics.index("l2") * len(come.tensors)
     there = [wish for wish, is_there in _both(come) if is_there]
-    return _Told(come.group.is_told, tuple(start + at for at, wish in enumerate(there) if wish.is_gradient))
+    gradients = [at for at, wish in enumerate(there) if wish.is_gradient]
+    norms = tuple(start + at for at in gradients if come.tensors[at].numel())
+    return _Told(come.group.is_told, norms if gradients else None)
 
 
 def _conclude(told: Sequence[_Told], parts: Sequence[Vector]) -> Vector:
     """The row: what is told of the groups, and the norm of all gradients from what is known of each."""
     row = [part for each, part in zip(told, parts, strict=True) if each.is_told]
-    norms = [part[list(each.norms)] for each, part in zip(told, parts, strict=True) if each.norms]
+    norms = [part[list(each.norms)] for each, part in zip(told, parts, strict=True) if each.norms is not None]
     if norms:
         with np.errstate(all="ignore"):
             row.append(np.sqrt(np.square(np.concatenate(norms)).sum(keepdims=True)))

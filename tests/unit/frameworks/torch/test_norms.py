@@ -334,3 +334,17 @@ def _through(clip: Callable[..., Any], model: nn.Module) -> Iterator[torch.Tenso
     clip((each for each in [weight]), 1e-6)
     assert float(weight.grad.norm()) < 1e-5
     yield weight
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_gradient_without_an_element_has_no_norm(tmp_path: Path, is_alone: bool) -> None:
+    nothing = nn.Parameter(torch.empty(0))
+    one = nn.Parameter(torch.full((4,), 1.0), requires_grad=not is_alone)
+    optimizer = torch.optim.SGD([nothing, *([] if is_alone else [one])], lr=0.1)
+
+    def train() -> None:
+        (nothing.sum() + 3 * one.sum()).backward()
+        optimizer.step()
+
+    run = watch(tmp_path, train, NORMS, "gradients:every=1")
+    assert run.tensor("gradient_norm").statistic("value", 0) == (0.0 if is_alone else 6.0)

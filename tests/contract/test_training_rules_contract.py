@@ -107,6 +107,7 @@ class TestClassImbalance(RuleContract):
 
 class TestConfusion(RuleContract):
     rule = Confusion
+    parameters: ClassVar = {"start_step": 0}
     fires_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "confusion", [[8.0, 2.0], [0.0, 10.0]]))
     silent_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "confusion", [[9.0, 1.0], [1.0, 9.0]]))
 

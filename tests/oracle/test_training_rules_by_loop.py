@@ -370,7 +370,7 @@ CASES: dict[str, tuple[dict[str, Any], Loop]] = {
     "dead_relu": ({}, lambda story: unit_shares(story, "unit_activity", 1.0, 50.0)),
     "saturated_activation": ({}, lambda story: unit_shares(story, "unit_within_-9.4999_9.4999", 1.0, 50.0)),
     "class_imbalance": ({"samples": 40}, lambda story: imbalance(story, 40, 10.0, 0.7)),
-    "confusion": ({}, lambda story: confusions(story, 0.9, 0.1)),
+    "confusion": ({"start_step": 0}, lambda story: confusions(story, 0.9, 0.1)),
     "check_input_images": ({"threshold_samples": 6}, lambda story: images(story, 6, 0.2)),
     "nlp_sequence_ratio": ({}, lambda story: tokens(story, 50.0)),
 }

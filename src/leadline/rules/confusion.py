@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -34,13 +35,13 @@ class Confusion(Rule, frozen=True, kw_only=True):
         class on average; then ``M[i][i] / sum_j M[i][j] < min_diag`` fires (of the labels i too few are predicted
         as i), and ``M[j][i] / sum_j M[j][i] > max_off_diag`` for j other than i (of what is predicted as i too much
         is j). Rows and columns with less than 10 are left out. Then the count begins anew. Eval steps are judged
-        once there are any, before that train steps.
+        (each is captured) once there are any, before that train steps; none before ``start_step``.
     Not a number:
         Labels are whole numbers; a prediction that is NaN is taken for the largest, as argmax has it.
     Blind spots:
-        A model that has only begun confuses everything: it is worth something late in the training. The defaults
-        are strict for hard tasks and for many classes. The matrix is that of calls of a classification loss; of more
-        than 1,000 classes the first 1,000 are counted.
+        A model that has only begun confuses everything: raise ``start_step`` where 100 steps are a beginning. The
+        defaults are strict for hard tasks and for many classes. The matrix is that of calls of a classification loss;
+        of more than 1,000 classes the first 1,000 are counted.
     Args:
         category_no: Number of classes, >= 2; none: as many as were met in labels or predictions.
         labels: Regular expression (``re.search``) for the labels, judged as well.
@@ -50,9 +51,10 @@ class Confusion(Rule, frozen=True, kw_only=True):
         predictions_collection: As ``predictions``.
         min_diag: Least share of a class's labels that is predicted as it, >= 0 and <= 1.
         max_off_diag: Largest share of what is predicted as a class that may be of another one, >= 0 and <= 1.
+        start_step: The global step from which on labels are counted, >= 0.
     Source:
-        SageMaker developer guide, "Confusion"; it divides by the sum of the diagonal, which no balanced model of
-        three classes meets: ours is by rows and by columns.
+        SageMaker developer guide, "Confusion"; ``start_step`` is ours. The guide divides by the sum of the diagonal,
+        which no balanced model of three classes meets: ours is by rows and by columns.
     """
 
     category_no: Annotated[int, msgspec.Meta(ge=2)] | None = None
@@ -62,6 +64,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
     predictions_collection: str = "predictions"
     min_diag: _Share = 0.9
     max_off_diag: _Share = 0.1
+    start_step: Annotated[int, msgspec.Meta(ge=0)] = 100
 
     def check(self) -> None:
         check_pattern(self.name, "labels", self.labels)
@@ -69,19 +72,22 @@ class Confusion(Rule, frozen=True, kw_only=True):
         check_selection(self.name, (self.labels_collection, self.predictions_collection), None)
 
     def needs(self) -> Needs:
-        return Needs(select((self.labels_collection,), (self.labels,), ("confusion",), modes=_PREFERRED))
+        training = select((self.labels_collection,), (self.labels,), ("confusion",), modes=("train", "global"))
+        return Needs((*training, *(replace(each, modes=("eval",), every=1) for each in training)))
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, Counts]:
         matrices: dict[_Key, Counts] = {
             key: each for key, each in (memory or {}).items() if each.sum() < self._labels_needed(each)
         }
-        for vector in window.vectors("confusion"):
+        for vector in window.vectors("confusion") if window.step >= self.start_step else ():
             matrices[_key(vector)] = added(matrices.get(_key(vector)), self._sized(vector.values))
         return matrices
 
     def evaluate(self, window: Window) -> Verdict:
         if window.mode != next((each for each in _PREFERRED if each in window.modes()), window.mode):
             return Undecided(f"steps of {window.mode} are not judged where there are eval steps")
+        if window.step < self.start_step:
+            return Undecided(f"labels are counted from step {self.start_step:,} on")
         vectors = window.vectors("confusion")
         least, whole = 0.0, []
         for each in vectors:

@@ -58,23 +58,23 @@ def test_a_class_that_is_mostly_mispredicted() -> None:
 
 def test_a_matrix_is_judged_once_there_are_ten_labels_a_class() -> None:
     good = {"confusion": [[9.0, 0.0], [1.0, 9.0]]}
-    said = judge(Confusion(), good, good, good)
+    said = judge(Confusion(start_step=0), good, good, good)
     assert said[0] == Undecided("1 more labels were needed for a matrix that says something")
     assert [type(each) for each in said[1:]] == [Clear, Undecided]
 
 
 def test_rows_and_columns_are_clear_on_their_bounds() -> None:
-    assert judge(Confusion(), {"confusion": [[9.0, 1.0], [1.0, 9.0]]}) == [Clear()]
-    (row,) = judge(Confusion(), {"confusion": [[8.0, 2.0], [0.0, 20.0]]})
+    assert judge(Confusion(start_step=0), {"confusion": [[9.0, 1.0], [1.0, 9.0]]}) == [Clear()]
+    (row,) = judge(Confusion(start_step=0), {"confusion": [[8.0, 2.0], [0.0, 20.0]]})
     assert isinstance(row, Fired)
     assert "80% of the 10 labels of class 0 are predicted as it, less than 90%; 2 as class 1" in row.message
-    (column,) = judge(Confusion(min_diag=0.5), {"confusion": [[8.0, 2.0], [0.0, 16.0]]})
+    (column,) = judge(Confusion(start_step=0, min_diag=0.5), {"confusion": [[8.0, 2.0], [0.0, 16.0]]})
     assert isinstance(column, Fired)
     assert "11% of what is predicted as class 1 is class 0, more than 10%" in column.message
 
 
 def test_small_classes_are_left_out() -> None:
-    assert judge(Confusion(), {"confusion": [[0.0, 1.0], [0.0, 99.0]]}) == [Clear()]
+    assert judge(Confusion(start_step=0), {"confusion": [[0.0, 1.0], [0.0, 99.0]]}) == [Clear()]
 
 
 def test_eval_steps_are_preferred() -> None:
@@ -82,21 +82,31 @@ def test_eval_steps_are_preferred() -> None:
     parts: list[Capture | Raw] = []
     for step, mode in enumerate(("train", "eval", "train")):
         parts += [Capture(step, {LABELS: {"max": 1.0}}, infos=INFOS, mode=mode), arrays_of(step, bad, mode=mode)]
-    said = [type(verdict) for _, verdict in verdicts(Confusion(), parts)]
+    said = [type(verdict) for _, verdict in verdicts(Confusion(start_step=0), parts)]
     assert said == [Fired, Fired, Undecided]
 
 
+def test_a_model_that_has_only_begun_is_not_judged() -> None:
+    bad, good = {"confusion": [[0.0, 10.0], [10.0, 0.0]]}, {"confusion": [[10.0, 0.0], [0.0, 10.0]]}
+    early = Undecided("labels are counted from step 2 on")
+    assert judge(Confusion(start_step=2), bad, bad, good) == [early, early, Clear()]
+
+
+def test_every_eval_step_is_captured() -> None:
+    assert [each.every for each in Confusion().needs().tensors if "eval" in each.modes] == [1, 1]
+
+
 def test_the_number_of_classes_can_be_given() -> None:
-    (wide,) = judge(Confusion(category_no=3), {"confusion": [[10.0, 0.0], [0.0, 10.0]]})
+    (wide,) = judge(Confusion(start_step=0, category_no=3), {"confusion": [[10.0, 0.0], [0.0, 10.0]]})
     assert wide == Undecided("10 more labels were needed for a matrix that says something")
-    assert judge(Confusion(category_no=2), {"confusion": [[10.0, 0.0, 9.0], [0.0, 10.0, 0.0], [9.0, 0.0, 0.0]]}) == [
-        Clear()
-    ]
+    assert judge(
+        Confusion(start_step=0, category_no=2), {"confusion": [[10.0, 0.0, 9.0], [0.0, 10.0, 0.0], [9.0, 0.0, 0.0]]}
+    ) == [Clear()]
 
 
 def test_no_labels_at_all() -> None:
     assert isinstance(judge(ClassImbalance(), {"class_counts": []})[0], Undecided)
-    assert isinstance(judge(Confusion(), {"confusion": [[0.0, 0.0], [0.0, 0.0]]})[0], Undecided)
+    assert isinstance(judge(Confusion(start_step=0), {"confusion": [[0.0, 0.0], [0.0, 0.0]]})[0], Undecided)
 
 
 def test_labels_of_each_worker_are_counted_by_themselves() -> None:

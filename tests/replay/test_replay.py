@@ -19,6 +19,7 @@ from leadline.testing.stories import stories
 
 GIVEN = {
     "all_zero": {"collection_names": ("gradients", "losses")},
+    "confusion": {"start_step": 0},
     "similar_across_runs": {"other_trials": ("once",), "fires_on": "similar"},
     "tensor_variance": {"tensor_regex": (".",), "max_threshold": 1.0},
     "unchanged_tensor": {"collection_names": ("gradients", "losses")},

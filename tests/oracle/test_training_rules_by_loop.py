@@ -435,4 +435,4 @@ def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float
 def alike(here: float, there: float) -> bool:
     if math.isnan(here) or math.isnan(there):
         return math.isnan(here) and math.isnan(there)
-    return here == there or abs(here - there) <= 1e-8 + 1e-5 * abs(there)
+    return here == there or (math.isfinite(there) and abs(here - there) <= 1e-8 + 1e-5 * abs(there))

@@ -6,7 +6,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
@@ -306,4 +306,4 @@ def describe_error(error: BaseException) -> str:
 
 def to_message(progress: Progress) -> dict[str, Any]:
     """As plain JSON values."""
-    return asdict(progress)
+    return {each.name: getattr(progress, each.name) for each in fields(progress)}

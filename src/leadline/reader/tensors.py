@@ -6,6 +6,7 @@ import json
 import math
 import os
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,8 @@ import numpy.typing as npt
 from leadline.errors import DamagedRunError
 from leadline.store import layout
 
+_SETTLED_NS: Final = 100_000_000
+"""A folder younger than this may still get a file within the same tick of its clock."""
 _PREFIX_BYTES: Final = 8
 _MOST_HEADER_BYTES: Final = 256 << 20
 _DTYPES: Final = {
@@ -109,17 +112,12 @@ class TensorFolder:
         self.damage: list[str] = []
         self._folder = os.path.join(run, layout.TENSORS, worker)
         self._seen: set[str] = set()
+        self._listed_ns = -1
 
     def read_new(self) -> list[StoredTensor]:
         """The tensors in segments that appeared since the last call."""
-        try:
-            names = sorted(os.listdir(self._folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
         found: list[StoredTensor] = []
-        for name in names:
-            if name in self._seen or not name.endswith(".safetensors"):
-                continue
+        for name in self._new_names():
             self._seen.add(name)
             try:
                 found += read_header(os.path.join(self._folder, name), self.worker)
@@ -128,6 +126,18 @@ class TensorFolder:
                     f"{layout.TENSORS}/{self.worker}/{name}: its header cannot be read ({error}) (at byte 0)"
                 )
         return found
+
+    def _new_names(self) -> list[str]:
+        """The segments that were not read yet; a folder that did not change is not listed again."""
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+            if changed_ns == self._listed_ns:
+                return []
+            names = os.listdir(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        self._listed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
+        return sorted(name for name in names if name.endswith(".safetensors") and name not in self._seen)
 
 
 def read_header(path: str, worker: str) -> list[StoredTensor]:

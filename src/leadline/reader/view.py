@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(slots=True)
 class Point:
-    """Everything that was captured at one step in one mode."""
+    """Everything that was captured at one step in one mode; complete before it is shown to anyone."""
 
     step: int
     mode: str
@@ -48,6 +48,14 @@ class Point:
     arrays: list[TensorArray] = field(default_factory=list)
     is_thinned: bool = False
     is_skipped: bool = False
+    _infos: _Infos | None = None
+
+    @property
+    def infos(self) -> _Infos:
+        """What its rows say of their tensors."""
+        if self._infos is None:
+            self._infos = {(row.worker, info.name): info for row in self.rows for info in row.layout.tensors}
+        return self._infos
 
     @property
     def time_ns(self) -> int:
@@ -55,10 +63,19 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a layout that hold one statistic, in the order in which readings are given."""
+
+    places: npt.NDArray[np.intp]
+    tensors: tuple[tuple[int, TensorInfo], ...]
+    """For each the tensor, with its place among those of the layout."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Selection:
     """The columns of a layout that a rule needs, by statistic."""
 
-    columns: dict[str, npt.NDArray[np.intp]]
+    columns: dict[str, _Columns]
     kept: tuple[str, ...]
     """Statistics of which the past is kept."""
 
@@ -74,6 +91,7 @@ class View:
         self._spacing: dict[tuple[_Key, int], list[int]] = {}
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
+        self._rows: list[tuple[Row, _Selection]] = []
         self._mode_step = 0
         self._vector_names = sorted({each for need in self._needs for each in need.statistics if is_vector(each)})
         self._is_global = any(need.modes == ("global",) for need in self._needs)
@@ -85,8 +103,9 @@ class View:
         """A window on a point; None where nothing that the rule needs was captured."""
         self._point = point
         self._mode_step = min((row.mode_step for row in point.rows), default=point.step)
-        has_columns = any(self._select(row.layout).columns for row in point.rows)
-        if not has_columns and not self.arrays() and not any(self._sources(each) for each in self._vector_names):
+        selected = ((row, self._select(row.layout)) for row in point.rows)
+        self._rows = [(row, selection) for row, selection in selected if selection.columns]
+        if not self._rows and not self.arrays() and not any(self._sources(each) for each in self._vector_names):
             return None
         self._modes.add(point.mode)
         return Window(
@@ -102,25 +121,21 @@ class View:
             self._arrays.setdefault((array.worker, array.tensor), []).append(array)
         if self._history == 0:
             return
-        for statistic in {each for row in self._point.rows for each in self._select(row.layout).kept}:
+        for statistic in {each for _, selection in self._rows for each in selection.kept}:
             for reading in self.readings(statistic, None):
                 self._past_of(reading).append(Earlier(reading.mode_step, reading.step, reading.value))
 
     def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]:
-        found: list[TensorReading] = []
-        for row in self._point.rows:
-            columns = self._select(row.layout).columns.get(statistic)
-            if columns is not None:
-                found += self._readings_of(row, columns if where is None else columns[where(row.values[columns])])
-        return sorted(found, key=reading_order)
+        held = [(row, selection.columns[statistic]) for row, selection in self._rows if statistic in selection.columns]
+        found = [each for row, columns in held for each in self._readings_of(row, columns, statistic, where)]
+        return found if len(held) < 2 else sorted(found, key=reading_order)
 
     def names(self) -> set[str]:
         """The tensors that the rule needs and that this point holds."""
         names = {array.tensor for array in self.arrays()}
         names.update(tensor for each in self._vector_names for _, tensor in self._sources(each))
-        for row in self._point.rows:
-            for columns in self._select(row.layout).columns.values():
-                names.update(row.layout.tensors[row.layout.columns[each][0]].name for each in columns)
+        for _, selection in self._rows:
+            names.update(info.name for columns in selection.columns.values() for _, info in columns.tensors)
         return names
 
     def earlier(self, reading: TensorReading) -> Sequence[Earlier]:
@@ -140,7 +155,7 @@ class View:
         needs = [need for need in self._needs if need.raw and self._is_wanted(need)]
         if not needs or not self._point.arrays:
             return []
-        infos = self._infos()
+        infos = self._point.infos
         found = [
             array for array in self._point.arrays
             if layout.parse_vector_name(array.tensor) is None
@@ -149,7 +164,7 @@ class View:
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
 
     def vectors(self, statistic: str) -> list[TensorVector]:
-        infos, point = self._infos(), self._point
+        infos, point = self._point.infos, self._point
         found = []
         for (worker, tensor), array in self._sources(statistic).items():
             is_ready = array.tensor != tensor
@@ -167,7 +182,7 @@ class View:
         needs = [need for need in self._needs if statistic in need.statistics and self._is_wanted(need)]
         if not needs or not self._point.arrays:
             return {}
-        infos = self._infos()
+        infos = self._point.infos
         found: dict[tuple[str, str], TensorArray] = {}
         for array in self._point.arrays:
             stored = layout.parse_vector_name(array.tensor)
@@ -180,25 +195,28 @@ class View:
                 found[array.worker, tensor] = array
         return found
 
-    def _infos(self) -> _Infos:
-        return {(row.worker, info.name): info for row in self._point.rows for info in row.layout.tensors}
-
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:
         for each in reversed(self._arrays.get((array.worker, array.tensor), ())):
             if each.mode_step <= array.mode_step - distance:
                 return each
         return None
 
-    def _readings_of(self, row: Row, columns: npt.NDArray[np.intp]) -> Iterable[TensorReading]:
-        point = self._point
-        for column in columns:
-            index, statistic = row.layout.columns[column]
-            info = row.layout.tensors[index]
-            yield TensorReading(
-                row.worker, info.name, info.collections, info.shape, statistic, float(row.values[column]),
-                point.step, "global" if self._is_global else point.mode,
-                point.step if self._is_global else row.mode_step, row.time_ns, index, info.dtype,
-            )  # fmt: skip
+    def _readings_of(
+        self, row: Row, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
+    ) -> list[TensorReading]:
+        values, tensors = row.values[columns.places], columns.tensors
+        if where is not None:
+            chosen = np.flatnonzero(where(values)).tolist()
+            values, tensors = values[chosen], tuple(tensors[each] for each in chosen)
+        worker, time_ns, step = row.worker, row.time_ns, self._point.step
+        mode, mode_step = ("global", step) if self._is_global else (self._point.mode, row.mode_step)
+        return [
+            TensorReading(
+                worker, info.name, info.collections, info.shape, statistic, value, step, mode, mode_step, time_ns,
+                index, info.dtype,
+            )
+            for (index, info), value in zip(tensors, values.tolist(), strict=True)
+        ]  # fmt: skip
 
     def _past_of(self, reading: TensorReading) -> deque[Earlier] | list[Earlier]:
         key = _key(reading)
@@ -214,25 +232,39 @@ class View:
 
     def _make_selection(self, layout: SeriesLayout) -> _Selection:
         needs = [need for need in self._needs if self._is_wanted(need)]
+        wanted = {name for need in needs for name in need.statistics}
+        selecting: dict[int, list[TensorNeed]] = {}
         chosen: dict[str, list[int]] = {}
         kept = set()
         for column, (index, statistic) in enumerate(layout.columns):
-            info = layout.tensors[index]
-            for need in needs:
-                if statistic not in need.statistics or not need.selects(info.name, info.collections):
-                    continue
-                columns = chosen.setdefault(statistic, [])
-                if column not in columns[-1:]:
-                    columns.append(column)
-                if need.history != 0:
-                    kept.add(statistic)
-        arrays = {name: np.asarray(each, dtype=np.intp) for name, each in chosen.items()}
-        return _Selection(arrays, tuple(sorted(kept)))
+            if statistic not in wanted:
+                continue
+            if index not in selecting:
+                info = layout.tensors[index]
+                selecting[index] = [need for need in needs if need.selects(info.name, info.collections)]
+            found = [need for need in selecting[index] if statistic in need.statistics]
+            if found:
+                chosen.setdefault(statistic, []).append(column)
+            if any(need.history != 0 for need in found):
+                kept.add(statistic)
+        return _Selection({name: _in_order(layout, each) for name, each in chosen.items()}, tuple(sorted(kept)))
 
     def _is_wanted(self, need: TensorNeed) -> bool:
         if need.end is not None and self._mode_step >= need.end:
             return False
         return not need.modes or self._is_global or self._point.mode in need.modes
+
+
+def _in_order(layout: SeriesLayout, columns: Iterable[int]) -> _Columns:
+    """Columns of one statistic as ``reading_order`` has the readings of one worker."""
+
+    def place(column: int) -> tuple[bool, int]:
+        index = layout.columns[column][0]
+        return "losses" not in layout.tensors[index].collections, index
+
+    ordered = sorted(columns, key=place)
+    tensors = ((layout.columns[each][0], layout.tensors[layout.columns[each][0]]) for each in ordered)
+    return _Columns(np.asarray(ordered, dtype=np.intp), tuple(tensors))
 
 
 def _collections(worker: str, name: str, infos: _Infos) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     Choices = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorReading:
+class TensorReading(msgspec.Struct, frozen=True, gc=False):
     """One statistic of one tensor at one step of one worker."""
 
     worker: str
@@ -46,8 +47,7 @@ class TensorReading:
         return count
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
+class Earlier(msgspec.Struct, frozen=True, gc=False):
     """An earlier reading of the same statistic of the same tensor of the same worker and mode."""
 
     mode_step: int

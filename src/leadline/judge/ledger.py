@@ -16,6 +16,8 @@ from leadline.store.documents import append_line, make_folder, read_document, wr
 
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
+_COUNTS_A_SECOND = 20
+"""Documents rewritten in a second for mere counts; with more rules each of them waits longer."""
 _RETRY_SECONDS = 1.0
 _MOST_ANNOUNCED = 100
 """Findings of one rule beyond so many are written down, not announced."""
@@ -77,6 +79,7 @@ class Ledger:
         self.judged_step = -1
         self.is_complete = False
         self._run, self._is_written = run, is_written
+        self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
         self._announcements: list[dict[str, Any]] = []
         self._said: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
@@ -140,7 +143,7 @@ class Ledger:
         self._is_stale = True
 
     def write(self, *, at_once: bool = False) -> None:
-        """Write what changed: statuses at once, mere counts once a second, the summary at most every 50 ms.
+        """Write what changed: statuses at once, mere counts each second or two, the summary every 50 ms.
 
         What the disk refuses is kept, and tried again a second later.
         """
@@ -158,7 +161,7 @@ class Ledger:
             alias, event = self._unwritten[0]
             append_line(os.path.join(self._run, layout.rule_findings(alias)), event)
             del self._unwritten[0]
-        with_counts = at_once or now - self._counts_at >= _COUNTS_SECONDS
+        with_counts = at_once or now - self._counts_at >= self._counts_seconds
         if with_counts:
             self._counts_at = now
         for alias in sorted(self._changed):

@@ -23,6 +23,7 @@ class OtherRun:
 
     def __init__(self, path: str, needs: Iterable[TensorNeed], *, with_arrays: bool) -> None:
         self.horizon = -1
+        self._was_over = False
         self._path, self._needs, self._with_arrays = path, tuple(needs), with_arrays
         self._begin()
 
@@ -33,9 +34,11 @@ class OtherRun:
 
     def refresh(self) -> None:
         """Read what came."""
-        workers = liveness.read_workers(self._path)
-        gone = liveness.finished_workers(self._path, workers)
         is_over = liveness.is_over(self._path)
+        if is_over and self._was_over:
+            return
+        self._was_over = is_over
+        gone = liveness.finished_workers(self._path, liveness.read_workers(self._path))
         self._feed.refresh(is_over=is_over, gone=gone)
         if self._feed.is_overtaken:
             self._begin()

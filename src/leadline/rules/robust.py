@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -60,15 +62,17 @@ def mann_kendall(values: Sequence[float]) -> Trend:
     """The Mann-Kendall test for a trend, with the correction for ties.
 
     Args:
-        values: Finite values in the order of time; the work grows with their square.
+        values: Finite values in the order of time.
     Source:
         Mann 1945; Kendall 1975; Gilbert, "Statistical Methods for Environmental Pollution Monitoring", 16.4.
     """
-    count = len(values)
-    score = sum(
-        (later > earlier) - (later < earlier) for at, earlier in enumerate(values) for later in values[at + 1 :]
-    )
-    ties = (values.count(each) for each in dict.fromkeys(values))
+    count, score = len(values), 0
+    earlier: list[float] = []
+    for each in values:
+        smaller, larger = bisect_left(earlier, each), len(earlier) - bisect_right(earlier, each)
+        score += smaller - larger
+        insort(earlier, each)
+    ties = Counter(values).values()
     variance = (count * (count - 1) * (2 * count + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
     if score == 0 or variance <= 0:
         return Trend(score, 0.0)

@@ -392,14 +392,14 @@ def test_the_rule_equals_a_plain_loop(name: str) -> None:
 @given(story=stories(), other=stories())
 def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: Sequence[Part]) -> None:
     there = {
-        (part.step, part.mode, part.worker, name): values["value"]
+        (*place(part), part.worker, name): values["value"]
         for part in other if isinstance(part, Capture) for name, values in part.values.items() if "value" in values
     }  # fmt: skip
     expected = []
     for step in steps(story):
         pairs = [
-            (here, there[step.step, step.mode, worker, name])
-            for worker, name, here in step.numbers("value", "") if (step.step, step.mode, worker, name) in there
+            (here, there[*place(step), worker, name])
+            for worker, name, here in step.numbers("value", "") if (*place(step), worker, name) in there
         ]  # fmt: skip
         norms = compared_norms(step, other)
         differs = [not alike(here, that) for here, that in (*pairs, *norms)]
@@ -426,10 +426,15 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
 def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float]]:
     there = {
         (part.worker, name): values["l2"]
-        for part in other if isinstance(part, Capture) and (part.step, part.mode) == (step.step, step.mode)
+        for part in other if isinstance(part, Capture) and place(part) == place(step)
         for name, values in part.values.items() if "l2" in values
     }  # fmt: skip
     return [(value, there[worker, name]) for worker, name, value in step.numbers("l2", "") if (worker, name) in there]
+
+
+def place(there: Step | Capture) -> tuple[int, str, int | None]:
+    """Where two runs meet: at the same step, and if that is of an evaluation at the same one of it."""
+    return there.step, there.mode, None if there.mode == "train" else there.mode_step
 
 
 def alike(here: float, there: float) -> bool:

@@ -1,8 +1,8 @@
 """A small training with the fault planted that a rule is for, or its healthy twin.
 
 Usage: faults.py RULE… [--healthy] [--until FILE] [--digest]; with a file the process goes on after its training until
-that is there; with ``--digest`` it prints the SHA-256 of the final weights. Each training's docstring tells the command,
-what is found at which step, and which tensors are named.
+that is there; with ``--digest`` it prints the SHA-256 of the final weights. Each docstring tells the command, what is
+found at which step, and which tensors are named.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import faults_of_updates
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-MOST_SECONDS = 60.0
+MOST_SECONDS = 20.0
 """How long it waits for the file."""
 
 

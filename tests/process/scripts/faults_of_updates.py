@@ -34,7 +34,7 @@ def no_learning(*, healthy: bool) -> None:
     """Fine-tuning: the head is replaced after the optimizer was made, which goes on updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
-    step 20  no_learning: 2.weight, and 1 more parameter: gradients since step 0, and no optimizer holds it
+    step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, and no optimizer holds it
     names 2.weight/outside_optimizers, 2.bias/outside_optimizers
     """
     model = classifier()
@@ -76,7 +76,7 @@ def eval_in_train_mode(*, healthy: bool) -> None:
     """model.eval() for a validation, and nobody sets it back: from then on dropout drops nothing.
 
     leadline run --rule eval_in_train_mode faults.py eval_in_train_mode
-    step 60  eval_in_train_mode: Sequential: 10 training steps in a row with all dropout and batch normalization in
+    step 61  eval_in_train_mode: Sequential: 11 training steps in a row with all dropout and batch normalization in
         evaluation mode
     names Sequential/train_steps_in_eval_mode
     """
@@ -95,7 +95,7 @@ def learning_rate(*, healthy: bool) -> None:
     """A learning rate of 1e-9 where 1e-3 was meant: at that rate it takes a million times as many steps.
 
     leadline run --preset full --rule learning_rate faults.py learning_rate
-    step 90  learning_rate: median update ratio 1e-08, below 1e-06 for 10 captured steps running (nearest 1e-08)
+    step 90  learning_rate: median update ratio 1.25e-09, below 1e-06 for 10 captured steps running (nearest 4.86e-09)
     """
     model = classifier()
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3 if healthy else 1e-9), points())
@@ -105,7 +105,7 @@ def weight_update_ratio(*, healthy: bool) -> None:
     """Weights that start a ten-thousandth of the usual size: the first step of Adam is a hundred times theirs.
 
     leadline run --preset full --rule weight_update_ratio faults.py weight_update_ratio
-    step 0  weight_update_ratio: 0.weight: update ratio 70 is above 10, and 3 more tensors
+    step 0  weight_update_ratio: 0.weight: update ratio 67.1 is above 10, and 3 more tensors
     names 0.weight, 2.weight
     """
     model = classifier()
@@ -120,7 +120,7 @@ def skipped_steps(*, healthy: bool) -> None:
     """A scaler that doubles its scale after every 2 good steps, where 2,000 are usual: every third step overflows.
 
     leadline run --rule skipped_steps faults.py skipped_steps
-    step 50  skipped_steps: 11 of the last 100 training steps were skipped
+    step 37  skipped_steps: 11 of the last 100 training steps were skipped
     """
     model = classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

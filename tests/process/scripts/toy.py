@@ -15,12 +15,12 @@ def classifier(width: int = 32) -> nn.Sequential:
     return nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, 4))
 
 
-def points(steps: int = 120, *, size: int = 64, features: int = 16, classes: int = 4) -> Iterator[Batch]:
-    """Batches of points around a centre for each class: inputs ``(size, features)`` and labels ``(size,)``."""
-    centres = torch.randn(classes, features)
+def points(steps: int = 120, *, size: int = 64, features: int = 16, spread: float = 1.5) -> Iterator[Batch]:
+    """Batches of points around the centres of 4 classes: inputs ``(size, features)`` and labels ``(size,)``."""
+    centres = torch.randn(4, features)
     for _ in range(steps):
-        labels = torch.randint(classes, (size,))
-        yield centres[labels] + 1.5 * torch.randn(size, features), labels
+        labels = torch.randint(4, (size,))
+        yield centres[labels] + spread * torch.randn(size, features), labels
 
 
 def images(steps: int, *, size: int = 50) -> Iterator[Batch]:
@@ -41,3 +41,12 @@ def fit(model: nn.Module, optimizer: Optimizer, batches: Iterable[Batch]) -> Non
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+@torch.no_grad()
+def validate(model: nn.Module, batches: Iterable[Batch]) -> float:
+    """Mean loss on batches that the model is not trained on."""
+    model.eval()
+    losses = [F.cross_entropy(model(inputs), labels).item() for inputs, labels in batches]
+    model.train()
+    return sum(losses) / len(losses)

@@ -1,0 +1,124 @@
+"""Each rule finds its fault while the training is under way, and is silent on the training's healthy twin."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from fault_examples import Example, examples, spoken
+from launching import PATIENCE, bare, command, end_all, environment, rule, script, show, wait_for, watched
+
+from leadline.rules import registry
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = examples()
+CLASSIFIER = (
+    "all_zero", "dead_relu", "exploding_gradient", "learning_rate", "loss_at_start", "loss_spike",
+    "metric_not_improving", "missing_zero_grad", "output_collapse", "probabilities_as_logits", "stalled_training",
+    "unscaled_input", "weight_saturation", "weight_update_ratio",
+)  # fmt: skip
+"""Rules whose healthy twins are one and the same training."""
+IMAGES = ("check_input_images", "tensor_variance")
+ALONE = tuple(name for name in EXAMPLES if name not in (*CLASSIFIER, *IMAGES, "similar_across_runs"))
+
+
+def test_every_rule_has_its_fault() -> None:
+    assert set(EXAMPLES) == set(registry.BUILT_IN)
+
+
+@pytest.mark.parametrize("name", [each for each in EXAMPLES if each != "similar_across_runs"])
+def test_a_fault_is_found_while_the_training_runs(tmp_path: Path, name: str) -> None:
+    check_found(EXAMPLES[name], found_live(EXAMPLES[name], tmp_path))
+
+
+def test_another_run_is_told_from_its_repetition(tmp_path: Path) -> None:
+    example = EXAMPLES["similar_across_runs"]
+    first, again = example.commands
+    assert watched(first, *training("similar_across_runs", healthy=True), folder=tmp_path).status == 0
+    check_found(example, found_live(example, tmp_path))
+    repeated = (*again, "--name", "again")
+    assert watched(repeated, *training("similar_across_runs", healthy=True), folder=tmp_path).status == 0
+    check_silent(show(tmp_path / "runs" / "again"), [example.rule])
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_the_healthy_twin_is_clear(tmp_path: Path, name: str) -> None:
+    check_silent(watched(EXAMPLES[name].options, *training(name, healthy=True), folder=tmp_path).show(), [name])
+
+
+@pytest.mark.parametrize("names", [CLASSIFIER, IMAGES], ids=["classifier", "images"])
+def test_twins_that_are_the_same_training_are_clear(tmp_path: Path, names: tuple[str, ...]) -> None:
+    printed = bare("faults.py", *names, "--healthy", "--digest", folder=tmp_path).lines
+    assert len(printed) == len(names)
+    assert len({line.split()[1] for line in printed}) == 1
+    ended = watched(together(names), *training(names[0], healthy=True), folder=tmp_path)
+    check_silent(ended.show(), names)
+
+
+def training(name: str, *more: str, healthy: bool = False) -> tuple[str, ...]:
+    return (script("faults.py"), name, *(("--healthy",) if healthy else ()), *more)
+
+
+def together(names: tuple[str, ...]) -> list[str]:
+    """The options of several examples as those of one launch."""
+    found: dict[tuple[str, str], None] = {}
+    for name in names:
+        options = EXAMPLES[name].options
+        found |= dict.fromkeys(zip(options[::2], options[1::2], strict=True))
+    return [word for pair in found for word in pair]
+
+
+def found_live(example: Example, folder: Path) -> dict[str, Any]:
+    """Launch a fault; the training goes on until its finding stands on the terminal. What ``show`` says at the end."""
+    options = (*example.options, "--name", "faulty")
+    said = folder / "stderr"
+    with said.open("w") as terminal:
+        words = command(options, *training(example.rule, "--until", "seen"), root=folder)
+        with launched(words, folder, terminal) as process:
+            line = f"step {example.step}  {example.rule}: "
+            wait_for(lambda: line in said.read_text() or process.poll() is not None, line)
+            assert process.poll() is None, f"it ended before {line!r} was said:\n{said.read_text()}"
+            (folder / "seen").touch()
+            assert process.wait(PATIENCE) == 0, said.read_text()
+    return show(folder / "runs" / "faulty")
+
+
+@contextmanager
+def launched(words: list[str], folder: Path, terminal: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=terminal, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            end_all(process)
+
+
+def check_found(example: Example, said: dict[str, Any]) -> None:
+    assert (said["status"], said["damage"], said["lost"]) == ("Completed", [], [])
+    found = rule(said, example.rule)
+    assert (found["status"], found["verdict"]) == ("IssuesFound", "fired")
+    first = found["findings"][0]
+    assert first["step"] == example.step
+    assert spoken(first["message"]) == spoken(example.message)
+    assert set(example.names) <= set(first["tensors"])
+    assert bool(example.names) == bool(first["tensors"])
+    assert first["evidence"]
+    assert first["suggestion"].count(" ") > 5
+
+
+def check_silent(said: dict[str, Any], names: Iterable[str]) -> None:
+    """These rules are clear, and no other found anything, be it by default."""
+    assert (said["status"], said["damage"], said["lost"]) == ("Completed", [], [])
+    told = {name: rule(said, name) for name in names}
+    found = {each["name"]: each["findings"] for each in said["rules"] if each["findings"]}
+    assert found == {}
+    verdicts = {name: (each["status"], each["verdict"], each["why"]) for name, each in told.items()}
+    assert verdicts == dict.fromkeys(names, ("NoIssuesFound", "clear", ""))

@@ -50,6 +50,7 @@ def test_each_rank_is_a_worker_that_saw_every_step(watch: Ended) -> None:
     for each in documents.values():
         assert each["steps"] == {"train": EACH * len(WAYS)}
         assert (each["off"], each["lost"], each["state"]) == (None, None, "ended")
+    assert watch.run.findings().num_rows == 0
 
 
 @pytest.mark.parametrize("rank", [0, 1])

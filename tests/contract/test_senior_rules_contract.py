@@ -17,7 +17,7 @@ from leadline.rules.no_learning import NoLearning
 from leadline.rules.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.output_collapse import OutputCollapse
 from leadline.rules.probabilities_as_logits import ProbabilitiesAsLogits
-from leadline.rules.registry import BUILT_IN, CANDIDATES
+from leadline.rules.registry import BUILT_IN, DEFAULT
 from leadline.rules.replica_divergence import ReplicaDivergence
 from leadline.rules.skipped_steps import SkippedSteps
 from leadline.rules.unscaled_input import UnscaledInput
@@ -178,4 +178,4 @@ class TestReplicaDivergence(RuleContract):
 
 
 def test_candidates_for_the_defaults_exist() -> None:
-    assert set(CANDIDATES) <= set(BUILT_IN)
+    assert set(DEFAULT) <= set(BUILT_IN)

@@ -15,7 +15,7 @@ from launching import PATIENCE, SCRIPTS, environment
 from leadline.judge.judging import Judging
 from leadline.judge.plan import resolve_rules
 from leadline.reader.locate import read_manifest
-from leadline.rules.registry import BUILT_IN, CANDIDATES, DEFAULT
+from leadline.rules.registry import BUILT_IN, DEFAULT
 
 KINDS = (
     "mlp", "cnn", "rnn", "transformer", "gan", "vae", "policy_gradient", "regression", "fine_tuning", "amp",
@@ -86,7 +86,7 @@ def table(told: Mapping[str, Mapping[str, Told]]) -> str:
         cells = [_cell([each[rule] for run, each in told.items() if run.rpartition("-")[0] == kind and rule in each])
                  for kind in kinds]  # fmt: skip
         if any(cells):
-            mark = " **D**" if rule in DEFAULT else " *D*" if rule in CANDIDATES else ""
+            mark = " **D**" if rule in DEFAULT else ""
             lines.append(f"| {rule}{mark} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

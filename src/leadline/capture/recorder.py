@@ -82,6 +82,9 @@ class Recorder:
         self._tensor_items = [
             item for item in self.budget.items if _selects_parameters(item) and is_of_mode(item, "train")
         ]
+        self._counting = [item for item in self._tensor_items if _COUNTS & set(item.statistics)]
+        self._alarmed_step = -1
+        """The first train step whose loss was not finite: what counts such elements looks at it, whatever is due."""
         self._dues: dict[str, _Dues] = {}
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
@@ -143,12 +146,15 @@ class Recorder:
         return self._is_check_due
 
     def checks(self, values: Mapping[str, float]) -> None:
-        begun = self.cost.begin()
         self._checks |= {name: Scalar(CHECKS, (value,)) for name, value in values.items()}
-        self.cost.end(begun)
+
+    def spent(self, own_ns: int, begun_ns: int) -> None:
+        self.cost.add(own_ns, begun_ns)
 
     def loss(self, site: object, value: Any, name: str | None = None) -> None:
         begun = self.cost.begin()
+        if self._alarmed_step < 0 and isinstance(value, float) and value - value != 0.0:
+            self._alarmed_step = self.clock.mode_step("train")
         self._losses_of("train").add(site, value, name)
         self.cost.end(begun)
 
@@ -164,6 +170,8 @@ class Recorder:
             self._norms |= {name: Scalar(GRADIENT_NORMS, (value,)) for name, value in clipped.items()}
         step = self.clock.mode_step("train")
         due = watched.due.at(step)
+        if step == self._alarmed_step:
+            due = tuple(dict.fromkeys((*due, *self._counting)))
         if due:
             if not watched.subject.is_current():
                 watched = self._watch(optimizer)

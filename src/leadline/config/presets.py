@@ -9,11 +9,13 @@ from typing import Final
 
 from leadline.config.options import default_statistics
 from leadline.errors import UnknownNameError
-from leadline.records.names import ACCURACY, PRESETS, is_module_collection
+from leadline.records.names import ACCURACY, GRADIENT_NORMS, PRESETS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.statistics.definitions import BASIC
 
 _EVERY: Final = {"light": 100, "standard": 50, "full": 10}
+_NORMS_EVERY: Final = {"light": 100, "standard": 10, "full": 10}
+"""Oftener than other statistics: one number a step, and ``exploding_gradient`` needs a past to compare with."""
 _ACTIVATIONS_EVERY: Final = {"standard": 500, "full": 100}
 _PARAMETERS: Final = ("gradients", "weights", "biases")
 _DEFAULT_EVERY: Final = 500
@@ -36,8 +38,10 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
     items += tuple(
         CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
-        for each in (*_PARAMETERS, "gradient_norms", "hyperparameters")
+        for each in (*_PARAMETERS, "hyperparameters")
     )
+    norms = Schedule(every=_NORMS_EVERY[name])
+    items += (CaptureItem(GRADIENT_NORMS, statistics=("value",), schedule=norms, source="preset"),)
     if name in _ACTIVATIONS_EVERY:
         schedule = Schedule(every=_ACTIVATIONS_EVERY[name])
         items += (CaptureItem("layers", statistics=BASIC, schedule=schedule, source="preset"),)

@@ -57,6 +57,9 @@ class Probes(Protocol):
     def eval_step_was_training(self) -> None:
         """What was taken for an eval step was a training step's forward pass."""
 
+    def spent(self, own_ns: int, begun_ns: int) -> None:
+        """Something of ours that no other probe tells of took so long, from that moment of the clock on."""
+
     def after_update(self, optimizer: object, *, is_skipped: object, is_part: bool = False) -> None:
         """The outermost step of an optimizer has returned. May raise ``StopTraining``.
 

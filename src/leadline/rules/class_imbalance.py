@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -33,6 +33,10 @@ class _Seen:
     @property
     def labels(self) -> float:
         return 0.0 if self.counts is None else float(self.counts.sum())
+
+
+_REGRESSION: Final = re.compile(r"(mse|l1|smooth_?l1|huber|poisson_?nll|gaussian_?nll)_?loss_input_\d+$", re.IGNORECASE)
+"""What goes into the losses of regression has no classes."""
 
 
 class ClassImbalance(Rule, frozen=True, kw_only=True):
@@ -106,7 +110,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         return Undecided("part of the labels at this step was lost") if window.is_thinned else Clear()
 
     def _labels(self, window: Window) -> list[TensorVector]:
-        vectors = window.vectors("class_counts")
+        vectors = [each for each in window.vectors("class_counts") if not _REGRESSION.search(each.tensor)]
         return [each for each in vectors if "labels" in each.collections or re.search(self.labels_regex, each.tensor)]
 
     def _imbalance(self, labels: TensorVector, seen: _Seen, window: Window) -> Fired | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -19,6 +19,10 @@ _Steps = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str]
 _Best = tuple[float, int]
 """A loss's best value, and how many saved steps have passed since."""
+
+
+_FEWEST_ELEMENTS: Final = 20
+"""Between the 5th and the 95th percentile of fewer lie next to all of them."""
 
 
 class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
@@ -38,7 +42,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements. Losses of single
         batches are noisy, and a warm-up of the learning rate learns little at first: raise ``patience``. In wide
         layers and with a mean over a large batch healthy gradients vary by less than 0.001: lower
-        ``distribution_range``.
+        ``distribution_range``. Percentiles of fewer than 20 elements say nothing and are not judged.
     Args:
         activation_inputs_regex: Regular expression (``re.search``) for the inputs of activations; a pattern such as
             ``.*relu_input`` means the inputs of all modules of that kind as well.
@@ -150,7 +154,9 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
 def _ranges(window: Window) -> list[tuple[TensorReading, float]]:
     """Of each gradient whose percentiles are known: how far they are apart."""
     low = {(each.worker, each.tensor): each.value for each in window.readings("p5", where=_is_finite)}
-    high = window.readings("p95", where=_is_finite)
+    high = [
+        each for each in window.readings("p95", where=_is_finite) if not each.shape or each.elements >= _FEWEST_ELEMENTS
+    ]
     return [(each, each.value - low[each.worker, each.tensor]) for each in high if (each.worker, each.tensor) in low]
 
 

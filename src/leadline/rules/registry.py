@@ -75,13 +75,11 @@ AMAZON: Final = {
     "WeightUpdateRatio": "weight_update_ratio",
 }
 """Amazon's names for them."""
-DEFAULT: Final = ("exploding_tensor", "stalled_training")
-"""Those that stay silent on every healthy run, and are judged unless told otherwise."""
-CANDIDATES: Final = (
-    "exploding_gradient", "loss_spike", "missing_zero_grad", "no_learning", "nonfinite_origin",
-    "probabilities_as_logits", "replica_divergence", "skipped_steps", "unused_parameter",
+DEFAULT: Final = (
+    "exploding_tensor", "nonfinite_origin", "exploding_gradient", "loss_spike", "no_learning", "missing_zero_grad",
+    "unused_parameter", "probabilities_as_logits", "skipped_steps", "replica_divergence", "stalled_training",
 )  # fmt: skip
-"""Those that are meant for the same, once they were silent on every healthy training of the tests."""
+"""Those that stay silent on every healthy run, and are judged unless told otherwise."""
 
 
 def canonical(name: str) -> str:

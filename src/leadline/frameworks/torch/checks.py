@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import Any
 
@@ -45,10 +46,13 @@ class LoopChecks:
 
     def at_backward(self) -> None:
         """A backward pass begins."""
+        begun_ns = time.perf_counter_ns()
         self._left.at_backward()
+        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to use the gradients; after the probe of the same name."""
+        begun_ns = time.perf_counter_ns()
         self._left.before_update(optimizer)
         model = self._models.get(optimizer)
         if model is None:
@@ -58,10 +62,13 @@ class LoopChecks:
         if self._probes.wants_checks():
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 self._probes.checks(self._found(optimizer, model))
+        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """It has stepped."""
+        begun_ns = time.perf_counter_ns()
         self._left.after_update(optimizer)
+        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
 
     def call_without_gradients(self, called: torch.nn.Module) -> None:
         """An outermost module is called without gradients."""

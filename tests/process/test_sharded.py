@@ -12,7 +12,7 @@ import pytest
 from launching import Ended, environment, finish, rule, script, watched
 
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
-WAYS = ("plain", "sharded", "flat", "original", "redundant")
+WAYS = ("sharded", "flat", "original", "plain", "redundant")
 EACH = 6
 CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 

@@ -60,7 +60,7 @@ def redundant(net: nn.Sequential) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 
 WAYS: dict[str, Callable[[nn.Sequential], tuple[nn.Module, torch.optim.Optimizer]]] = {
-    each.__name__: each for each in (plain, sharded, flat, original, redundant)
+    each.__name__: each for each in (sharded, flat, original, plain, redundant)
 }
 
 

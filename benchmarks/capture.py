@@ -36,6 +36,8 @@ from contenders import (
     leadline_idle,
     leadline_preset,
     leadline_raw,
+    leadline_rules,
+    leadline_rules_first,
     leadline_statistics,
 )
 from harness import Limit, Row
@@ -92,6 +94,15 @@ CASES = (
     Case(
         "standard-leadline", "preset standard, activations apart: leadline", leadline_preset, 1.02, steps=50, factor=5
     ),
+    Case(
+        "rules-leadline",
+        "standard, all rules on, once in 500 apart: leadline",
+        leadline_rules,
+        1.02,
+        steps=50,
+        factor=5,
+    ),
+    Case("first-leadline", "standard, all rules on, the first 20 steps: leadline", leadline_rules_first),
     Case("layers-leadline", "activations once in 20 steps (standard: in 500): leadline", leadline_activations),
     Case(
         "idle-leadline",

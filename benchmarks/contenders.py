@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from every_rule import EVERY_RULE, OTHER_RUN
 from workload import Workload, transformer
 
 CORE = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
@@ -237,6 +238,39 @@ class Leadline(Contender):
         return Stored(asked, found)
 
 
+@dataclass
+class LeadlineRun(Leadline):
+    """What ``leadline run`` captures of preset standard with every built-in rule, without agent and judge."""
+
+    steps_before: int = 0
+    """Steps that are taken before a block begins."""
+
+    def open(self, folder: Path, workload: Workload) -> Workload:
+        from leadline import session
+        from leadline.cli.prepare import Wishes, prepare
+
+        command = ["train.py"]
+        prepare(Wishes(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
+        run = prepare(Wishes("run", str(folder), preset="standard", rules=EVERY_RULE), command)
+        self.session = session.start(run)
+        if self.session is None:
+            raise NotAvailableError("LEADLINE_DISABLED is set")
+        for _ in range(self.steps_before):
+            workload.step()
+        self._own_ns_before = self.session.recorder.cost.own_ns
+        return Contender.open(self, folder, workload)
+
+    def close(self) -> None:
+        from leadline import session
+
+        session.stop_current()
+        self.own_seconds = (self.session.recorder.cost.own_ns - self._own_ns_before) / 1e9
+        self.thinned = len(self.session.recorder.budget.thinned)
+
+    def count(self, steps: int) -> Stored:
+        return super().count(self.steps_before + steps)
+
+
 class NotAvailableError(Exception):
     """A contender that is not installed; the message says what is missing."""
 
@@ -272,6 +306,26 @@ def leadline_preset() -> Leadline:
         *(f"{each}:every=50" for each in ("gradients", "weights", "biases", "hyperparameters", "gradient_norms")),
     ]
     return Leadline(capture, every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
+
+
+def leadline_rules() -> Leadline:
+    """Preset standard with every rule, in 50 steps of its course: what a run does once in 500 is not among them.
+
+    The steps before have made what captures need; a run makes it once.
+    """
+    return _every_rule(steps_before=51)
+
+
+def leadline_rules_first() -> Leadline:
+    """The first steps of the same, in which most is looked at: many rules judge how a training begins."""
+    return _every_rule(steps_before=0)
+
+
+def _every_rule(*, steps_before: int) -> Leadline:
+    of_weights = ("update_ratio", "checksum")
+    return LeadlineRun(
+        every=50, statistics=BASIC, weight_statistics=of_weights, has_loss=True, steps_before=steps_before
+    )
 
 
 def leadline_activations() -> Leadline:

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from every_rule import OTHER_RUN
 from harness import Limit, Row
-from judged_training import RULES, TENSORS, TWIN, Training
+from judged_training import RULES, TENSORS, Training
 
 from leadline.judge.judge import judge_run
 from leadline.judge.judging import Judging
@@ -47,7 +48,7 @@ class Live:
     def __init__(self, folder: Path, every: int, steps: int) -> None:
         self.run = folder / "live"
         self._training = Training(every)
-        write(folder / TWIN, every, steps)
+        write(folder / OTHER_RUN, every, steps)
         self._writer = RunWriter(self.run, rules=RULES, batch_rows=1 << 30, started_ns=time.time_ns())
         self._writer.set_status("InProgress", node=node_name())
         self._step, self._most_steps = 0, steps
@@ -164,7 +165,7 @@ def rows_afterwards(rounds: int, *, dense_steps: int, long_steps: int) -> list[R
         dense, long = (Path(root, name, "once") for name in ("dense", "long"))
         for path, every, steps in ((dense, 1, dense_steps), (long, 50, long_steps)):
             harness.progress(f"  writing {steps} steps, statistics every {every}")
-            for each in (path, path.with_name(TWIN)):
+            for each in (path, path.with_name(OTHER_RUN)):
                 write(each, every, steps)
         heres = [judge_here(dense) for _ in _counted("afterwards, every tensor at every step", rounds)]
         theres = [judge_there(long) for _ in _counted("afterwards, standard", rounds)]

@@ -9,39 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from every_rule import EVERY_RULE
 
+from leadline.cli.prepare import rule_specs
 from leadline.config.presets import merge, preset_items
 from leadline.judge.plan import plan, resolve_rules
-from leadline.records.manifest import RuleSpec
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, is_of_mode
 from leadline.records.series import TensorInfo
-from leadline.rules.registry import BUILT_IN
 from leadline.statistics.definitions import is_vector
 from leadline.testing.runs import Capture, Part, Vectors
 
 LAYERS, UNITS, BATCH, CLASSES = 95, 64, 32, 10
-TWIN = "twin"
-"""The run that ``similar_across_runs`` compares with, beside the one that is judged."""
-
-_CHOSEN: dict[str, dict[str, object]] = {
-    "all_zero": {"collection_names": ["gradients"]},
-    "similar_across_runs": {"other_trials": [TWIN]},
-    "tensor_variance": {"tensor_regex": ["weight$"], "max_threshold": 1e9},
-    "unchanged_tensor": {"collection_names": ["gradients"]},
-}
-"""Parameters of the rules that do not come without."""
-_AGAIN = {
-    "only_nan": ("exploding_tensor", {"only_nan": True}),
-    "patient": ("loss_not_decreasing", {"num_steps": 100}),
-    "nearly_gone": ("vanishing_gradient", {"threshold": 1e-9}),
-    "biases_unchanged": ("unchanged_tensor", {"collection_names": ["biases"], "num_steps": 5}),
-    "large_updates": ("weight_update_ratio", {"large_threshold": 1.0}),
-}
-RULES = (
-    *(RuleSpec(name, name, _CHOSEN.get(name, {})) for name in BUILT_IN),
-    *(RuleSpec(alias, name, given) for alias, (name, given) in _AGAIN.items()),
-)[:40]
+_AGAIN = (
+    "only_nan=exploding_tensor:only_nan=true",
+    "patient=loss_not_decreasing:num_steps=100",
+    "nearly_gone=vanishing_gradient:threshold=1e-9",
+    "biases_unchanged=unchanged_tensor:collection_names=biases,num_steps=5",
+    "large_updates=weight_update_ratio:large_threshold=1.0",
+)
+RULES = tuple(rule_specs((*EVERY_RULE, *_AGAIN)[:40], os.getcwd()))
 """Every built-in rule, and some a second time."""
 
 
@@ -112,7 +99,7 @@ class _Columns:
 
 
 class Training:
-    """What a training that goes well leaves in its run; the same at every call.
+    """What a training leaves in its run that goes well, with a noisy loss; the same at every call.
 
     Args:
         every: Interval of statistics, of parameters as of layers.
@@ -193,6 +180,8 @@ def _group(info: TensorInfo, statistic: str) -> str:
 
 
 def _level(name: str, statistic: str) -> float:
+    if statistic.startswith("unit_within_"):
+        return 1.0
     return _NUMBERS.get(name, 0.0) if statistic == "value" else _LEVELS.get(statistic, 0.0)
 
 
@@ -212,7 +201,8 @@ def _values(columns: _Columns, noise: np.random.Generator, step: int) -> dict[st
 def _vectors(columns: _Columns, noise: np.random.Generator) -> Mapping[str, Mapping[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for (name, statistic), level in zip(columns.names, columns.levels, strict=True):
-        found.setdefault(name, {})[statistic] = level * noise.uniform(0.8, 1.2, _shape(name, statistic))
+        values = level * noise.uniform(0.8, 1.2, _shape(name, statistic))
+        found.setdefault(name, {})[statistic] = np.diag(np.diag(values)) if statistic == "confusion" else values
     return found
 
 

@@ -23,8 +23,9 @@ MEASURED: Final = "false-alarms.md"
 """The page that tests/process/false_alarms.py writes."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
 _TWIN: Final = (
-    "A small training in which it fires; with `healthy=True` it is silent. The tests run both\n"
-    "(`tests/process/scripts/faults.py`), with the command that stands in front of it."
+    "A small training in which it fires; with `healthy=True` it is silent. The tests run both with the command that\n"
+    "stands in front (`faults.py` in `tests/process/scripts`; data and loop are in `toy.py` beside it), and hold the\n"
+    "step, the message and the tensors against what it finds while the training runs."
 )
 _HEADING: Final = re.compile(r"^(\w[\w ]*):$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
@@ -72,9 +73,14 @@ def twins() -> Mapping[str, str]:
     found = {}
     for path in sorted(TRAININGS.glob("faults_of_*.py")):
         source = path.read_text()
-        for node in ast.parse(source).body:
+        defined = {
+            each.name: each for each in ast.parse(source).body if isinstance(each, (ast.ClassDef, ast.FunctionDef))
+        }
+        for name, node in defined.items():
             if isinstance(node, ast.FunctionDef) and any(each.arg == "healthy" for each in node.args.kwonlyargs):
-                found[node.name] = ast.get_source_segment(source, node) or ""
+                used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} & set(defined)
+                parts = [defined[each] for each in defined if each == name or each in used]
+                found[name] = "\n\n\n".join(ast.get_source_segment(source, each) or "" for each in parts)
     return found
 
 

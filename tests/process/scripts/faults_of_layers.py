@@ -13,7 +13,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
 
     leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
     step 0  vanishing_gradient: 0.bias: mean absolute gradient 2e-11 is below 1e-07, and 9 more tensors
-    names gradient/0.weight, gradient/1.0.weight
+    names gradient/0.weight, gradient/1.1.weight
     """
     layers: list[nn.Module] = [nn.Linear(16, 16)]
     for _ in range(10):

@@ -93,7 +93,7 @@ def overtraining(*, healthy: bool) -> None:
     """The training goes on long after the loss has reached its floor; the twin stops when validation does not improve.
 
     leadline run --rule overtraining:patience_train=30,patience_validation=5 faults.py overtraining
-    step 53  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
+    step 59  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
         step 4
     names cross_entropy_output_0
     """

@@ -146,7 +146,7 @@ def _of_forward(first: TensorReading) -> _Origin:
         )  # fmt: skip
     if side == "output":
         return _Origin(
-            first, "module", f"{module} made it: {_share(first)} in {first.tensor}, from finite inputs",
+            first, "module", f"module {module} made it: {_share(first)} in {first.tensor}, from finite inputs",
             "a look at what this module divides by or takes the log of, or float32 for it alone; "
             "usually half precision overflowed there, or a division by zero",
         )  # fmt: skip

@@ -35,7 +35,7 @@ def test_a_loss_that_becomes_nan_stops_the_job(tmp_path: Path, bad_step: int) ->
     assert ended.out == ""
     finding = check_stopped(ended.show(), bad_step=bad_step)
     gradients = {"gradient/0.weight", "gradient/0.bias", "gradient/2.weight", "gradient/2.bias"}
-    assert set(finding["tensors"]) == {"loss"} | gradients
+    assert set(finding["tensors"]) == {"loss", "gradient_norm"} | gradients
     assert finding["tensors"][0] == "loss"
     assert finding["message"].startswith("loss is NaN")
     assert any(f"step {bad_step}  exploding_tensor: loss is NaN" in line for line in ended.said)

@@ -57,8 +57,8 @@ def nonfinite_origin(*, healthy: bool) -> None:
     """A normalization without an epsilon: at step 40 a feature is the same in the whole batch, and 0 / 0 is NaN.
 
     leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
-    step 40  nonfinite_origin: 0 made it: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at step
-        40
+    step 40  nonfinite_origin: module 0 made it: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at
+        step 40
     names 0_output_0, cross_entropy_output_0
     """
     model = nn.Sequential(Standardize(1e-5 if healthy else 0.0), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))

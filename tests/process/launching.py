@@ -209,7 +209,9 @@ def rule(said: dict[str, Any], name: str) -> dict[str, Any]:
     return next(dict(each) for each in said["rules"] if each["name"] == name)
 
 
-def losses(run: Run, name: str = "loss", worker: str | None = None) -> dict[int, float]:
-    """A loss by step."""
+def losses(run: Run, name: str | None = None, worker: str | None = None) -> dict[int, float]:
+    """A loss by train step; without a name the only one that there is."""
+    if name is None:
+        (name,) = run.tensor_names(collection="losses")
     rows = run.scalars(name).to_pylist()
-    return {row["step"]: row["value"] for row in rows if worker in (None, row["worker"])}
+    return {row["step"]: row["value"] for row in rows if row["mode"] == "train" and worker in (None, row["worker"])}

@@ -137,8 +137,7 @@ def test_no_mode_of_ours_outlives_a_step_that_ends_within_a_backward_pass(watch:
 def test_capture_stays_on_and_nothing_is_lost(watch: Watched, kind: str) -> None:
     document = watch.document(kind)
     assert document["state"] == "ended"
-    if kind != "duet":  # two threads at once may cost the capture, never the training
-        assert (document["off"], document["lost"]) == (None, None)
+    assert (document["off"], document["lost"]) == (None, None)
 
 
 @pytest.mark.parametrize("kind", TOLD)

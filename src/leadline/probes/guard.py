@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -16,12 +17,16 @@ class Guard:
 
     **Failing open** - an ``Exception`` of ours is kept, told once through ``tell``, and every later call is a no-op.
 
+    **One at a time** - calls wait for one another, so that several threads may train at once; what is wrapped waits for
+    nobody.
+
     **Letting through** - ``StopTraining``, ``KeyboardInterrupt`` and other exits are the training's and pass.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.failure: str | None = None
         self._tell = tell
+        self._lock = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -30,6 +35,10 @@ class Guard:
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Call a function of ours; None when it fails or something failed before."""
+        with self._lock:
+            return self._call(function, *args, **kwargs)
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         if self.failure is not None:
             return None
         try:
@@ -43,7 +52,7 @@ class Guard:
 
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            return self.run(function, *args, **kwargs)
+            return self._call(function, *args, **kwargs)
 
         return guarded
 

@@ -106,7 +106,7 @@ def collected(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def duet(diary: Diary) -> Iterable[nn.Module]:
-    """Two threads train a model each at the same time; only that they are left alone is promised."""
+    """Two threads train a model each at the same time; whose a step is, nobody can say."""
     models = [net(), net()]
 
     def train(index: int) -> None:

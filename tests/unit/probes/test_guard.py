@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from leadline.errors import StopTraining
@@ -35,3 +37,26 @@ def test_exits_pass(kind: type[BaseException]) -> None:
     with pytest.raises(kind):
         guard.run(leave)
     assert guard.is_open
+
+
+def test_the_calls_of_several_threads_wait_for_one_another_and_what_is_wrapped_for_nobody() -> None:
+    guard, inside, most = Guard(lambda _: None), 0, 0
+    entered, may_leave = threading.Event(), threading.Event()
+
+    def call() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        entered.set()
+        may_leave.wait(10)
+        inside -= 1
+
+    threads = [threading.Thread(target=guard.run, args=(call,)) for _ in range(4)]
+    for each in threads:
+        each.start()
+    assert entered.wait(10)
+    assert guard.wrap(lambda: "through")() == "through"
+    may_leave.set()
+    for each in threads:
+        each.join()
+    assert (most, inside) == (1, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any, Final
 
@@ -14,10 +15,12 @@ _LOOKED_AT: Final = 64
 class _Left:
     """One parameter's gradient as an optimizer's step left it; it stands for all of the optimizer's."""
 
-    __slots__ = ("gradient", "has_begun", "in_a_row", "is_renewed", "parameter", "version")
+    __slots__ = ("gradient", "has_begun", "in_a_row", "is_renewed", "parameter", "thread", "version")
 
     def __init__(self) -> None:
         self.in_a_row = 0
+        self.thread = 0
+        """Where the optimizer stepped: another thread's gradients may be in the making, and are not touched."""
         self.parameter: weakref.ref[torch.Tensor] | None = None
         self.gradient: weakref.ref[torch.Tensor] | None = None
         self.version = 0
@@ -25,6 +28,7 @@ class _Left:
 
     def leave(self, optimizer: torch.optim.Optimizer) -> None:
         """The optimizer has stepped."""
+        self.thread = threading.get_ident()
         held = (parameter for group in optimizer.param_groups for parameter in group["params"])
         parameter = next((each for each in held if each.grad is not None), None)
         gradient = parameter.grad if parameter is not None else None
@@ -75,9 +79,10 @@ class LeftGradients:
 
     def at_backward(self) -> None:
         """A backward pass begins."""
-        is_alone = len(self._known) == 1
-        for each in list(self._known.values()):
-            each.look(is_alone=is_alone)
+        thread = threading.get_ident()
+        own = [each for each in list(self._known.values()) if each.thread == thread]
+        for each in own:
+            each.look(is_alone=len(own) == 1)
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """An optimizer is about to step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -190,3 +191,21 @@ def test_a_parameter_that_joins_an_optimizer_is_no_outsider_any_more(tmp_path: P
         loop(model, optimizer, model.zero_grad)()
 
     assert noticed(tmp_path, train)["0.weight/outside_optimizers"] == [1.0] * STEPS + [0.0] * STEPS
+
+
+def test_the_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be in the making: PyTorch writes them without holding the interpreter, and to look then is to crash."""
+    left, model = LeftGradients(), small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    looked: list[bool] = []
+    monkeypatch.setattr(
+        "leadline.frameworks.torch.leftovers._Left.look", lambda each, is_alone: looked.append(is_alone)
+    )
+    model(torch.ones(1, 4)).sum().backward()
+    left.after_update(optimizer)
+    other = threading.Thread(target=left.at_backward)
+    other.start()
+    other.join()
+    assert looked == []
+    left.at_backward()
+    assert looked == [True]

@@ -445,7 +445,11 @@ class Agent:
         """What the agents of other nodes said."""
         own = f"{self._log.node}.json"
         folder = self._log.path(layout.NODES)
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and name != own)
+        try:
+            listed = os.listdir(folder)
+        except FileNotFoundError:
+            return []  # somebody removed the run
+        names = sorted(name for name in listed if name.endswith(".json") and name != own)
         found = [read_patiently(os.path.join(folder, name)) for name in names]
         return [each for each in found if each is not None]
 

@@ -106,6 +106,8 @@ def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[
     try:
         return agent.run()
     except OSError as error:
+        if job.pid:
+            raise  # it has started
         agent.abandon()
         return _refuse(f"{command[0]} cannot be started: {error.strerror}")
 

@@ -93,7 +93,8 @@ class ForwardWatch:
         if self._is_training_watched:
             self.captured.accuracy = self._accuracy()
         self._is_training_watched = False
-        self.leave_functions()
+        if self._place.mode is not None:
+            self._place.mode.leave_soon()  # the step may end within a backward pass, where modes stand aside
         self.losses.clear()
         self._unhook()
 

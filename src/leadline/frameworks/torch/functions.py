@@ -66,7 +66,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, calls: Calls, guard: Guard) -> None:
         super().__init__()
         self._calls, self._guard = calls, guard
-        self._is_on = self._is_stacked = False
+        self._is_on = self._is_stacked = self._is_leaving = False
         self._thread = 0
 
     def enter(self) -> None:
@@ -87,18 +87,20 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         return not self._is_stacked
 
     def leave_soon(self) -> None:
-        """Leave for good; from any thread, and at a later forward pass where that cannot be done at once.
+        """Leave; from any thread, and at a later forward pass where that cannot be done at once.
 
         A mode stands aside while a function that it saw is under way, and below modes that were entered later: it
         would stay for ever when nobody calls ``leave`` again, and keep PyTorch from its fast paths.
         """
-        if self.leave():
+        if self.leave() or self._is_leaving:
             return
+        self._is_leaving = True
         thread = self._thread
         handles: list[Any] = []
 
         def leave_later(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if threading.get_ident() == thread and self.leave():
+            if threading.get_ident() == thread and (self._is_on or self.leave()):
+                self._is_leaving = False
                 handles[0].remove()
 
         handles.append(torch_module.register_module_forward_pre_hook(hide(leave_later)))

@@ -10,6 +10,7 @@ from leadline.actions import registry as actions_registry
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.names import is_module_collection
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.rules.registry import canonical, find_rule
@@ -99,7 +100,8 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     """What must be captured for rules.
 
     A need without an interval becomes an item whose schedule says nothing (``Schedule()``): it has its collection's
-    interval in the preset. A rule that is followed by an action is shown every step.
+    interval in the preset. A rule that is followed by an action is shown every step, but what modules take and give
+    at the preset's: a forward hook at every step is nothing that an action may cause.
     """
     resolved = list(rules)
     check_actions(actions, [spec.alias for spec, _ in resolved])
@@ -107,7 +109,8 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     for spec, rule in resolved:
         is_acted_on = bool(rule.implied_actions("")) or any(each.rule in ("*", spec.alias) for each in actions)
         for need in _checked_needs(rule).tensors:
-            is_each = is_acted_on or need.end is not None
+            is_hooked = need.collection is not None and is_module_collection(need.collection)
+            is_each = (is_acted_on and not is_hooked) or need.end is not None
             every = need.every if need.every is not None else _EVERY_STEP if is_each else None
             items.append(_item(need, every, f"rule:{spec.alias}"))
     return tuple(items)

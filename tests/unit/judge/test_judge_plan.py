@@ -11,7 +11,7 @@ import pytest
 from leadline.errors import ConfigurationError, RunNotFoundError, UnknownNameError
 from leadline.judge.plan import check_runs, plan, resolve_rules
 from leadline.records.manifest import ActionSpec, RuleSpec
-from leadline.records.plan import CaptureItem, Schedule
+from leadline.records.plan import CaptureItem, Schedule, is_of_modules
 from leadline.testing.runs import RunWriter
 
 
@@ -36,6 +36,13 @@ def test_a_rule_with_an_action_sees_every_step() -> None:
     assert {(item.source, item.schedule.every) for item in items} == {("rule:v", 1), ("rule:exploding_tensor", None)}
     items = planned(spec("exploding_tensor"), actions=(ActionSpec("*", "StopTraining"),))
     assert [item.schedule.every for item in items] == [1]
+
+
+def test_an_action_hooks_no_forward_pass_at_every_step() -> None:
+    items = planned(spec("nonfinite_origin"), actions=(ActionSpec("*", "stop_training"),))
+    of_modules = {item.schedule.every for item in items if is_of_modules(item)}
+    others = {item.schedule.every for item in items if not is_of_modules(item)}
+    assert (of_modules, others) == ({None}, {1})
 
 
 def test_needs_with_an_interval_keep_it() -> None:

@@ -138,6 +138,9 @@ class Recorder:
             self._is_norm_due = bool(self._dues_of("train").norms.at(step))
         return self._is_norm_due
 
+    def has_checks(self) -> bool:
+        return any(item.collection == CHECKS for item in self.budget.items)
+
     def wants_checks(self) -> bool:
         step = self.clock.mode_step("train")
         if self._check_step != step:

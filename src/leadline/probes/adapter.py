@@ -57,6 +57,9 @@ class Probes(Protocol):
     def eval_step_was_training(self) -> None:
         """What was taken for an eval step was a training step's forward pass."""
 
+    def has_checks(self) -> bool:
+        """Whether the checks of the loop are captured at any step."""
+
     def spent(self, own_ns: int, begun_ns: int) -> None:
         """Something of ours that no other probe tells of took so long, from that moment of the clock on."""
 

@@ -41,6 +41,8 @@ class LoopChecks:
 
     def __init__(self, names: Names, registry: ModuleRegistry, probes: Probes) -> None:
         self._names, self._registry, self._probes = names, registry, probes
+        self.is_wanted = probes.has_checks()
+        """Whether anybody asks for them at any step; else nothing is looked at."""
         self._left = LeftGradients()
         self._models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
 

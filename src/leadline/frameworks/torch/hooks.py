@@ -113,7 +113,7 @@ class Hooks:
     # one by its code object, and because a bound method would be looked up anew at every call.
 
     def _make_pre_hook(self) -> Callable[..., Any]:
-        local, probes, checks, guard = self._local, self._probes, self._checks, self._guard
+        local, guard, before_update = self._local, self._guard, self._before_update
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             caller = sys._getframe(1)
@@ -127,10 +127,9 @@ class Hooks:
             frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
                 frame.is_read = True
-                guard.run(probes.before_update, optimizer)
-                guard.run(checks.before_update, optimizer)
+                guard.run(before_update, optimizer)
                 return None
-            read_once = _reading(closure, frame, probes, checks, guard)
+            read_once = _reading(closure, frame, before_update, guard)
             if len(args) > 1:
                 return (args[0], read_once, *args[2:]), kwargs
             return args, {**kwargs, "closure": read_once}
@@ -138,8 +137,8 @@ class Hooks:
         return hide(before_step)
 
     def _make_post_hook(self) -> Callable[..., Any]:
-        local, probes, guard, stepped_within = self._local, self._probes, self._guard, self._stepped_within
-        checks = self._checks
+        local, guard, stepped_within = self._local, self._guard, self._stepped_within
+        checks, after_update = self._checks, self._after_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -148,11 +147,11 @@ class Hooks:
             frame.depth -= 1
             if frame.depth == 0:
                 local.frame = None
-                guard.run(checks.after_update, frame.optimizer)
                 if torch._C._current_graph_task_id() != -1:
+                    guard.run(checks.after_update, frame.optimizer)
                     stepped_within.append(frame.optimizer)
                     return
-                guard.run(probes.after_update, frame.optimizer, is_skipped=False)
+                guard.run(after_update, frame.optimizer)
 
         return hide(after_step)
 
@@ -205,15 +204,14 @@ class Hooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
         stepped_within, end_steps_within = self._stepped_within, self._end_steps_within
-        at_backward, check = self._forward.at_backward, self._checks.at_backward
+        begin_backward = self._begin_backward
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
             stepped_within.clear()  # what a backward pass that raised has left
-            guard.run(at_backward)
-            guard.run(check)
+            guard.run(begin_backward)
             if probes.wants_loss():
                 guard.run(tell_losses, t_outputs, sys._getframe(1))
             result = original(t_outputs, *args, **kwargs)
@@ -222,6 +220,21 @@ class Hooks:
             return result
 
         return _engine_run_backward
+
+    def _begin_backward(self) -> None:
+        self._forward.at_backward()
+        if self._checks.is_wanted:
+            self._checks.at_backward()
+
+    def _before_update(self, optimizer: Any) -> None:
+        self._probes.before_update(optimizer)
+        if self._checks.is_wanted:
+            self._checks.before_update(optimizer)
+
+    def _after_update(self, optimizer: Any) -> None:
+        if self._checks.is_wanted:
+            self._checks.after_update(optimizer)
+        self._probes.after_update(optimizer, is_skipped=False)
 
     def scaler_of(self, optimizer: object) -> Any:
         """The gradient scaler that steps an optimizer; None: there is none."""
@@ -260,7 +273,7 @@ class Hooks:
 
 
 def _reading(
-    closure: Callable[[], Any], frame: _StepFrame, probes: Probes, checks: LoopChecks, guard: UnseenGuard
+    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: UnseenGuard
 ) -> Callable[[], Any]:
     """The closure of ``step(closure)``; the gradients are read after its first evaluation."""
 
@@ -268,8 +281,7 @@ def _reading(
         result = closure()
         if not frame.is_read:
             frame.is_read = True
-            guard.run(probes.before_update, frame.optimizer)
-            guard.run(checks.before_update, frame.optimizer)
+            guard.run(before_update, frame.optimizer)
         return result
 
     return hide(read_once)

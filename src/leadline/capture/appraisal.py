@@ -137,7 +137,7 @@ class _WithoutForward:
 class _Nobody:
     """Asks for nothing, where a control watch would."""
 
-    def obey(self, step: int, *, is_early: bool = False) -> None: ...
+    def obey(self, step: int) -> None: ...
 
 
 class _Sink:

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 from late_device import FakeDevice, install
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from watched import watch
 
 import leadline
 import leadline.torch
@@ -43,19 +43,6 @@ def nobody_waits() -> Iterator[None]:
         for name in ("item", "tolist", "__float__", "__int__", "__bool__", "__index__", "nonzero"):
             patch.setattr(torch.Tensor, name, refuse)
         yield
-
-
-def watch(folder: Path, train: Callable[[], Any], *capture: str, preset: str | None = None) -> Run:
-    hook = leadline.torch.Hook(out=str(folder), name="run", preset=preset, capture=capture)
-    assert hook._session is not None
-    guard = hook._session.guard
-    try:
-        train()
-    finally:
-        is_whole = hook.close()
-    assert guard.failure is None
-    assert is_whole
-    return leadline.open_run(hook.run)
 
 
 def small() -> nn.Module:

@@ -13,24 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.fsdp import fully_sharded_data_parallel
 from torch.nn import utils
 from torch.nn.utils import clip_grad, clip_grad_norm_  # imported before anybody watches
+from watched import watch
 
 import leadline.torch
 from leadline.reader.run import Run
 
 NORMS = "gradient_norms:every=1"
-
-
-def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
-    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    assert hook._session is not None
-    guard = hook._session.guard
-    try:
-        train()
-    finally:
-        is_whole = hook.close()
-    assert guard.failure is None
-    assert is_whole
-    return leadline.open_run(hook.run)
 
 
 def small() -> nn.Module:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,9 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-
-import leadline.torch
-from leadline.reader.run import Run
+from watched import watch
 
 VARIABLES = ("optimizer_variables:every=1", "optimizer_variables:raw=true,every=1")
-
-
-def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
-    hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    assert hook._session is not None
-    guard = hook._session.guard
-    try:
-        train()
-    finally:
-        is_whole = hook.close()
-    assert guard.failure is None
-    assert is_whole
-    return leadline.open_run(hook.run)
 
 
 def small() -> nn.Module:

@@ -12,38 +12,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from judged import Judged, judged_by
 
 from leadline.judge.judging import Judging
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
 from leadline.testing.stories import stories
-
-Judged = list[tuple[int, str]]
-"""Step, and ``clear``, ``fired`` or ``undecided``, at the steps that the loop has an opinion on."""
-
-
-def judged_by(rule: Rule, story: Sequence[Part]) -> Judged:
-    """What the rule says at each step, by the real way through store, reader and window."""
-    said: Judged = []
-
-    class Spy(Rule, frozen=True):
-        def needs(self):
-            return rule.needs()
-
-        def remember(self, memory, window):
-            return rule.remember(memory, window)
-
-        def evaluate(self, window):
-            verdict = rule.evaluate(window)
-            said.append((window.step, type(verdict).__name__.lower()))
-            return verdict
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = RunWriter(f"{folder}/run", batch_rows=3, segment_batches=2).write_all(story).end().path
-        progress = Judging(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
-        assert progress.rules["spy"]["error"] is None
-    return said
 
 
 class Step:

@@ -1,4 +1,4 @@
-"""What judging takes: 40 rules on a synthetic training of 500 tensors, afterwards and while it grows.
+"""What judging takes: 40 rules on a synthetic training of 500 tensors, afterwards, many stored, and while it grows.
 
 The training is written through ``leadline.testing``'s generator. Live, it is written at a step of 0.1 s and handed to
 the kernel every 250 ms, as a training process does; the processor time is that of the judge and of its workers.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import stored_runs
 from every_rule import OTHER_RUN
 from harness import Limit, Row
 from judged_training import RULES, TENSORS, Training
@@ -247,13 +248,15 @@ def _counted(what: str, rounds: int) -> Any:
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=12, quick_rounds=2)
-    parser.add_argument("--rows", default="afterwards,live,latency", help="some of afterwards, live, latency")
+    parser.add_argument("--rows", default="afterwards,stored,live,latency", help="some of these")
     options: argparse.Namespace = parser.parse_args()
     started, rounds = harness.machine(), harness.rounds_of(options)
     rows: list[Row] = []
     if "afterwards" in options.rows:
         dense, long = (20, 1_000) if options.quick else (100, 10_000)
         rows += rows_afterwards(max(2, rounds // 3), dense_steps=dense, long_steps=long)
+    if "stored" in options.rows:
+        rows += stored_runs.rows(20 if options.quick else 200, 1 if options.quick else max(2, rounds // 4))
     if "live" in options.rows:
         rows += [row for every in (50, 10) for row in rows_live(every, rounds)]
     if "latency" in options.rows:

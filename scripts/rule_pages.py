@@ -27,6 +27,11 @@ _TWIN: Final = (
     "stands in front (`faults.py` in `tests/process/scripts`; data and loop are in `toy.py` beside it), and hold the\n"
     "step, the message and the tensors against what it finds while the training runs."
 )
+_TWIN_OF_TREES: Final = (
+    "A small training of boosted trees, samples and settings, in which it fires; with `healthy=True` it is silent.\n"
+    "The tests train both by XGBoost and by LightGBM (`tree_faults.py` in `tests/process/scripts`), and let the rule\n"
+    "stop the one that is faulty."
+)
 _HEADING: Final = re.compile(r"^(\w[\w ]*):$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
 
@@ -51,9 +56,10 @@ def page(name: str) -> str:
             lines += ["## Parameters", "", *_parameters(rule, text), ""]
         else:
             lines += [f"## {heading}", "", _markdown(text), ""]
-    twin = twins().get(name)
-    if twin:
-        lines += ["## A fault and its healthy twin", "", _TWIN, "", "```python", twin, "```", ""]
+    twin, of_trees = twins("faults_of_*.py").get(name), twins("tree_faults.py").get(name)
+    if twin or of_trees:
+        told = (_TWIN, twin) if twin else (_TWIN_OF_TREES, of_trees)
+        lines += ["## A fault and its healthy twin", "", told[0], "", "```python", told[1], "```", ""]
     return "\n".join(lines)
 
 
@@ -67,11 +73,11 @@ def read_docstring(rule: type[Rule]) -> tuple[str, dict[str, str]]:
     return " ".join(parts[0].split()), sections
 
 
-@lru_cache(maxsize=1)
-def twins() -> Mapping[str, str]:
+@lru_cache(maxsize=2)
+def twins(files: str) -> Mapping[str, str]:
     """The trainings with a fault planted, as they stand in the tests, by the rule that catches it."""
     found = {}
-    for path in sorted(TRAININGS.glob("faults_of_*.py")):
+    for path in sorted(TRAININGS.glob(files)):
         source = path.read_text()
         defined = {
             each.name: each for each in ast.parse(source).body if isinstance(each, (ast.ClassDef, ast.FunctionDef))

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.records.version import __version__
 
-__all__ = ["StopTraining", "__version__", "log", "mode", "open_run", "watch"]
+__all__ = ["Hook", "StopTraining", "__version__", "log", "mode", "open_run", "watch"]
 
 if TYPE_CHECKING:
     from leadline.errors import StopTraining
+    from leadline.hook import Hook
     from leadline.reader.run import open_run
     from leadline.session import log, mode
     from leadline.watching import watch
 
 _HOMES = {
+    "Hook": "leadline.hook",
     "StopTraining": "leadline.errors",
     "open_run": "leadline.reader.run",
     "log": "leadline.session",

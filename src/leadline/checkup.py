@@ -12,7 +12,7 @@ from typing import Any, Final
 from leadline.capture.appraisal import Appraiser
 from leadline.capture.control import ControlWatch
 from leadline.capture.recorder import Recorder
-from leadline.records.plan import CapturePlan, item_from_dict
+from leadline.records.plan import CapturePlan, is_of_family, item_from_dict
 from leadline.records.request import Request
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
@@ -64,9 +64,9 @@ class Checkup:
             self._finish()
         return self._recorder.wants_loss()
 
-    def loss(self, site: object, value: float, name: str | None = None) -> None:
+    def loss(self, site: object, value: float, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         self._losses.setdefault(site, name)
-        self._recorder.loss(site, value, name)
+        self._recorder.loss(site, value, name, marks)
 
     def before_update(self, optimizer: Any) -> None:
         if not any(each is optimizer for each in self._optimizers):
@@ -98,13 +98,8 @@ class Checkup:
             self._report()
 
     def _look(self) -> None:
-        from leadline.frameworks.torch.survey import survey
-        from leadline.frameworks.torch.uncovered import find_uncovered, why_no_step
-
-        uncovered = find_uncovered(self._optimizers)
-        if not self._optimizers:
-            uncovered.append(why_no_step(self._backwards))
-        self._seen = {**survey(self._optimizers), "uncovered": [asdict(each) for each in uncovered]}
+        uncovered = self._adapter.uncovered(self._optimizers, self._backwards)
+        self._seen = {**self._adapter.survey(self._optimizers), "uncovered": uncovered}
 
     def _appraise(self) -> None:
         self._look()
@@ -113,7 +108,11 @@ class Checkup:
             owner_last = [*self._optimizers[1:], *self._optimizers[:1]]
             appraiser = Appraiser(self._adapter, owner_last, host_bytes=self._plan.host_bytes)
             self._base_ns = appraiser.base_ns()
-            self._prices = [asdict(appraiser.price(label, items)) for label, items in self._orders.items()]
+            families = self._adapter.training_families
+            self._prices = [
+                asdict(appraiser.price(label, [each for each in items if is_of_family(each, families)]))
+                for label, items in self._orders.items()
+            ]
         except Exception as error:  # noqa: BLE001 - within the guard: what is known is told all the same
             self._problem = f"what it would cost could not be found: {type(error).__name__}: {error}"
 
@@ -140,7 +139,7 @@ class Checkup:
         return {
             "pid": os.getpid(),
             "rank": self._adapter.rank(),
-            "framework": f"{self._adapter.name} {self._adapter.version()}",
+            "framework": self._adapter.spoken(),
             "steps": dict(self._recorder.clock.finished),
             "backwards": self._backwards,
             **self._seen,
@@ -184,6 +183,8 @@ def _place(site: object) -> str:
         case (CodeType() as code, int(line)):
             short = os.path.relpath(code.co_filename)
             return f"{code.co_filename if short.startswith(os.pardir) else short}:{line}"
+        case str():
+            return "of an evaluation set"  # or of the script's own hook
     return "somewhere"
 
 

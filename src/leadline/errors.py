@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _MOST_LISTED = 8
 
@@ -80,6 +81,15 @@ class StopTraining(SystemExit):
 
     def __str__(self) -> str:
         return self.reason or "stopped by Leadline"
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Say where, in front of what is wrong with a setting."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}: {error}") from None
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -7,20 +7,40 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
 from leadline.records.manifest import Manifest
-from leadline.records.names import MODES
+from leadline.records.names import MODES, Family
+from leadline.records.plan import CapturePlan, is_of_family
+from leadline.records.request import RULE
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
 
 if TYPE_CHECKING:
     from leadline.capture.control import ControlWatch
+    from leadline.exhaustion import Exhaustion
+    from leadline.probes.adapter import Adapter
+    from leadline.profiling import Profiling
+    from leadline.records.event import Event
 
 _SCALARS: Final = "scalars"
+_TRACKER: Final = "tracker"
+_SPOKEN: Final[dict[Family, dict[str, str]]] = {
+    "network": {"losses": "losses", "gradients": "statistics", "weights": "statistics"},
+    "trees": {
+        "losses": "losses", "feature_importance": "feature importance", "predictions": "predictions",
+        "average_shap": "SHAP", "full_shap": "SHAP", "trees": "trees",
+    },
+    "arrays": {"losses": "losses", "default": "statistics"},
+}  # fmt: skip
+"""What a worker says of itself, by what is captured."""
+_ORDER: Final = (
+    "losses", "statistics", "feature importance", "predictions", "SHAP", "trees", "raw tensors",
+)  # fmt: skip
 
 
 class Session:
@@ -30,14 +50,21 @@ class Session:
         run: The run folder.
         manifest: What the run is.
         node: The node's name.
+        imported_ns: When the framework had been imported, if that is why we came; of ``time.perf_counter_ns``.
+        imported: Which framework that is.
     """
 
-    def __init__(self, run: str, manifest: Manifest, node: str) -> None:
+    def __init__(
+        self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
+    ) -> None:
         from leadline.capture.control import ControlWatch
         from leadline.capture.recorder import Recorder
+        from leadline.capture.tracking import KIND, Tracking
+        from leadline.capture.widening import Widening
+        from leadline.frameworks.installed import Frameworks
         from leadline.frameworks.loggers.registry import Loggers
-        from leadline.frameworks.torch.adapter import TorchAdapter
         from leadline.probes.guard import Guard
+        from leadline.profiling import KIND as PROFILE
 
         self.run, self.node = run, node
         self.worker = ""
@@ -47,15 +74,81 @@ class Session:
         self._off: dict[str, Any] | None = None
         self._at_exit_of_child: Any = None
         self.guard = Guard(self._go_off)
-        self._adapter = TorchAdapter(lambda line: self.recorder.note(line))
+        self._adapter = Frameworks(lambda line: self.recorder.note(line), self._follow_plan)
         control = ControlWatch(run, lambda: self.worker)
-        self.recorder = Recorder(manifest.plan, self._adapter, control, self._open_writer)
+        self._widening = Widening(
+            run, worker=lambda: self.worker, step=lambda: self.recorder.clock.step, follow=self._follow_plan
+        )
+        control.serve(RULE, self._widening.take)
+        self.recorder = Recorder(self._plan(), self._adapter, control, self._open_writer, imported_ns)
         self._checkup = self._begin_checkup(control)
-        self._adapter.install(self._checkup or self.recorder, self.guard)
         self._loggers = Loggers(self.recorder, self._adapter.number, self.recorder.note)
         self._loggers.install()
-        self.guard.run(self.recorder.begin_step)
+        self._tracking = Tracking(
+            run,
+            trackers=self._loggers.trackers.find,
+            worker=lambda: self.worker,
+            step=lambda: self.recorder.clock.step - 1,
+            guarded=Guard(lambda why: self.recorder.note(f"rules are no longer logged to trackers: {why}")).wrap,
+        )
+        control.serve(KIND, self._tracking.wake)
+        self._profiling = self._begin_profiling(manifest)
+        self._exhaustion = self._begin_exhaustion()
+        control.serve(PROFILE, self._profiling.take)
+        self.guard.run(self._adapter.install, self._checkup or self.recorder, self.guard, imported)
         atexit.register(self.close)
+
+    def _plan(self) -> CapturePlan:
+        """The plan as far as it is for frameworks that are here."""
+        plan, families = self._manifest.plan, self._adapter.families
+        wishes = (*plan.items, *self._widening.items)
+        return replace(plan, items=tuple(item for item in wishes if is_of_family(item, families)))
+
+    def _follow_plan(self) -> None:
+        self.recorder.follow(self._plan())
+
+    def add(self, adapter: Adapter) -> None:
+        """Let an adapter join that is no framework's."""
+        self.guard.run(self._adapter.add, adapter)
+
+    def find(self, name: str) -> Adapter | None:
+        """The adapter of that name, if it is here."""
+        return self._adapter.find(name)
+
+    def _begin_profiling(self, manifest: Manifest) -> Profiling:
+        """What opens profiling windows; they begin with the process."""
+        from leadline.profiling import Profiling, openers_of
+
+        profiling = Profiling(
+            self.run,
+            worker=lambda: self.worker or _worker_name(self._adapter.rank()),
+            step=lambda: self.recorder.clock.step,
+            started_ns=manifest.started_ns,
+            openers=openers_of(self._adapter, self.run, self.guard),
+            note=lambda line: self.recorder.note(line),
+            has_trained=lambda: self.recorder.writer is not None,
+        )
+        self.recorder.listener = profiling
+        profiling.begin(manifest.profile, self.recorder.timeline)
+        return profiling
+
+    def _begin_exhaustion(self) -> Exhaustion:
+        """What tells whose the memory was when it runs out."""
+        from leadline.exhaustion import Exhaustion
+
+        return Exhaustion(
+            self.run,
+            self._adapter,
+            worker=lambda: self.worker,
+            step=lambda: self.recorder.clock.step,
+            optimizers=lambda: self.recorder.optimizers,
+            note=lambda line: self.recorder.note(line),
+            put_event=self._put_event,
+        )
+
+    def _put_event(self, event: Event) -> None:
+        if self.recorder.writer is not None:
+            self.recorder.writer.put_event(event)
 
     def _begin_checkup(self, control: ControlWatch) -> Any | None:
         """What notes everything in a doctor's run."""
@@ -70,7 +163,7 @@ class Session:
         """Name a model, so that it need not be looked for.
 
         Raises:
-            TypeError: It is no model.
+            TypeError: It is none of any framework that is imported.
         """
         self._adapter.register(model)
 
@@ -83,6 +176,10 @@ class Session:
             self.guard.run(self.recorder.finish)
             if self._checkup is not None:
                 self.guard.run(self._checkup.close)
+            self._profiling.close()
+            if self.recorder.writer is not None:
+                self._exhaustion.close(getattr(sys, "last_value", None))
+            self._tracking.close()
         self._loggers.uninstall()
         self._adapter.uninstall()
         if os.getpid() != self._pid:
@@ -93,6 +190,7 @@ class Session:
     def abandon(self) -> None:
         """In a forked child: forget everything of the parent's without touching its files or locks."""
         atexit.unregister(self.close)
+        self._profiling.abandon()
         self._loggers.uninstall()
         self._adapter.uninstall()
 
@@ -100,8 +198,11 @@ class Session:
         from leadline.store.writer import Writer
 
         self._at_exit_of_child = _at_exit_of_child(self.close)
+        self._exhaustion.listen()
         self._loggers.look_again()
         self.worker = _worker_name(self._adapter.rank())
+        if any(each.action == _TRACKER for each in self._manifest.actions):
+            self._tracking.begin()
         plan = self._manifest.plan
         return Writer(
             self.run,
@@ -114,6 +215,7 @@ class Session:
 
     def _go_off(self, failure: str) -> None:
         self._off = {"step": self.recorder.clock.step, "error": failure}
+        self._profiling.abandon()
         self._loggers.uninstall()
         self._adapter.uninstall()
         try:
@@ -131,10 +233,10 @@ class Session:
             "node": self.node,
             "pid": self._pid,
             "started_ns": self._started_ns,
-            "framework": f"{self._adapter.name} {self._adapter.version()}",
+            "framework": self._adapter.spoken(),
             "models": [{"name": model, "parameters": count} for model, _, count in watching],
-            "optimizers": [optimizer for _, optimizer, _ in watching],
-            "watching": describe_plan(self._manifest),
+            "optimizers": [optimizer for _, optimizer, _ in watching if optimizer],
+            "watching": describe_plan(self._manifest, self._adapter.training_families),
             "steps": dict(recorder.clock.finished),
             "step": recorder.clock.step - 1,
             "losses": dict(recorder.losses),
@@ -144,6 +246,9 @@ class Session:
             "thinned": list(recorder.budget.thinned.values()),
             "off": self._off,
             "notes": list(recorder.notes),
+            "facts": dict(recorder.timeline.facts),
+            "profiles": dict(self._profiling.outcomes),
+            **self._adapter.describe(),
         }
 
 
@@ -155,19 +260,29 @@ def _at_exit_of_child(close: Callable[[], object]) -> Any:
     return util.Finalize(None, close, exitpriority=-100)
 
 
-def describe_plan(manifest: Manifest) -> str:
-    """In a few words what is captured how often: ``losses every step, statistics every 50``."""
-    kinds: dict[str, list[int]] = {"losses": [], "statistics": [], "raw tensors": []}
+def describe_plan(manifest: Manifest, families: Iterable[Family] = ("network",)) -> str:
+    """In a few words what is captured how often: ``losses every step, statistics every 50``.
+
+    Args:
+        families: The kinds of frameworks that train.
+    """
+    families = frozenset(families)
+    spoken_as = {collection: kind for family in families for collection, kind in _SPOKEN[family].items()}
+    kinds: dict[str, list[int]] = {}
     for item in manifest.plan.items:
-        kind = "raw tensors" if item.raw else "losses" if item.collection == "losses" else "statistics"
-        if item.schedule.every is not None and item.collection in ("losses", "gradients", "weights"):
-            kinds[kind].append(item.schedule.every)
-    spoken = [f"{kind} every {_steps(min(every))}" for kind, every in kinds.items() if every]
+        is_for_long = item.schedule.every is not None and item.schedule.end is None
+        if not is_for_long or item.collection not in spoken_as or not is_of_family(item, families):
+            continue
+        kind = "raw tensors" if item.raw else spoken_as[item.collection]
+        kinds.setdefault(kind, []).append(item.schedule.every or 1)
+    step = "round" if families == {"trees"} else "step"
+    ordered = sorted(kinds.items(), key=lambda each: _ORDER.index(each[0]))
+    spoken = [f"{kind} every {_steps(min(every), step)}" for kind, every in ordered]
     return ", ".join(spoken) or "what the rules ask"
 
 
-def _steps(every: int) -> str:
-    return "step" if every == 1 else str(every)
+def _steps(every: int, step: str) -> str:
+    return step if every == 1 else str(every)
 
 
 def _worker_name(rank: int | None) -> str:
@@ -189,9 +304,11 @@ def is_disabled() -> bool:
     return os.environ.get("LEADLINE_DISABLED", "") not in ("", "0")
 
 
-def start(run: str) -> Session | None:
+def start(run: str, imported_ns: int | None = None, imported: str | None = None) -> Session | None:
     """Begin to capture into an existing run; what ran before in this process is closed first.
 
+    Args:
+        imported_ns, imported: See ``Session``.
     Raises:
         RunNotFoundError: There is no run at that place.
     """
@@ -203,7 +320,7 @@ def start(run: str) -> Session | None:
         raise RunNotFoundError(f"there is no run at {run}: it has no {layout.MANIFEST}")
     stop_current()
     with _lock:
-        _current = Session(os.path.abspath(run), Manifest.from_dict(data), node_name())
+        _current = Session(os.path.abspath(run), Manifest.from_dict(data), node_name(), imported_ns, imported)
     return _current
 
 
@@ -229,21 +346,24 @@ def current() -> Session | None:
     return _current
 
 
-def join(wishes: Mapping[str, Any]) -> Session | None:
+def join(wishes: Mapping[str, Any], imported_ns: int | None = None, imported: str | None = None) -> Session | None:
     """Begin to capture into the run that ``LEADLINE_RUN`` names, which is made if it is not there yet.
 
+    Args:
+        wishes: What ``leadline run`` would be told.
+        imported_ns, imported: See ``Session``.
     Raises:
         LeadlineError: It cannot be made or joined.
     """
     from leadline.attaching import join as join_run
 
-    return start(join_run(os.environ["LEADLINE_RUN"], wishes))
+    return start(join_run(os.environ["LEADLINE_RUN"], wishes), imported_ns, imported)
 
 
 def attach_from_environment(framework: str) -> None:
     """What the bootstrap calls once a framework is imported: ``LEADLINE_RUN`` names the run. Never raises."""
     try:
-        join({})
+        join({}, time.perf_counter_ns(), framework)
     except LeadlineError as error:
         sys.stderr.write(f"leadline  this process is not watched: {error}\n")
     except Exception as error:  # noqa: BLE001 - the guard of the attachment itself

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from leadline import session
-from leadline.config.budget import DEFAULT_BUDGET, parse_budget
-from leadline.config.options import parse_capture
-from leadline.config.presets import merge, preset_items
-from leadline.records.manifest import Manifest
-from leadline.records.version import __version__
-from leadline.store.creation import create_run, write_status
+from leadline.config.budget import DEFAULT_BUDGET
+from leadline.hook import Alone
 
 
 class Hook:
@@ -49,30 +41,16 @@ class Hook:
         capture: Sequence[str] = (),
         budget: str = DEFAULT_BUDGET,
     ) -> None:
-        script = os.path.splitext(os.path.basename(sys.argv[0] or "python"))[0] or "python"
-        self.name = name or f"{script}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
-        self.run = os.path.abspath(os.path.join(out, self.name))
-        """The run's folder."""
-        self._session: session.Session | None = None
-        items = tuple(parse_capture(each) for each in capture)
-        share = parse_budget(budget, "budget")
-        plan = replace(merge(preset_items(preset), items, (), root=out), budget=share)
-        if session.is_disabled():
-            return
-        manifest = Manifest(
-            name=self.name,
-            uri=self.run,
-            command=tuple(sys.argv[:1]),
-            started_ns=time.time_ns(),
-            leadline=__version__,
-            preset=preset or "none",
-            folder=os.getcwd(),
-            plan=plan,
-        )
-        create_run(self.run, manifest, status="InProgress")
-        self._session = session.start(self.run)
+        import torch  # noqa: F401 - who makes this hook trains with it
+
+        self._alone = Alone(out=out, name=name, preset=preset, capture=capture, budget=budget)
+        self.name, self.run = self._alone.name, self._alone.run
         if model is not None and self._session is not None:
             self._session.register(model)
+
+    @property
+    def _session(self) -> session.Session | None:
+        return self._alone.session
 
     @property
     def own_seconds(self) -> float:
@@ -85,14 +63,7 @@ class Hook:
 
     def close(self) -> bool:
         """Stop capturing; whether everything that was captured is on disk."""
-        if self._session is None:
-            return True
-        closing, self._session = self._session, None
-        is_whole = closing.close()
-        session.forget(closing)
-        now = time.time_ns()
-        write_status(self.run, "Completed", now, ended_ns=now)
-        return is_whole
+        return self._alone.close()
 
     def __enter__(self) -> Hook:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leadline import session
 
@@ -30,7 +30,8 @@ def watch(
     preset: str | None = None,
     capture: Sequence[str] = (),
     rules: Sequence[object] = (),
-    on: Sequence[str] = (),
+    on: Sequence[object] | Mapping[str, object] = (),
+    profile: Sequence[str] = (),
     config: str | None = None,
     interval_ms: int | None = None,
     budget: str | None = None,
@@ -49,8 +50,11 @@ def watch(
         preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
         capture: In the words of ``--capture``.
         rules: In the words of ``--rule``, or instances of rules whose classes stand in files of their own.
-        on: In the words of ``--on``.
-        config: A configuration file; default ``./leadline.toml``.
+        on: In the words of ``--on``; instances of actions, which then follow every rule; or by ``RULE[@status]`` one
+            or several of either: ``{"stall_mail": Notify(url="$MAIL"), "*": ["stop_training"]}``. Secrets stand as
+            ``$NAME`` in either.
+        config: A configuration file, or a run whose configuration is repeated; default ``./leadline.toml``.
+        profile: In the words of ``--profile``.
         interval_ms: How often the machine is sampled.
         budget: The share of the step time that what preset and rules ask may take, ``2%``, or ``off``.
     Returns:
@@ -60,14 +64,15 @@ def watch(
     """
     if session.is_disabled():
         return None
-    from leadline.config.instances import in_words
+    from leadline.config.instances import actions_in_words, in_words
 
     wishes = {
         "preset": preset,
         "capture": list(capture),
         "rules": [in_words(each) for each in rules],
-        "on": list(on),
+        "on": actions_in_words(on),
         "config": config,
+        "profile": list(profile),
         "interval_ms": interval_ms,
         "budget": budget,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from launching import (
@@ -26,6 +27,9 @@ from leadline.rules.registry import DEFAULT
 
 PAUSED = ("--pause-at", "50")
 RAW = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
+
+UNTOLD = {"straggler", "memory_growth", "gpu_throttling"}
+"""Default rules that need several ranks, a longer run or a GPU."""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +73,13 @@ def test_the_agent_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert {each["status"] for each in rules} == {"NoIssuesFound"}
 
 
+def check_clear(said: dict[str, Any]) -> None:
+    """All rules are clear, but those that one short training on a processor cannot tell anything."""
+    assert [each["name"] for each in said["rules"]] == list(DEFAULT)
+    assert {each["status"] for each in said["rules"]} == {"NoIssuesFound"}
+    assert {each["name"] for each in said["rules"] if each["verdict"] != "clear"} <= UNTOLD
+
+
 def done(rules: list[dict[str, str]]) -> bool:
     return all(each["status"] not in ("InProgress", "Starting") for each in rules)
 
@@ -81,7 +92,7 @@ def test_the_judge_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert any("the judge ended early (signal 9) and is started again" in line for line in ended.said)
     said = ended.show()
     assert said["status"] == "Completed"
-    assert [(each["status"], each["verdict"]) for each in said["rules"]] == [("NoIssuesFound", "clear")] * len(DEFAULT)
+    check_clear(said)
     summary = json.loads(Path(ended.run.path, "rules", "summary.json").read_text())
     assert summary["complete"]
     assert summary["judged_step"] == 299
@@ -93,7 +104,7 @@ def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
         _, ended = kill_in_the_pause(running, "leadline.judge.worker")
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
-    assert [(each["status"], each["verdict"]) for each in said["rules"]] == [("NoIssuesFound", "clear")] * len(DEFAULT)
+    check_clear(said)
     assert "Traceback" not in ended.err
 
 

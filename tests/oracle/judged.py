@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from leadline.judge.judging import Judging
 from leadline.rules.rule import Rule
@@ -15,7 +15,23 @@ Judged = list[tuple[int, str]]
 
 def judged_by(rule: Rule, story: Sequence[Part]) -> Judged:
     """What the rule says at each step, by the real way through store, reader and window."""
-    said: Judged = []
+    return judged_together({"spy": rule}, story)["spy"]
+
+
+def judged_together(rules: Mapping[str, Rule], story: Sequence[Part], *, batch_rows: int = 3) -> dict[str, Judged]:
+    """The same, of several rules that are judged in one go."""
+    said: dict[str, Judged] = {name: [] for name in rules}
+    with tempfile.TemporaryDirectory() as folder:
+        writer = RunWriter(f"{folder}/run", batch_rows=batch_rows, segment_batches=2 if batch_rows < 10 else 1000)
+        path = writer.write_all(story).end().path
+        spies = [(name, spy_on(rule, said[name])) for name, rule in rules.items()]
+        progress = Judging(path, spies, started_ns=START_NS).advance(is_over=True)
+        assert {state["error"] for state in progress.rules.values()} == {None}
+    return said
+
+
+def spy_on(rule: Rule, said: Judged) -> Rule:
+    """A rule that says the same and notes it."""
 
     class Spy(Rule, frozen=True):
         def needs(self):
@@ -29,8 +45,4 @@ def judged_by(rule: Rule, story: Sequence[Part]) -> Judged:
             said.append((window.step, type(verdict).__name__.lower()))
             return verdict
 
-    with tempfile.TemporaryDirectory() as folder:
-        path = RunWriter(f"{folder}/run", batch_rows=3, segment_batches=2).write_all(story).end().path
-        progress = Judging(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
-        assert progress.rules["spy"]["error"] is None
-    return said
+    return Spy()

@@ -230,7 +230,8 @@ def learning(story: Sequence[Part], limit: int) -> Judged:
             gradient = each.numbers.get((worker, f"gradient/{name}", "abs_max"), math.nan)
             since, known, then = still.get((worker, name), (now, value, math.nan))
             current = rate.get(worker, math.nan)
-            if not 0 < gradient < math.inf:
+            others = [size for (who, _), size in each.of("abs_max", "gradients").items() if who == worker]
+            if not 1e-5 * max((size for size in others if size < math.inf), default=0) < gradient < math.inf:
                 still.pop((worker, name), None)
                 continue
             if (worker, name) not in still or known != value or current > then:

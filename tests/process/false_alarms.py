@@ -28,8 +28,12 @@ _HEAD = """# False alarms
 Ten kinds of healthy trainings, {seeds} seeds each, were captured with the preset `full` and everything that the rules
 need, without a budget, and judged by every rule with its default parameters. The trainings are in
 `tests/process/scripts/healthy_trainings.py`: each falls to at most two thirds of its first loss (or cost), most much
-further. A cell counts the runs in which the rule fired; `·` none, `?` undecided in all of them (what it looks at is not
-there), a number with `!` runs in which the rule failed. `python tests/process/false_alarms.py` makes this table anew.
+further. They ran on a machine that had much else to do, which `throughput_regression` and `step_outlier` see. What
+needs the agent's samples or several ranks is undecided here: `straggler`, `memory_growth` and `gpu_throttling` were
+silent on the healthy trainings of `tests/process/test_what_bound_runs.py` (a perceptron, a convolutional net, two
+ranks), `gpu_throttling` for want of a GPU. A cell counts the runs in which the rule fired; `·` none, `?` undecided in
+all of them (what it looks at is not there), a number with `!` runs in which the rule failed. `python
+tests/process/false_alarms.py` makes this table anew.
 
 **D**: judged by default. *D*: meant for the same, silent here.
 

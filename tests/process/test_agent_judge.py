@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_findings_are_told_and_the_verdict_waits_for_the_judge(run: Path, tmp_pa
         "  exploding_tensor     step 1312   loss NaN after the learning rate reached 3e-3",
         "                                   try: clip gradients, or a peak learning rate of 1e-3",
         "  low_gpu_utilization  undecided   no GPU on this node",
-        "  look: leadline show",
+        "  report: leadline report          look: leadline ui",
     ]
     assert done.returncode == 0
 
@@ -150,6 +151,26 @@ def test_the_judge_is_no_part_of_the_job(run: Path, tmp_path: Path) -> None:
     assert "SIGTERM to 1 process\n" in done.stderr
 
 
+def test_a_rules_stop_that_comes_when_the_training_has_ended_harms_no_script(run: Path, tmp_path: Path) -> None:
+    """It may be keeping what it has learned; ``leadline stop`` ends it all the same."""
+    body = """
+        with open(f"{run}/workers/rank0-1.json", "w") as file:
+            json.dump({"worker": "rank0-1", "state": "ended", "steps": {"train": 3}}, file)
+        request = {"id": "1", "kind": "stop", "step": 2, "by": "rule:r", "grace_seconds": 0.1}
+        path = f"{run}/control/1.json"
+        with open(path + ".part", "w") as file:
+            json.dump(request, file)
+        os.replace(path + ".part", path)
+        await_end()
+        write(complete=True)
+    """
+    done = launch(run, "sh", "-c", f"sleep 2; echo kept > {tmp_path}/kept", judge=judge(tmp_path, run, body))
+    assert (done.returncode, status(run)["status"], status(run)["stopped_by"]) == (0, "Completed", None)
+    assert (tmp_path / "kept").read_text() == "kept\n"
+    (answer,) = (run / "control" / "acks").iterdir()
+    assert json.loads(answer.read_text())["outcome"] == "refused: the training had ended"
+
+
 def test_a_judge_that_will_not_end_is_ended(run: Path, tmp_path: Path) -> None:
     body = """
         import signal
@@ -163,3 +184,52 @@ def test_a_judge_that_will_not_end_is_ended(run: Path, tmp_path: Path) -> None:
     assert done.returncode == 0
     assert is_gone(int((tmp_path / "pid").read_text()))
     assert "the judge" not in done.stderr
+
+
+FAILURE = {
+    "id": 1, "step": None, "rule": "stall_mail", "message": "notify:$MAIL failed after 5 tries: connection refused",
+    "action": None, "kind": "failure",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_is_still_to_be_delivered_is_awaited_and_said(run: Path, tmp_path: Path) -> None:
+    """For longer than a judge that shows no life is; what fails is told in the terminal and in the verdict."""
+    line = {
+        "rule": "stall_mail", "action": "notify:$MAIL", "outcome": "failed after 5 tries: connection refused",
+        "state": "failed", "notice": "stall_mail/opened/7", "request": None,
+    }  # fmt: skip
+    body = f"""
+        await_end()
+        for _ in range(14):
+            write(complete=True, delivering=["notify:$MAIL"], rules={[CLEAR]!r})
+            time.sleep(1.0)
+        with open(f"{{run}}/actions.jsonl", "a") as file:
+            file.write({json.dumps(line)!r} + "\\n")
+        write(complete=True, delivering=[], rules={[CLEAR]!r}, announcements=[{FAILURE!r}])
+    """
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"actions": [{"rule": "*", "action": "notify"}]}))
+    done = launch(run, "true", judge=judge(tmp_path, run, body))
+    lines = done.stderr.splitlines()
+    assert lines.count("leadline  waiting to deliver notify:$MAIL, at most half a minute; Ctrl-C ends it") == 1
+    failure = "leadline  stall_mail: notify:$MAIL failed after 5 tries: connection refused"
+    assert lines.count(failure) == 2
+    assert (
+        lines.index("leadline  0 of 1 rule found something, 1 clear")
+        == lines.index(failure, lines.index(failure) + 1) - 1
+    )
+    assert "does not get on" not in done.stderr
+
+
+def test_a_run_with_actions_and_no_rules_has_a_judge(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(manifest | {"actions": [{"rule": "job", "action": "notify"}]}))
+    body = """
+        open(f"{run}/../started", "w").close()
+        await_end()
+        write(complete=True)
+    """
+    launch(run, "true", judge=judge(tmp_path, run, body))
+    assert (tmp_path / "started").exists()

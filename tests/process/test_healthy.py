@@ -15,6 +15,8 @@ STEPS = 300
 LOSS = "cross_entropy_output_0"
 OF_RULES = {"accuracy", "gradient_norm", "AdamW/steps_without_zero_grad", "Sequential/train_steps_in_eval_mode"}
 """What presets and default rules capture beside losses, parameters and activations."""
+UNSEEN = {"straggler", "memory_growth", "gpu_throttling", "input_bound"}
+"""Rules that need several ranks, a GPU, or more than a few seconds."""
 WEIGHTS = ("0.weight", "0.bias", "3.weight", "3.bias")
 
 
@@ -29,10 +31,14 @@ def test_no_preset_changes_a_bit(tmp_path: Path, unwatched: Ended, preset: str) 
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
     assert (said["status"], said["exit_status"], said["steps"]) == ("Completed", 0, {"train": STEPS})
-    judged = [] if preset == "sagemaker" else list(DEFAULT)
+    judged = ["profiler_report"] if preset == "sagemaker" else list(DEFAULT)
     assert [(each["name"], each["status"]) for each in said["rules"]] == [(name, "NoIssuesFound") for name in judged]
     undecided = {each["name"] for each in said["rules"] if each["verdict"] != "clear"}
-    assert undecided == ({"exploding_gradient"} if preset == "light" else set())  # it wants 20 norms to compare with
+    expected = {"exploding_gradient"} if preset == "light" else set()  # it wants 20 norms to compare with
+    if preset == "sagemaker":  # the machine is sampled every 500 ms, which is too seldom for a run of few seconds
+        assert undecided <= {"profiler_report"}
+    else:
+        assert undecided - UNSEEN == expected
     assert (said["lost"], said["damage"], said["actions"]) == ([], [], [])
 
     run = ended.run
@@ -67,7 +73,9 @@ def test_raw_tensors_of_every_step_change_nothing_either(tmp_path: Path, unwatch
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
     assert {each["name"] for each in said["rules"]} >= {"exploding_tensor", "vanishing_gradient", "weight_update_ratio"}
-    assert all((each["status"], each["verdict"]) == ("NoIssuesFound", "clear") for each in said["rules"])
+    assert {each["status"] for each in said["rules"]} == {"NoIssuesFound"}
+    unclear = {each["name"]: each["why"] for each in said["rules"] if each["verdict"] != "clear"}
+    assert set(unclear) <= {"straggler", "memory_growth", "gpu_throttling"}, unclear
     run = ended.run
     stored = [(name, step) for name in (*WEIGHTS, *gradients([0])) for step in range(STEPS)]
     assert sum(run.tensor(name).value(step).size for name, step in stored) == STEPS * 2 * (32 * 16 + 32 + 32 * 4 + 4)

@@ -14,6 +14,10 @@ pytestmark = pytest.mark.slow
 GROUPS = [KINDS[at : at + 2] for at in range(0, len(KINDS), 2)]
 UNDECIDED = {
     "stalled_training": set(KINDS),  # it looks once a second, and a training may be over before
+    "input_bound": set(KINDS),  # as above
+    "straggler": set(KINDS),  # one process each
+    "memory_growth": set(KINDS),  # no agent reads their memory
+    "gpu_throttling": set(KINDS),
     "probabilities_as_logits": {"vae", "policy_gradient", "regression"},
 }
 """Where a rule may be undecided: what it looks at is not there."""

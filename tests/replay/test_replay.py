@@ -41,16 +41,17 @@ RULES: dict[str, Callable[[], Rule]] = {
 
 
 class Hearing:
-    """What a judge would have written down."""
+    """What a judge would have written down; of a run that is over from the start the stream is read once for all."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, *, is_over: bool = False) -> None:
+        self._path, self._is_over = path, is_over
         self.restart()
 
     def restart(self) -> None:
         self.events: dict[str, list[bytes]] = {name: [] for name in RULES}
         self.states: dict[str, dict] = {}
-        self._judging = Judging(self._path, [(name, make()) for name, make in RULES.items()], started_ns=START_NS)
+        rules = [(name, make()) for name, make in RULES.items()]
+        self._judging = Judging(self._path, rules, started_ns=START_NS, is_over=self._is_over)
 
     def listen(self, *, is_over: bool = False, most_seconds: float = float("inf")) -> Hearing:
         while True:
@@ -71,7 +72,7 @@ def different(one: Hearing, other: Hearing) -> dict[str, tuple]:
 
 
 def judge_afterwards(path: str) -> Hearing:
-    return Hearing(path).listen(is_over=True)
+    return Hearing(path, is_over=True).listen(is_over=True)
 
 
 @settings(deadline=None, max_examples=25)

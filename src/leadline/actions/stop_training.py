@@ -20,26 +20,31 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
     Args:
         grace: Seconds that the job gets to end by itself before signals follow, >= 0.
-        dry_run: Only write down what would be done.
     """
 
     place: ClassVar[Place] = "worker"
 
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
-    dry_run: bool = False
+
+    def describe(self, occasion: Occasion) -> str:
+        return f"would ask to stop at step {_step(occasion)}"
 
     def run(self, occasion: Occasion) -> Outcome:
-        step = stop_step(occasion.workers, now_ns=occasion.now_ns, at_least=occasion.finding.step + 1)
-        if self.dry_run:
-            return Outcome(f"dry run: would ask to stop at step {step}", step)
         from leadline.store import control
 
+        step, notice = _step(occasion), occasion.notice
+        by = f"rule:{notice.rule}" if notice.rule else "action"
         request = Request(
-            id=control.new_request_id(), kind="stop", step=step, reason=occasion.finding.message,
-            by=f"rule:{occasion.finding.rule}", time_ns=occasion.now_ns, grace_seconds=self.grace,
+            id=control.new_request_id(), kind="stop", step=step, reason=notice.message, by=by,
+            time_ns=occasion.now_ns, grace_seconds=self.grace,
         )  # fmt: skip
         control.write_request(occasion.run, request)
         return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
+
+
+def _step(occasion: Occasion) -> int:
+    seen = occasion.notice.step
+    return stop_step(occasion.workers, now_ns=occasion.now_ns, at_least=0 if seen is None else seen + 1)
 
 
 def stop_step(workers: Iterable[Progress], *, now_ns: int, at_least: int) -> int:

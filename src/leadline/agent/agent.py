@@ -8,7 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.agent.commands import Commands
+from leadline.agent.compaction import Compaction
 from leadline.agent.ending import STOPPED, end_of_job, folder_bytes
+from leadline.agent.horovod import HorovodTimelines
+from leadline.agent.inbox import Inbox
 from leadline.agent.job import Job, reap
 from leadline.agent.judge import Judge
 from leadline.agent.logbook import Logbook
@@ -26,12 +30,14 @@ from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_ter
 from leadline.agent.stopping import Stopping
 from leadline.agent.terminal import Terminal
 from leadline.agent.verdict import Ending, verdict_lines
-from leadline.agent.wording import counted, place
 from leadline.monitor.machine import machine_samplers
-from leadline.monitor.monitor import Monitor
+from leadline.monitor.monitor import Monitor, set_interval
 from leadline.monitor.processes import identify
+from leadline.records.request import ENDED, FAILED, REFUSED, Acknowledgement, Request
+from leadline.records.wording import counted, listed, place
 from leadline.store import layout
-from leadline.store.control import read_acknowledgements, read_requests
+from leadline.store.actions import read_actions
+from leadline.store.control import read_acknowledgements, write_acknowledgement
 from leadline.store.documents import make_folder, read_document
 
 _EAGER_SECONDS: Final = 0.05
@@ -47,6 +53,8 @@ _SILENT_SECONDS: Final = 60.0
 """A worker of another node that said nothing for so long is no reason to go on."""
 _HINT_AFTER_SECONDS: Final = 20.0
 _JUDGE_PATIENCE_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = 2.0
+"""Of waiting at the end before it is said for what."""
 _JUDGE_FAREWELL_SECONDS: Final = 2.0
 _MOST_ANNOUNCED: Final = 20
 
@@ -80,14 +88,17 @@ class Agent:
         self._workers = Workers(logbook.run)
         self._summary: Document | None = None
         self._summary_file = Follower(logbook.path(layout.RULE_SUMMARY))
-        self._control_file = Follower(logbook.path(layout.CONTROL))
-        self._has_rules = bool(self._manifest.get("rules")) and not logbook.is_secondary
+        self._inbox = Inbox(logbook.run, self._tell_unreadable, clock=clock)
+        self._has_judge = self._needs_judge() and not logbook.is_secondary
         self._judge = Judge(
             judge,
             os.environ,
             gate,
             tell=lambda text: self._terminal.say(text, "warning"),
             has_completed=self._has_judged_all,
+        )
+        self._commands = Commands(
+            logbook.run, self._manifest, os.environ, gate, sessions=self._judge.sessions, answer=self._answer_command
         )
         tree = job.new_tree()
         tree.foreign_sessions = self._judge.sessions
@@ -100,16 +111,22 @@ class Agent:
             lambda: machine_samplers(logbook.run, monitored),
             interval_seconds=int(self._manifest.get("interval_ms") or 500) / 1000,
         )
+        self._compaction = Compaction(
+            logbook.run, os.environ, gate, sessions=self._judge.sessions,
+            tell=lambda text: self._terminal.say(text, "warning"),
+        )  # fmt: skip
+        self._horovod = HorovodTimelines(logbook.run, logbook.node, logbook.started_ns)
         self._gone: set[str] = set()
         self._heard_of: dict[str, float] = {}
         self._told: set[tuple[str, str]] = set()
         self._unreadable: set[str] = set()
         self._is_run_removed = False
         self._announced = 0
-        self._has_hinted = self._was_told_to_end = self._was_interrupted = False
+        self._has_hinted = self._was_told_to_end = self._was_interrupted = self._has_told_wait = False
         self._poll_at = 0.0
         self._is_notified = False
         self._end_signal: int | None = None
+        self._is_finishing = self._is_hurried = False
 
     def run(self) -> int:
         """Start the job, see it through, and tell how it ended.
@@ -124,7 +141,7 @@ class Agent:
         self._log.set_status(agent_pid=os.getpid(), node=self._log.node)
         self._write_node()
         self._say_hello()
-        if self._has_rules:
+        if self._has_judge:
             self._judge.start()
         if self._drain():
             self._job.has_ended = True
@@ -159,7 +176,8 @@ class Agent:
             self._reap()
             self._job.poll()
             now = self._clock()
-            self._look_for_stop(now)
+            self._look_for_requests(now)
+            self._commands.advance(now)
             if now >= self._poll_at:
                 self._poll(now)
             elif info is not None and not self._has_hinted:
@@ -210,6 +228,8 @@ class Agent:
     def _reap(self) -> None:
         for pid, code in reap():
             self._job.on_exit(pid, code)
+            self._commands.on_exit(pid, code)
+            self._compaction.on_exit(pid, code)
             if pid == self._judge.pid:
                 self._judge.on_exit(code, self._clock())
 
@@ -218,12 +238,15 @@ class Agent:
         self._look_for_removal()
         if self._log.is_secondary and self._job_may_train() and self._take_over():
             self._become_primary()
-        if self._has_rules:
+        if self._has_judge:
             self._look_at_summary()
         self._judge.poll(now)
         self._look_at_workers()
+        self._follow_horovod()
         self._write_node()
         self._log.retry()
+        if not self._log.is_secondary and not self._is_run_removed:
+            self._compaction.poll(now)
         for notice in self._monitor.take_notices():
             self._terminal.say(notice, "warning")
         if not self._has_hinted and now - self._started > _HINT_AFTER_SECONDS:
@@ -233,15 +256,18 @@ class Agent:
         """The agent that wrote the run's status is gone, and the run goes on here."""
         self._log.is_secondary = False
         self._log.set_status(agent_pid=os.getpid(), node=self._log.node, status="InProgress", job_pid=self._job.pid)
-        self._has_rules = bool(self._manifest.get("rules"))
-        if self._has_rules:
+        self._has_judge = self._needs_judge()
+        if self._has_judge:
             self._judge.start()
+
+    def _needs_judge(self) -> bool:
+        return bool(self._manifest.get("rules") or self._manifest.get("actions"))
 
     def _look_for_removal(self) -> None:
         if self._is_run_removed or os.path.isdir(self._log.run):
             return
         self._is_run_removed = True
-        self._has_rules = False
+        self._has_judge = False
         self._judge.retire()
         self._terminal.say("the run's folder was removed: what was captured is lost; the training goes on", "warning")
 
@@ -254,35 +280,58 @@ class Agent:
         return True
 
     def _has_judged_all(self) -> bool:
+        """Whether all is judged, and what followed is delivered or given up."""
         self._look_at_summary()
-        return bool((self._summary or {}).get("complete"))
+        summary = self._summary or {}
+        return bool(summary.get("complete")) and not summary.get("delivering")
 
     def _announce(self) -> None:
         for each in (self._summary or {}).get("announcements") or []:
             if each["id"] <= self._announced:
                 continue
             self._announced = each["id"]
-            if self._announced <= _MOST_ANNOUNCED or each.get("action"):
-                self._terminal.say(describe_announcement(each), "found")
+            if self._announced <= _MOST_ANNOUNCED or each.get("action") or each.get("kind"):
+                tone = {"action": "plain", "failure": "warning"}.get(each.get("kind"), "found")
+                self._terminal.say(describe_announcement(each), tone)
             elif self._announced == _MOST_ANNOUNCED + 1:
                 self._terminal.say("further findings are not told one by one: leadline show", "found")
 
-    def _look_for_stop(self, now: float) -> None:
-        if self._stopping.request is not None or not self._control_file.has_changed():
+    def _look_for_requests(self, now: float) -> None:
+        for request in self._inbox.take():
+            self._obey(request, now)
+
+    def _obey(self, request: Request, now: float) -> None:
+        """Take up a request that is, at least in part, the agent's to fulfil; others are the workers'."""
+        match request.kind:
+            case "stop" if self._stopping.request is None and not self._is_finishing:
+                self._begin_stop(request, now)
+            case "set":
+                self._acknowledge(request, set_interval(self._monitor, request))
+            case "run_command" if not self._log.is_secondary:
+                self._commands.take(request)
+
+    def _begin_stop(self, request: Request, now: float) -> None:
+        self._look_at_workers()
+        if request.by.startswith("rule:") and not self._job_may_train():
+            # a finding at the very end: the script may be keeping what it has learned
+            self._acknowledge(request, f"{REFUSED}{ENDED}")
             return
-        try:
-            requests = read_requests(self._log.run, complain=self._tell_unreadable)
-        except OSError as error:
-            self._tell_unreadable(str(error))
-            return
-        stops = [each for each in requests if each.kind == "stop"]
-        if not stops:
-            return
-        request = stops[0]
         self._stopping.begin(request, now, can_be_heard=self._can_be_heard())
         self._log.set_status(status="Stopping", stopped_by=request.by or "user")
         if not request.by.startswith("rule:"):
             self._terminal.say("stopping: it was asked to by leadline stop", "warning")
+
+    def _acknowledge(self, request: Request, outcome: str) -> None:
+        taken = Acknowledgement(request.id, f"agent-{self._log.node}", -1, time.time_ns(), outcome)
+        try:
+            write_acknowledgement(self._log.run, taken)
+        except OSError as error:
+            self._tell_unreadable(f"{request.id} could not be answered: {error.strerror}")
+
+    def _answer_command(self, request: Request, outcome: str) -> None:
+        self._acknowledge(request, outcome)
+        if self._judge.is_over and outcome.startswith((FAILED, REFUSED)):
+            self._terminal.say(f"run_command {outcome}", "warning")  # else the judge says so
 
     def _tell_unreadable(self, what: str) -> None:
         if what not in self._unreadable:
@@ -309,6 +358,11 @@ class Agent:
                     self._told.add((worker, key))
                     self._terminal.say(describe(worker, document[key]), "warning")
         self._find_gone()
+
+    def _follow_horovod(self) -> None:
+        if not self._is_run_removed:
+            for line in self._horovod.poll(self._workers.documents):
+                self._terminal.say(line, "warning")
 
     def _find_gone(self) -> None:
         for worker, document in self._workers.documents.items():
@@ -357,8 +411,10 @@ class Agent:
 
     def _finish(self) -> int:
         ended = self._clock()
+        self._is_finishing = True
         self._monitor.stop()
         self._look_at_workers()
+        self._follow_horovod()
         if not self._has_hinted:
             self._hint()
         code = self._job.exit_status
@@ -380,16 +436,19 @@ class Agent:
         )
         if not self._log.is_secondary:
             self._await_judge()
+            self._await_commands()
             self._fold()
             self._say_verdict(status, final, ended - self._started)
+            self._compaction.finish()
         self._log.close()
         self._end_judge()  # what it had to write is written, or will not be
         return final
 
     def _was_stopped(self, code: int | None) -> bool:
-        if self._stopping.request is None:
+        request = self._stopping.request
+        if request is None:
             return False
-        taken = any(each.outcome == "taken" for each in read_acknowledgements(self._log.run))
+        taken = any(each.id == request.id and each.outcome == "taken" for each in read_acknowledgements(self._log.run))
         return taken or code == STOPPED or self._stopping.has_used_force
 
     def _has_said_ended(self) -> bool:
@@ -397,15 +456,21 @@ class Agent:
 
     def _await_judge(self) -> None:
         """Let the judge come to its end, for as long as it gets on."""
-        if not self._has_rules:
+        if not self._has_judge:
             return
-        last_progress = self._clock()
+        began = last_progress = self._clock()
         while not self._has_judged_all() and not self._judge.is_over:
             info = self._gate.wait(_ENDING_SECONDS)
             if info is not None and info.si_signo in TO_END:
+                self._is_hurried = True
+                self._end_judge()
                 break
             self._reap()
             now = self._clock()
+            self._look_for_requests(now)
+            if now - began > _WAIT_SECONDS:
+                self._say_what_is_delivered()
+            self._commands.advance(now)
             if self._look_at_summary():
                 last_progress = now
             if now - last_progress > _JUDGE_PATIENCE_SECONDS:
@@ -413,6 +478,28 @@ class Agent:
                 break
             self._judge.poll(now, is_urgent=True)
         self._look_at_summary()
+
+    def _say_what_is_delivered(self) -> None:
+        """Say once what the prompt is kept waiting for."""
+        waiting = (self._summary or {}).get("delivering")
+        if waiting and not self._has_told_wait:
+            self._has_told_wait = True
+            self._terminal.say(f"waiting to deliver {listed(waiting)}, at most half a minute; Ctrl-C ends it")
+
+    def _await_commands(self) -> None:
+        """Let commands that were asked for come to their end, each within its limit; Ctrl-C ends them."""
+        self._look_for_requests(self._clock())
+        if not self._commands.is_idle and not self._is_hurried:
+            self._terminal.say("a command of run_command still runs: it is awaited up to its limit; Ctrl-C ends it")
+        while not self._commands.is_idle:
+            info = self._gate.wait(_EAGER_SECONDS)
+            self._is_hurried = self._is_hurried or (info is not None and info.si_signo in TO_END)
+            self._reap()
+            now = self._clock()
+            if self._is_hurried:
+                self._commands.end(now)
+            self._commands.advance(now)
+        self._commands.close()
 
     def _end_judge(self) -> None:
         """See the judge off: it is told to end, then made to."""
@@ -465,7 +552,8 @@ class Agent:
             workers=tuple(self._workers.documents.values()),
             run_bytes=folder_bytes(self._log.run),
             summary=self._summary,
-            has_rules=self._has_rules,
+            has_rules=self._has_judge and bool(self._manifest.get("rules")),
+            actions=tuple(read_actions(self._log.run)) if self._manifest.get("actions") else (),
             lost=tuple(lost),
             unwatched=self._unwatched,
         )

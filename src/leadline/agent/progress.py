@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leadline.agent.wording import counted, listed
+from leadline.records.wording import counted, listed
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -87,10 +87,12 @@ def describe_worker(document: Document) -> str:
     models = document.get("models") or []
     names = [str(model.get("name", "a model")) for model in models]
     parameters = sum(int(model.get("parameters", 0)) for model in models)
-    details = [counted(parameters, "parameter")] if models else []
+    features = document.get("features") or []
+    details = [counted(parameters, "parameter")] if parameters else []
+    details += [counted(len(features), "feature")] if features else []
     details += _unique(str(each) for each in document.get("optimizers") or [])
     if names:
-        what = f"{listed(names)} ({', '.join(details)})"
+        what = f"{listed(names)} ({', '.join(details)})" if details else listed(names)
     else:
         what = f"the training ({', '.join(details)})" if details else "the training"
     watching = document.get("watching")
@@ -115,9 +117,11 @@ def describe_off(worker: str, off: Document) -> str:
 
 
 def describe_announcement(announcement: Document) -> str:
-    """A finding that has just opened, in one line."""
+    """A finding that has just opened, or what came of an action, in one line."""
     step = announcement.get("step")
     where = f"step {step}  " if isinstance(step, int) and step >= 0 else ""
     message = f"{where}{announcement.get('rule', '?')}: {announcement.get('message', '')}"
+    if announcement.get("kind"):
+        return message
     action = announcement.get("action")
     return f"{message} → {action}" if action else f"{message}      leadline show"

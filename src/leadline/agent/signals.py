@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from leadline.monitor.processes import Identity, identify
 
@@ -78,6 +78,7 @@ def spawn(
     is_quiet: bool = False,
     has_own_session: bool = False,
     closes_output: bool = False,
+    streams: Mapping[int, int] | None = None,
 ) -> int:
     """Start a program with the signal mask and dispositions that we were given, and tell its pid.
 
@@ -85,10 +86,11 @@ def spawn(
         is_quiet: Its standard input is empty.
         has_own_session: No terminal reaches it.
         closes_output: Its output is thrown away.
+        streams: Descriptors of ours that it gets, by the number under which it has them.
     Raises:
         OSError: It cannot be started.
     """
-    actions: list[tuple[int, int, str, int, int]] = []
+    actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (streams or {}).items()]
     if is_quiet:
         actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
     if closes_output:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from leadline.agent.signals import send
-from leadline.agent.wording import counted, duration
 from leadline.monitor.processes import ProcessTree, leaves_first
 from leadline.records.request import Request
+from leadline.records.wording import counted, duration
 
 KILL_AFTER_SECONDS: Final = 5.0
 

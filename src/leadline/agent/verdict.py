@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.agent.terminal import PREFIX
-from leadline.agent.wording import counted, duration, number, share, signal_name, size
 from leadline.records.cost import spoken_thinning, step_share, thinned
+from leadline.records.wording import counted, duration, number, share, signal_name, size
+from leadline.store.actions import FAILURES
 
 MOST_LINES: Final = 30
 _LINES_OF_A_FINDING: Final = 4
+_FEWEST_ALIKE: Final = 3
+_LINES_OF_DEEDS: Final = 2
+_MOST_FAILURES: Final = 3
 
 Document = dict[str, Any]
 
@@ -33,6 +38,8 @@ class Ending:
     """``rules/summary.json`` as it stands."""
     has_rules: bool
     lost: tuple[str, ...] = ()
+    actions: tuple[Document, ...] = ()
+    """What was done about what happened, the last that is known of each."""
     unwatched: str | None = None
     """Why no worker could come, where that was known before the start."""
 
@@ -49,9 +56,33 @@ def verdict_lines(ending: Ending, *, width: int) -> list[str]:
     rules = list((ending.summary or {}).get("rules") or [])
     if ending.has_rules:
         head += _wrap(f"{PREFIX}  ", _tally(ending, rules), width)
-    tail = ["  look: leadline show"]
+    head += _time((ending.summary or {}).get("time"), width)
+    head += _deeds(ending.actions, width)
+    tail = ["  report: leadline report          look: leadline ui"]
     room = MOST_LINES - len(head) - len(tail)
     return head[: MOST_LINES - 1] + _paragraphs(rules, width, room) + tail
+
+
+def _deeds(actions: tuple[Document, ...], width: int) -> list[str]:
+    """What was done, counted, and what came to nothing, the first few."""
+    done = Counter(str(each["action"]) for each in actions if each["state"] == "done")
+    failed = {_failure(each): None for each in actions if each["state"] in FAILURES}
+    open_ = Counter(str(each["action"]) for each in actions if each["state"] == "asked")
+    parts = [f"{verb}: {', '.join(_times(*each) for each in counts.items())}"
+             for verb, counts in (("done", done), ("not known to be done", open_)) if counts]  # fmt: skip
+    lines = _wrap(f"{PREFIX}  ", "; ".join(parts), width)[:_LINES_OF_DEEDS] if parts else []
+    for each in list(failed)[:_MOST_FAILURES]:
+        lines += _wrap(f"{PREFIX}  ", each, width)[:2]
+    more = len(failed) - _MOST_FAILURES
+    return lines + ([f"{PREFIX}  and {counted(more, 'more action')} that came to nothing"] if more > 0 else [])
+
+
+def _failure(action: Document) -> str:
+    return f"{action['rule']}: {action['action']} {action['outcome']}"
+
+
+def _times(name: str, count: int) -> str:
+    return name if count == 1 else f"{name} ({number(count)} times)"
 
 
 def _how_it_ended(ending: Ending) -> str:
@@ -121,6 +152,19 @@ def _tally(ending: Ending, rules: list[Document]) -> str:
     return ", ".join(parts) + ("" if is_whole else "; the judging did not come to its end: leadline judge")
 
 
+def _time(time: Document | None, width: int) -> list[str]:
+    """Where the time went, and what to try first; nothing where no step was timed."""
+    if not time:
+        return []
+    start = f"{PREFIX}  time: "
+    parts = ", ".join(f"{each['phase']} {share(each['share'])}" for each in time["phases"])
+    bound = time.get("bound")
+    if not bound:
+        return _wrap(start, parts, width)[:2]
+    advice = _wrap(" " * len(start), f"try: {bound['try']}", width)[:2]
+    return [*_wrap(start, f"{parts}; bound by {bound['kind']}: {bound['message']}", width)[:3], *advice]
+
+
 def _has_found(rule: Document) -> bool:
     return bool(rule.get("findings")) or rule.get("status") == "IssuesFound"
 
@@ -134,7 +178,7 @@ def _rank(rule: Document) -> int:
 
 
 def _paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
-    told = sorted((rule for rule in rules if _rank(rule) < 3), key=_rank)
+    told = _folded(sorted((rule for rule in rules if _rank(rule) < 3), key=_rank))
     names = max((len(str(rule["name"])) for rule in told), default=0)
     places = max((len(_place(rule)) for rule in told), default=0)
     lines: list[str] = []
@@ -145,6 +189,23 @@ def _paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
             return [*lines, f"  and {counted(left, 'more rule')}"][:room]
         lines += paragraph
     return lines
+
+
+def _folded(rules: list[Document]) -> list[Document]:
+    """Rules that are undecided for one and the same reason as one paragraph, where they are several."""
+    alike: dict[str, list[Document]] = {}
+    for rule in rules:
+        if _rank(rule) == 2 and rule.get("why"):
+            alike.setdefault(str(rule["why"]), []).append(rule)
+    told = []
+    for rule in rules:
+        group = alike.get(str(rule.get("why")), [rule]) if _rank(rule) == 2 else [rule]
+        if len(group) < _FEWEST_ALIKE:
+            told.append(rule)
+        elif rule is group[0]:
+            names = ", ".join(str(each["name"]) for each in group)
+            told.append({**rule, "name": f"{len(group)} rules", "why": f"{rule['why']}: {names}"})
+    return told
 
 
 def _paragraph(rule: Document, names: int, places: int, width: int) -> list[str]:

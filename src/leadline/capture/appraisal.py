@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from leadline.capture.recorder import Recorder
-from leadline.probes.adapter import Adapter
-from leadline.records.names import SCALAR_COLLECTIONS, is_module_collection
+from leadline.frameworks.installed import Frameworks
+from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule, is_of_forward, is_of_mode, is_of_modules
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture
@@ -56,7 +56,7 @@ class Appraiser:
         host_bytes: Memory for raw captures; what does not fit is not copied, as it would not be in a run.
     """
 
-    def __init__(self, adapter: Adapter, optimizers: Sequence[Any], *, host_bytes: int) -> None:
+    def __init__(self, adapter: Frameworks, optimizers: Sequence[Any], *, host_bytes: int) -> None:
         self._adapter: Any = _WithoutForward(adapter)
         self._optimizers, self._host_bytes = tuple(optimizers), host_bytes
         self._known: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -71,8 +71,10 @@ class Appraiser:
         forward = watched = 0
         for due, count in counts.items():
             parts[tuple(item for item in tensors if item.schedule in due)] += count
-            forward += count * any(is_of_modules(item) for item in train if item.schedule in due)
-            watched += count * any(is_of_forward(item) for item in train if item.schedule in due)
+            forward += count * any(_is_of_forward(item) for item in train if item.schedule in due)
+            watched += count * any(
+                is_of_forward(item) or _is_of_forward(item) for item in train if item.schedule in due
+            )
         return Price(
             label,
             tuple(Part(count / _HORIZON_STEPS, *self._measure(due)) for due, count in parts.items() if due),
@@ -112,7 +114,13 @@ def _steps() -> range:
     return range(1, _HORIZON_STEPS + 1)
 
 
+def _is_of_forward(item: CaptureItem) -> bool:
+    return is_of_modules(item) or item.collection in TREE_COLLECTIONS
+
+
 def _is_of_optimizers(item: CaptureItem) -> bool:
+    if item.collection in TREE_COLLECTIONS:
+        return False
     if item.collection in SCALAR_COLLECTIONS:
         return item.collection not in ("losses", "metrics", "scalars")
     return item.collection is None or not is_module_collection(item.collection)
@@ -121,7 +129,7 @@ def _is_of_optimizers(item: CaptureItem) -> bool:
 class _WithoutForward:
     """An adapter whose forward passes nobody watches: the training at hand has ended its own."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Frameworks) -> None:
         self._adapter = adapter
 
     def __getattr__(self, name: str) -> Any:
@@ -129,7 +137,8 @@ class _WithoutForward:
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None: ...
 
-    def end_forward(self) -> None: ...
+    def end_forwards(self) -> tuple[()]:
+        return ()
 
     def end_evaluation(self) -> None: ...
 
@@ -151,6 +160,8 @@ class _Sink:
         self.bytes += 8 * len(row_layout.columns) + _ROW_BYTES
 
     def put_event(self, event: Any) -> None: ...
+
+    def put_phases(self, row: bytes) -> None: ...
 
     def acquire(self, form: CaptureForm, step: int) -> HostBuffer | None:
         self.bytes += form.header_bytes + form.data_bytes

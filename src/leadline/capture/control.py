@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Final
 
 from leadline.errors import StopTraining
-from leadline.records.request import Acknowledgement, Request
-from leadline.store import layout
-from leadline.store.control import read_requests, write_acknowledgement
+from leadline.records.request import OF_AGENTS, REFUSED, Acknowledgement, Request
+from leadline.store.control import Inbox, write_acknowledgement
 
 _CHECK_NS: Final = 50_000_000
-_CLOCK_TICK_NS: Final = 200_000_000
 
 
 class ControlWatch:
     """Looks at most every 50 ms whether somebody has asked for something.
+
+    **Leaves the agents' requests alone**, and refuses those of a kind that nobody here knows.
 
     Args:
         run: The run folder, on a local disk.
@@ -25,13 +24,20 @@ class ControlWatch:
     """
 
     def __init__(self, run: str, worker: Callable[[], str]) -> None:
-        self._folder = os.path.join(run, layout.CONTROL)
         self._run, self._worker = run, worker
+        self._inbox = Inbox(run)
         self._checked_ns = 0
-        self._changed_ns = -1
-        self._known: set[str] = set()
+        self._kinds: dict[str, Callable[[Request], None]] = {"stop": self._ask_to_stop}
         self._stop: Request | None = None
         self._is_taken = False
+
+    def serve(self, kind: str, take: Callable[[Request], None]) -> None:
+        """Have requests of a kind handed on.
+
+        Args:
+            take: Called in the training's thread, so it must not wait for anything; it answers itself.
+        """
+        self._kinds[kind] = take
 
     def obey(self, step: int) -> None:
         """Do what is asked at the end of ``step``.
@@ -42,7 +48,7 @@ class ControlWatch:
         now = time.monotonic_ns()
         if now - self._checked_ns > _CHECK_NS:
             self._checked_ns = now
-            self._look()
+            self._look(step)
         stop = self._stop
         if stop is not None and (stop.step is None or step >= stop.step):
             if not self._is_taken:
@@ -50,22 +56,19 @@ class ControlWatch:
                 self._acknowledge(stop, step)
             raise StopTraining(f"stopped by Leadline at step {step}: {stop.reason}")
 
-    def _look(self) -> None:
-        try:
-            changed_ns = os.stat(self._folder).st_mtime_ns
-        except OSError:
-            return
-        if changed_ns == self._changed_ns and time.time_ns() - changed_ns > _CLOCK_TICK_NS:
-            return  # a second change within one tick of the file system's clock would look like none
-        self._changed_ns = changed_ns
-        for request in read_requests(self._run):
-            if request.id not in self._known:
-                self._known.add(request.id)
-                if request.kind == "stop" and self._stop is None:
-                    self._stop = request
+    def _look(self, step: int) -> None:
+        for request in self._inbox.take():
+            if request.kind in self._kinds:
+                self._kinds[request.kind](request)
+            elif request.kind not in OF_AGENTS:
+                self._acknowledge(request, step, f"{REFUSED}no worker knows the request {request.kind!r}")
 
-    def _acknowledge(self, request: Request, step: int) -> None:
-        taken = Acknowledgement(request.id, self._worker(), step, time.time_ns())
+    def _ask_to_stop(self, request: Request) -> None:
+        if self._stop is None:
+            self._stop = request
+
+    def _acknowledge(self, request: Request, step: int, outcome: str = "taken") -> None:
+        taken = Acknowledgement(request.id, self._worker(), step, time.time_ns(), outcome)
         try:
             write_acknowledgement(self._run, taken)
         except OSError:

@@ -14,12 +14,21 @@ from leadline.capture.cost import Cost
 from leadline.capture.dueness import Due
 from leadline.capture.outbox import Outbox
 from leadline.capture.scalars import Losses, Scalar, ScalarRows
-from leadline.probes.adapter import Adapter, Forward, Program, Subject
+from leadline.frameworks.installed import Frameworks
+from leadline.probes.adapter import Forward, Program, Subject
 from leadline.probes.clock import StepClock
+from leadline.probes.listener import Calm, StepListener
 from leadline.probes.pending import PendingNumbers
+from leadline.probes.timeline import StepTimeline
 from leadline.records.event import Event
-from leadline.records.names import CHECKS, GRADIENT_NORMS, SCALAR_COLLECTIONS, is_module_collection
-from leadline.records.plan import CaptureItem, CapturePlan, is_of_forward, is_of_mode
+from leadline.records.names import (
+    CHECKS,
+    GRADIENT_NORMS,
+    SCALAR_COLLECTIONS,
+    TREE_COLLECTIONS,
+    is_module_collection,
+)
+from leadline.records.plan import CaptureItem, CapturePlan, is_of_mode
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import Writer
@@ -63,12 +72,20 @@ class Recorder:
     Args:
         open_writer: Makes the worker's writer; called at the first step, so that processes that never train
             leave no trace.
+        imported_ns: When the framework had been imported, where that is when this was made.
     """
 
     def __init__(
-        self, plan: CapturePlan, adapter: Adapter, control: ControlWatch, open_writer: Callable[[], Writer]
+        self,
+        plan: CapturePlan,
+        adapter: Frameworks,
+        control: ControlWatch,
+        open_writer: Callable[[], Writer],
+        imported_ns: int | None = None,
     ) -> None:
         self.cost = Cost()
+        self.timeline = StepTimeline(self.cost, imported_ns)
+        self.listener: StepListener = Calm()
         self.notes: list[str] = []
         self.watching: list[tuple[str, str, int]] = []
         """Model, optimizer and number of parameters of all that were watched when the last of them came."""
@@ -78,14 +95,9 @@ class Recorder:
         self._control = control
         self._open_writer = open_writer
         self._device_bytes = plan.device_bytes
-        self.budget = Budget(plan)
-        self._tensor_items = [
-            item for item in self.budget.items if _selects_parameters(item) and is_of_mode(item, "train")
-        ]
-        self._counting = [item for item in self._tensor_items if _COUNTS & set(item.statistics)]
+        self._take_in(plan)
         self._alarmed_step = -1
         """The first train step whose loss was not finite: what counts such elements looks at it, whatever is due."""
-        self._dues: dict[str, _Dues] = {}
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._counts: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
         self._is_forward_watched = False
@@ -96,7 +108,6 @@ class Recorder:
         self._scalars: dict[str, Scalar] = {}
         self._norm_step = -1
         self._is_norm_due = False
-        self._has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
         self._norms: dict[str, Scalar] = {}
         self._check_step = -1
         self._is_check_due = False
@@ -111,11 +122,36 @@ class Recorder:
         self._evaluating: StepStamp | None = None
         self._is_finished = False
 
+    def _take_in(self, plan: CapturePlan) -> None:
+        self.budget = Budget(plan)
+        self._tensor_items = [
+            item for item in self.budget.items if _selects_parameters(item) and is_of_mode(item, "train")
+        ]
+        self._counting = [item for item in self._tensor_items if _COUNTS & set(item.statistics)]
+        self._has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
+        self._dues: dict[str, _Dues] = {}
+
+    def follow(self, plan: CapturePlan) -> None:
+        """A framework came whose wishes had been left out, or a rule: from here on this is the plan."""
+        if self._is_forward_watched:
+            self._is_forward_watched = False
+            self._adapter.end_forwards()
+        thinned = self.budget.thinned
+        self._take_in(plan)
+        self.budget.thinned.update(thinned)  # what was left out stays left out, whatever is captured from now on
+        self._watched.clear()
+        self.begin_step()
+
     @property
     def losses(self) -> dict[str, float]:
         """The latest value of each loss of the training; without one, of what there was instead."""
         found = self._losses.get("train") or next(iter(self._losses.values()), None)
         return found.latest if found is not None else {}
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """Those that were seen to step and are still there."""
+        return list(self._watched)
 
     def note(self, line: str) -> None:
         """Keep a line about something that is not captured, once."""
@@ -154,12 +190,21 @@ class Recorder:
     def spent(self, own_ns: int, begun_ns: int) -> None:
         self.cost.add(own_ns, begun_ns)
 
-    def loss(self, site: object, value: Any, name: str | None = None) -> None:
+    def loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()
         if self._alarmed_step < 0 and isinstance(value, float) and value - value != 0.0:
             self._alarmed_step = self.clock.mode_step("train")
-        self._losses_of("train").add(site, value, name)
+        self._losses_of("train").add(site, value, name, marks)
         self.cost.end(begun)
+
+    def training_begins(self, owner: object) -> bool:
+        return self.clock.claim(owner)
+
+    def training_ends(self, owner: object) -> None:
+        self.clock.release(owner)
+
+    def event(self, name: str, args: dict[str, Any]) -> None:
+        self._event(name, args)
 
     def before_update(self, optimizer: Any) -> None:
         if self._evaluating is not None:
@@ -181,6 +226,8 @@ class Recorder:
                 watched.due.at(step)
             self._begin_capture(watched, due)
         self.cost.end(begun)
+        if not self.listener.is_calm:
+            self.listener.mark("optimizer")
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()
@@ -193,10 +240,13 @@ class Recorder:
             return
         if skipped is not False and self._outbox is not None:
             self._outbox.put_skipped(type(optimizer).__name__, self.clock.stamp(), skipped)
-        if self.clock.owns(optimizer):
+        is_end = self.clock.owns(optimizer)
+        if is_end:
             self._end_step()
         self.cost.end(begun)
         self._control.obey(self.clock.step - 1)
+        if is_end and not self.listener.is_calm:
+            self.listener.begin_step(self.clock.step)
 
     def begin_step(self) -> None:
         """Make ready for the step that begins: watch its forward pass where that is due, and where losses get names."""
@@ -211,6 +261,7 @@ class Recorder:
 
     def eval_step_begins(self) -> tuple[CaptureItem, ...]:
         begun = self.cost.begin()
+        self.timeline.begin_eval()
         stamp = self._evaluating = self.clock.stamp(self.evaluation_mode())
         dues = self._dues_of(stamp.mode)
         self._is_eval_loss_due = bool(dues.losses.at(stamp.mode_step))
@@ -227,6 +278,7 @@ class Recorder:
         if self._evaluating is not None:
             self._losses_of(self._evaluating.mode).take()
             self._evaluating = None
+            self.timeline.forget_eval()
 
     def eval_step_ends(self, forward: Forward) -> None:
         stamp, self._evaluating = self._evaluating, None
@@ -234,21 +286,25 @@ class Recorder:
             return
         begun = self.cost.begin()
         self.open()
+        self.timeline.end_eval(stamp.step, stamp.mode, forward.own_ns)
         self._put_forward(forward, stamp)
         taken = self._losses_of(stamp.mode).take()
         if self._scalars or self._accuracies:
             taken |= self._take_scalars(self._dues_of(stamp.mode).scalars.at(stamp.mode_step))
         self._end(stamp, taken)
         self.cost.end(begun)
-        if not self._is_finished:
-            self._control.obey(self.clock.step - 1)
+        if self._is_finished:
+            return
+        self._control.obey(self.clock.step - 1)
+        if not self.listener.is_calm:
+            self.listener.begin_step(self.clock.step, stamp.mode)
 
     # --- the script's own words ---------------------------------------------------------------------------
 
-    def log(self, values: Mapping[str, Any], collection: str = "scalars") -> None:
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
         """Keep scalars for the step under way; the last value of a name holds."""
         for name, value in values.items():
-            self._scalars[name] = Scalar(collection, (self._adapter.number(value),))
+            self._scalars[name] = Scalar(collection, (self._adapter.number(value),), marks)
         self._script_names.update(values)
 
     def withdraw(self, name: str, collection: str) -> None:
@@ -273,6 +329,7 @@ class Recorder:
             self._put_scalars(self.clock.stamp(), self._norms)  # of an optimizer that stepped after the clock's owner
             self._norms = {}
         self.flush_scalars()
+        self.timeline.finish(self.clock.last_stamp().step)
         if self._outbox is not None:
             self._outbox.drain()
 
@@ -307,6 +364,7 @@ class Recorder:
         if self.writer is None:
             self.writer = self._open_writer()
             self._outbox = Outbox(self.writer)
+            self.timeline.open(self.writer)
 
     def _begin_capture(self, watched: _Watched, due: tuple[CaptureItem, ...]) -> None:
         key = tuple(id(item) for item in due)
@@ -349,8 +407,7 @@ class Recorder:
         stamp = self.clock.stamp()
         if self._is_forward_watched:
             self._is_forward_watched = False
-            forward = self._adapter.end_forward()
-            if forward is not None:
+            for forward in self._adapter.end_forwards():
                 self._put_forward(forward, stamp)
         taken = self._losses_of("train").take() | self._norms | self._checks
         self._norms, self._checks = {}, {}
@@ -361,6 +418,7 @@ class Recorder:
             taken |= self._take_scalars(dues.scalars.at(stamp.mode_step))
         self._end(stamp, taken)
         self.begin_step()
+        self.timeline.end_step(stamp.step)
 
     def _end(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if taken:
@@ -389,7 +447,7 @@ class Recorder:
                 settings=due(lambda item: item.collection == "hyperparameters"),
                 norms=due(lambda item: item.collection in _WITH_NORMS),
                 checks=due(lambda item: item.collection == CHECKS),
-                forward=due(is_of_forward),
+                forward=due(self._adapter.hears),
             )
         return self._dues[mode]
 
@@ -476,6 +534,6 @@ def _is_calm(row_layout: SeriesLayout, values: bytes) -> bool:
 
 
 def _selects_parameters(item: CaptureItem) -> bool:
-    if item.collection in SCALAR_COLLECTIONS - {GRADIENT_NORMS}:
+    if item.collection in (SCALAR_COLLECTIONS | TREE_COLLECTIONS) - {GRADIENT_NORMS}:
         return False
     return item.collection is None or not is_module_collection(item.collection)

@@ -19,6 +19,8 @@ class Scalar:
     collection: str
     values: tuple[Any, ...]
     """Numbers, or some that are still on a device."""
+    marks: tuple[str, ...] = ()
+    """Further collections that it is a member of."""
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class _Loss:
     total: Any = 0.0
     """A number, or one that is still on a device."""
     count: int = 0
+    marks: tuple[str, ...] = ()
 
 
 class Losses:
@@ -49,15 +52,16 @@ class Losses:
         """The one name that there is; None where there are several."""
         return next(iter(self._names)) if len(self._names) == 1 else None
 
-    def add(self, site: object, value: Any, name: str | None) -> None:
+    def add(self, site: object, value: Any, name: str | None, marks: tuple[str, ...] = ()) -> None:
         """A loss was told; its place is named when it is the first.
 
         Args:
             name: What the loss call is known by; None: nobody knows.
+            marks: Further collections that it is a member of.
         """
         known = self._sites.get(site)
         if known is None:
-            known = self._sites[site] = _Loss(self._free(name))
+            known = self._sites[site] = _Loss(self._free(name), marks=marks)
             self._names.add(known.name)
         known.total += value
         known.count += 1
@@ -67,7 +71,7 @@ class Losses:
         taken = {}
         for each in self._sites.values():
             if each.count:
-                taken[each.name] = Scalar("losses", (each.total / each.count, float(each.count)))
+                taken[each.name] = Scalar("losses", (each.total / each.count, float(each.count)), each.marks)
                 each.total, each.count = 0.0, 0
         return taken
 
@@ -95,7 +99,7 @@ class ScalarRows:
     """Rows of scalars; equal sets of names share a layout."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[tuple[str, str], ...], SeriesLayout] = {}
+        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], SeriesLayout] = {}
 
     def row(self, taken: Mapping[str, Scalar], fetch: Callable[[list[Any]], Row]) -> tuple[SeriesLayout, bytes | Row]:
         """The layout, and one float64 a column.
@@ -104,18 +108,18 @@ class ScalarRows:
             fetch: Makes a row of numbers of which some are still on a device.
         """
         values = [value for each in taken.values() for value in each.values]
-        layout = self._layout(tuple((name, each.collection) for name, each in taken.items()))
+        layout = self._layout(tuple((name, (each.collection, *each.marks)) for name, each in taken.items()))
         is_here = all(type(value) is float for value in values)
         return layout, struct.pack(f"<{len(values)}d", *values) if is_here else fetch(values)
 
-    def _layout(self, names: tuple[tuple[str, str], ...]) -> SeriesLayout:
+    def _layout(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)
         if known is None:
-            tensors = tuple(TensorInfo(name, (collection,), (), "float64") for name, collection in names)
+            tensors = tuple(TensorInfo(name, collections, (), "float64") for name, collections in names)
             columns: list[tuple[int, str]] = []
-            for index, (_, collection) in enumerate(names):
+            for index, (_, collections) in enumerate(names):
                 columns.append((index, "value"))
-                if collection == "losses":
+                if collections[0] == "losses":
                     columns.append((index, "count"))
             known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
         return known

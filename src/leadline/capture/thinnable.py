@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from leadline.records.names import SCALAR_COLLECTIONS
+from leadline.records.names import FEATURE_COLLECTIONS, SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, Schedule
 
 Kind = Literal["asked", "kept", "thinnable"]
 
-_KEPT_COLLECTIONS: Final = SCALAR_COLLECTIONS - {"gradient_norms"}
+_KEPT_COLLECTIONS: Final = SCALAR_COLLECTIONS - FEATURE_COLLECTIONS - {"gradient_norms"}
 _KEPT_STATISTICS: Final = frozenset({"nan_count", "nonfinite_count"})
 _PARAMETERS: Final = frozenset({"weights", "biases", "gradients", "all", None})
 _RAW: Final = "raw"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from leadline import __version__
-from leadline.cli import attach, demo, doctor, judge, ls, rules, run, show, stop
+from leadline.cli import attach, change, demo, doctor, export, judge, ls, report, rules, run, show, stop, ui, windows
 
 app = typer.Typer(
     name="leadline",
@@ -17,6 +19,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+class OfRun(TyperCommand):
+    """A command on a run, of which ``-1`` is the one before the latest and no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take ``-1`` for what it is; what else begins with a dash must be known as ever."""
+        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", each) for each in args)
+        return super().parse_args(ctx, args)
 
 
 def _version(is_asked: bool) -> None:
@@ -35,10 +46,15 @@ def _root(
 
 app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.command("ls")(ls.ls)
-app.command("show")(show.show)
-app.command("judge")(judge.judge)
+app.command("show", cls=OfRun)(show.show)
+app.command("ui")(ui.ui)
+app.command("report", cls=OfRun)(report.report)
+app.command("judge", cls=OfRun)(judge.judge)
 app.command("rules")(rules.rules)
-app.command("stop")(stop.stop)
+app.command("set", cls=OfRun)(change.change)
+app.command("profile", cls=OfRun)(windows.profile)
+app.command("export", cls=OfRun)(export.export)
+app.command("stop", cls=OfRun)(stop.stop)
 app.command("doctor", context_settings={"allow_interspersed_args": False})(doctor.doctor)
 app.command("demo")(demo.demo)
 app.command("attach", hidden=True)(attach.attach)

@@ -10,14 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from leadline.agent.wording import counted, duration, share, size
 from leadline.cli.environment import Check
 from leadline.reader.run import Run
+from leadline.records.wording import counted, duration, share, size
 
 _STYLES: Final = {"ok": "green", "note": "yellow", "bad": "red"}
 _COUNTED: Final = (
     ("weights", "weight"), ("biases", "bias"), ("gradients", "gradient"), ("layers", "activation"),
     ("hyperparameters", "setting"), ("metrics", "metric"), ("scalars", "scalar"),
+    ("feature_importance", "feature importance"), ("average_shap", "SHAP value"), ("trees", "column of trees"),
 )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
         "uncovered": _uncovered(reports, first, is_late=is_late, limit=limit),
         "notes": list(dict.fromkeys(note for each in reports for note in each.get("notes") or ())),
         "step_seconds": _seconds(first.get("step_ns")),
-        "prices": _prices(first, has_activations=bool(activations)),
+        "prices": _prices(first, has_activations=bool(activations) or _has_boosters(first)),
         "exit_status": status.get("exit_status"),
         "stopped_by": status.get("stopped_by"),
     }
@@ -69,14 +70,18 @@ def _uncovered(
     told = list(found.values())
     if not reports:
         why = (
-            "the command may not train with PyTorch, may start Python with -I, -E, -S or an environment of its own, or "
-            "make no backward pass (torch.func)"
+            "the command may train with none of PyTorch, XGBoost, LightGBM and leadline.Hook, may start Python with "
+            "-I, -E, -S or an environment of its own, or make no backward pass (torch.func)"
         )
         told.append({"what": "no training was seen", "why": why})
     if is_late:
         made = counted(int((first.get("steps") or {}).get("train", 0)), "step")
         told.append({"what": f"{made} in {duration(limit)}", "why": "longer is looked at with --limit SECONDS"})
     return told
+
+
+def _has_boosters(report: Mapping[str, Any]) -> bool:
+    return any(each.get("features") for each in report.get("models") or ())
 
 
 def _seconds(time_ns: int | None) -> float | None:
@@ -145,7 +150,7 @@ def _indented(what: RenderableType) -> RenderableType:
 
 def _watched(found: Mapping[str, Any]) -> RenderableType:
     captured = found["captured"]
-    plurals = {"bias": "biases", "activation": "activations"}
+    plurals = {"bias": "biases", "column of trees": "columns of trees"}
     rows = {
         "models": [_model(each) for each in found["models"]],
         "optimizers": [_optimizer(each) for each in found["optimizers"]],
@@ -166,6 +171,8 @@ def _watched(found: Mapping[str, Any]) -> RenderableType:
 
 
 def _model(each: Mapping[str, Any]) -> str:
+    if each.get("features"):
+        return f"{each['name']}: {counted(each['features'], 'feature')} ({each.get('objective') or 'no objective'})"
     wrapper = f" in {each['wrapper']}" if each["wrapper"] else ""
     trainable = "all trainable" if each["trainable"] == each["parameters"] else f"{each['trainable']:,} trainable"
     kinds = ", ".join([*each["dtypes"], *each["devices"]])

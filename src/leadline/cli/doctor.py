@@ -45,6 +45,7 @@ _PATIENCE_SECONDS: Final = 60.0
 _BASE_PRESET: Final = "standard"
 _EACH_STEP: Final = ("losses", "scalars", "metrics")
 _FORWARD: Final = ("inputs", "outputs", "labels", "predictions", "layers")
+_WITH_FORWARD: Final = (*_FORWARD, "feature_importance")
 
 
 def doctor(
@@ -137,7 +138,7 @@ def _everything(steps: int) -> tuple[CaptureItem, ...]:
     """
     wishes = []
     for name in COLLECTIONS:
-        when = "every=1" if name in _EACH_STEP else f"every=1,end={steps - 1}" if name in _FORWARD else "steps=0"
+        when = "every=1" if name in _EACH_STEP else f"every=1,end={steps - 1}" if name in _WITH_FORWARD else "steps=0"
         modes = ",modes=train,eval,predict" if name in (*_EACH_STEP, *_FORWARD) else ""
         if name not in ("all", "default", "optimizer_variables"):  # which are not there in the first step
             wishes.append(f"{name}:{when}{modes}")

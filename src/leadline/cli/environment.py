@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from leadline.agent.launch import is_this_interpreter, isolating_flag
-from leadline.agent.wording import size
 from leadline.monitor.machine import gpu_sampler
 from leadline.records.version import __version__
+from leadline.records.wording import size
 
 Outcome = Literal["ok", "note", "bad"]
 
@@ -32,7 +32,7 @@ try:
     said["leadline"] = leadline.__version__
 except Exception as error:
     said["leadline_error"] = type(error).__name__ + ": " + str(error)
-for name in ("numpy", "torch"):
+for name in ("numpy", "torch", "xgboost", "lightgbm"):
     try:
         said[name] = __import__(name).__version__
     except ImportError:
@@ -142,9 +142,12 @@ def _frameworks(interpreter: str, found: Mapping[str, Any], *, is_run_anyway: bo
         yield Check("numpy", "ok" if is_new else "bad", said)
     elif "numpy_error" not in found:
         yield Check("numpy", "bad", f"is not installed; install it with: {interpreter} -m pip install numpy")
+    boosters = [name for name in ("xgboost", "lightgbm") if found.get(name)]
+    for name in boosters:
+        yield Check(name, "ok", found[name])
     if not found.get("torch"):
-        if "torch_error" not in found:
-            yield Check("torch", "note", "is not installed there: only the machine is watched")
+        if "torch_error" not in found and not boosters:
+            yield Check("torch", "note", "is not installed there: only leadline.Hook and the machine are watched")
         return
     if is_run_anyway:  # and shows better than a trial whether the hooks fit
         yield Check("torch", "ok", found["torch"])

@@ -8,46 +8,30 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from importlib import metadata
 from typing import Final
 
-from leadline.config import settings as settings_file
+from leadline.cli.configuration import Choice, Wishes, choose, in_words
+from leadline.config.action_options import ActionOption
 from leadline.config.budget import parse_budget
-from leadline.config.options import ActionOption, RuleOption, parse_action, parse_capture, parse_rule
+from leadline.config.options import RuleOption, parse_rule
 from leadline.config.presets import merge, preset_items
-from leadline.config.settings import Settings, check_interval, check_preset
-from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError
+from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError, located
+from leadline.judge import orders
 from leadline.judge import plan as judge_plan
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store.creation import create_run, join_run
 
+__all__ = ["Wishes", "become_agent", "default_rules", "masked", "prepare", "rule_specs", "runs_root"]
+
 DEFAULT_ROOT: Final = "leadline-runs"
 _MASK: Final = "****"
 _SECRET: Final = re.compile(r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|credential)s?$")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the options of ``leadline run`` (or the arguments of ``watch``) say; None and empty: nothing."""
-
-    name: str | None = None
-    out: str | None = None
-    config: str | None = None
-    preset: str | None = None
-    capture: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    no_default_rules: bool = False
-    on: tuple[str, ...] = ()
-    interval_ms: int | None = None
-    budget: str | None = None
-    at: str | None = None
-    """The run's own folder, which others may be making too; ``name`` and ``out`` say nothing then."""
 
 
 def runs_root(out: str | None) -> str:
@@ -64,36 +48,35 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
         LeadlineError: Something is wrong; nothing was made.
     """
     folder = os.getcwd()
-    settings = settings_file.load(wishes.config, folder)
-    preset = wishes.preset or settings.preset
-    interval_ms = wishes.interval_ms or settings.interval_ms
-    check_preset(preset, "--preset")
-    check_interval(interval_ms, "--interval-ms")
-    budget = parse_budget(wishes.budget or settings.budget, "--budget")
-    actions = _actions(wishes, settings)
-    specs = _rules(wishes, settings, preset, actions, folder)
+    choice = choose(wishes, folder, runs_root(wishes.out))
+    options, actions = _actions(choice)
+    specs = _rules(choice, actions)
     resolved = judge_plan.resolve_rules(specs)
     actions = tuple(_canonical(action, [spec for spec, _ in resolved]) for action in actions)
-    root = os.path.abspath(os.path.expanduser(runs_root(wishes.out or settings.out)))
+    root = os.path.abspath(os.path.expanduser(runs_root(choice.out)))
     root = os.path.dirname(wishes.at) if wishes.at else root
     judge_plan.check_runs(resolved, root)
-    captured = (*settings.capture_items(), *(parse_capture(each) for each in wishes.capture))
-    needs = judge_plan.plan(resolved, actions)
-    plan = replace(merge(preset_items(preset), captured, needs, root=root), budget=budget)
+    profiled = choice.profiled()
+    captured, needs = choice.captured(), judge_plan.plan(resolved, actions)
+    budget = parse_budget(choice.budget, "--budget")
+    plan = replace(merge(preset_items(choice.base), captured, needs, root=root), budget=budget)
     path = wishes.at or _place(root, wishes.name, command)
+    orders.try_actions(actions)
     manifest = Manifest(
         name=os.path.basename(path),
         uri=path,
         command=masked(command),
         started_ns=time.time_ns(),
         leadline=__version__,
-        preset=preset,
-        interval_ms=interval_ms,
+        preset=choice.preset,
+        interval_ms=choice.interval_ms,
         folder=folder,
         versions=_versions(),
         plan=plan,
         rules=tuple(spec for spec, _ in resolved),
         actions=actions,
+        profile=profiled,
+        settings=in_words(choice, [spec for spec, _ in resolved], options),
     )
     if wishes.at:
         join_run(path, manifest)
@@ -102,13 +85,19 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     return path
 
 
-def _actions(wishes: Wishes, settings: Settings) -> tuple[ActionSpec, ...]:
-    options: list[ActionOption] = [*settings.action_options(), *(parse_action(each) for each in wishes.on)]
-    return tuple(ActionSpec(each.rule, each.action, each.status, each.parameters) for each in options)
+def _actions(choice: Choice) -> tuple[tuple[ActionOption, ...], tuple[ActionSpec, ...]]:
+    """What is asked for, and what it means."""
+    targets = choice.configuration.settings.targets
+    of_file, asked = choice.configuration.action_options(), choice.asked_actions()
+    specs = orders.resolve_actions(of_file, targets=targets, source="config")
+    specs += orders.resolve_actions(asked, targets=targets, source="option")
+    return (*of_file, *asked), orders.merge(specs)
 
 
-def default_rules() -> list[RuleSpec]:
-    """The rules that judge unless told otherwise."""
+def default_rules(preset: str | None = None) -> list[RuleSpec]:
+    """The rules that judge unless told otherwise; Debugger's preset has the one that Debugger had."""
+    if preset == "sagemaker":
+        return [RuleSpec("profiler_report", "profiler_report", source="preset")]
     return [RuleSpec(name, name, source="default") for name in registry.DEFAULT]
 
 
@@ -118,24 +107,42 @@ def rule_specs(options: Iterable[str | RuleOption], folder: str, source: str = "
     return [RuleSpec(_alias(each), each.rule, each.parameters, folder, source) for each in parsed]
 
 
-def _rules(
-    wishes: Wishes, settings: Settings, preset: str, actions: Sequence[ActionSpec], folder: str
-) -> list[RuleSpec]:
+def _rules(choice: Choice, actions: Sequence[ActionSpec]) -> list[RuleSpec]:
     """The preset's own rules, then those of the file, then those asked for; a later one of a name replaces."""
     chosen: dict[str, RuleSpec] = {}
-    if settings.default_rules and not wishes.no_default_rules and preset != "sagemaker":
-        chosen = {spec.alias: spec for spec in default_rules()}
-    chosen |= {spec.alias: spec for spec in rule_specs(settings.rule_options(), folder, "config")}
-    chosen |= {spec.alias: spec for spec in rule_specs(wishes.rules, folder)}
+    if choice.wants_default_rules:
+        chosen = {spec.alias: spec for spec in default_rules(choice.base)}
+    chosen |= {spec.alias: spec for spec in _rules_of_file(choice)}
+    chosen |= {spec.alias: spec for spec in rule_specs(choice.wishes.rules, choice.folder)}
     for action in actions:
         name = registry.canonical(action.rule)
-        if name != "*" and name not in chosen and name in registry.rule_names():
+        if name not in chosen and name in registry.rule_names():
             chosen[name] = RuleSpec(name, name, source="action")
-    for each in wishes.without:
+    return _without(choice, chosen)
+
+
+def _rules_of_file(choice: Choice) -> list[RuleSpec]:
+    """The tables of the file; what is wrong with one is said with its place."""
+    specs = []
+    for option in choice.configuration.rule_options():
+        (spec,) = rule_specs([option], choice.configuration.folder, "config")
+        with located(option.where):
+            judge_plan.resolve_rule(spec)
+        specs.append(spec)
+    return specs
+
+
+def _without(choice: Choice, chosen: dict[str, RuleSpec]) -> list[RuleSpec]:
+    for each in choice.wishes.without:
         if registry.canonical(each) not in chosen:
             raise UnknownNameError("rule of this run", each, chosen, hint="--no-rule")
-        del chosen[registry.canonical(each)]
-    return list(chosen.values())
+    settled = choice.configuration.settings.no_rules
+    for each in settled:
+        if registry.canonical(each) not in (*chosen, *registry.rule_names()):
+            known = dict.fromkeys([*chosen, *registry.rule_names()])
+            raise UnknownNameError("rule", each, known, hint=f"{choice.configuration.place}: no_rules")
+    left_out = {registry.canonical(each) for each in (*choice.wishes.without, *settled)}
+    return [spec for alias, spec in chosen.items() if alias not in left_out]
 
 
 def _alias(option: RuleOption) -> str:
@@ -148,7 +155,7 @@ def _alias(option: RuleOption) -> str:
 def _canonical(action: ActionSpec, rules: Sequence[RuleSpec]) -> ActionSpec:
     known = {spec.alias for spec in rules}
     rule = action.rule if action.rule in known else registry.canonical(action.rule)
-    return ActionSpec(rule, action.action, action.status, action.parameters)
+    return replace(action, rule=rule)
 
 
 def _place(root: str, name: str | None, command: Sequence[str]) -> str:

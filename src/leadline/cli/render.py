@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -31,14 +30,6 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}"
-
-
-def iso(time_ns: int | None) -> str | None:
-    """ISO 8601 in UTC."""
-    if time_ns is None:
-        return None
-    moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _STYLES = {

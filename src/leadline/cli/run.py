@@ -20,8 +20,12 @@ def run(
     ] = None,
     name: Annotated[str | None, typer.Option(help="The run's name; default: script and time.")] = None,
     out: Annotated[str | None, typer.Option(help="The folder below which runs stand.")] = None,
-    config: Annotated[str | None, typer.Option(help="A configuration file; default: ./leadline.toml.")] = None,
-    preset: Annotated[str | None, typer.Option(help="light, standard, full or sagemaker.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="A configuration file, or a run to repeat; default: ./leadline.toml.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="light, standard, full, sagemaker, or one of leadline.toml.")
+    ] = None,
     budget: Annotated[
         str | None, typer.Option(help="The share of step time for what preset and rules ask: 2% or off.")
     ] = None,
@@ -31,7 +35,13 @@ def run(
     rule: Annotated[list[str] | None, typer.Option(help="[AS=]NAME[:key=value,…]; also file.py:Class.")] = None,
     no_rule: Annotated[list[str] | None, typer.Option(help="Leave a rule out.")] = None,
     no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Leave the preset's rules out.")] = False,
-    on: Annotated[list[str] | None, typer.Option(help="RULE[@status]=ACTION, for example *=stop_training.")] = None,
+    on: Annotated[
+        list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")
+    ] = None,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(help="KIND[:at=STEP|TIME|start|end,for=N|SECONDS]: detailed, cprofile, pyinstrument, dataloader."),
+    ] = None,
     interval_ms: Annotated[
         int | None, typer.Option(help="How often the machine is sampled: 100, 200, 500, 1000, 5000 or 60000.")
     ] = None,
@@ -55,6 +65,7 @@ def run(
         without=tuple(no_rule or ()),
         no_default_rules=no_default_rules,
         on=tuple(on or ()),
+        profile=tuple(profile or ()),
         interval_ms=interval_ms,
         budget=budget,
     )

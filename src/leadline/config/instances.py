@@ -1,14 +1,16 @@
-"""Rules that were made in code, in the words of ``--rule``: the judge makes them again in its own process."""
+"""Rules and actions that were made in code, in words: the judge makes them again in its own process."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError
+from leadline.records.names import spoken_name
 
-_OURS: Final = "leadline.rules."
+_OURS: Final = ("leadline.rules.", "leadline.actions.")
 
 
 def in_words(rule: Any) -> str:
@@ -24,10 +26,50 @@ def in_words(rule: Any) -> str:
     fields = getattr(type(rule), "__struct_fields__", None)
     if fields is None or not hasattr(rule, "evaluate"):
         raise ConfigurationError(f"{rule!r} is no rule: give its name, or an instance of a leadline.rules.Rule")
-    given = {name: getattr(rule, name) for name in fields if getattr(rule, name) != _default(type(rule), name)}
+    given = _given(rule)
     words = ",".join(f"{name}={_spoken(type(rule), name, value)}" for name, value in given.items())
     place = _place(rule)
     return f"{place}:{words}" if words else place
+
+
+def actions_in_words(on: Sequence[object] | Mapping[str, object]) -> list[str | dict[str, Any]]:
+    """What ``watch(on=…)`` says, in the words of ``--on``, or as tables with ``on``, ``action`` and its parameters.
+
+    Args:
+        on: Words, instances of actions (which follow every rule), or by ``RULE[@status]`` one or several of both.
+    Raises:
+        ConfigurationError: Something is neither, or its class cannot be found again by another process.
+    """
+    if isinstance(on, str):
+        return [on]
+    if isinstance(on, Mapping):
+        return [each for occasion, given in on.items() for each in _followers(str(occasion), given)]
+    words: list[str | dict[str, Any]] = []
+    for each in on:
+        words += actions_in_words(each) if isinstance(each, (str, Mapping)) else _followers("*", each)
+    return words
+
+
+def _followers(occasion: str, given: object) -> Iterator[str | dict[str, Any]]:
+    for each in given if isinstance(given, (list, tuple)) else (given,):
+        if isinstance(each, str):
+            yield f"{occasion}={each}"
+        elif isinstance(each, Mapping):
+            yield {**each, "on": occasion}
+        else:
+            yield {**_action_table(each), "on": occasion}
+
+
+def _action_table(action: Any) -> dict[str, Any]:
+    if not hasattr(type(action), "__struct_fields__") or not hasattr(action, "describe"):
+        raise ConfigurationError(f"{action!r} is no action: give words, or an instance of a leadline.actions.Action")
+    return {"action": _place(action), **_given(action)}
+
+
+def _given(instance: Any) -> dict[str, Any]:
+    """The parameters that are not the defaults."""
+    kind = type(instance)
+    return {name: each for name in kind.__struct_fields__ if (each := getattr(instance, name)) != _default(kind, name)}
 
 
 def _default(kind: type, name: str) -> Any:
@@ -37,11 +79,11 @@ def _default(kind: type, name: str) -> Any:
     return defaults[position] if position >= 0 else object()
 
 
-def _place(rule: Any) -> str:
-    """Where the judge finds the class: a built-in rule's name, a module, or a file."""
-    module, name = type(rule).__module__, type(rule).__qualname__
+def _place(instance: Any) -> str:
+    """Where the judge finds the class: a built-in one's name, a module, or a file."""
+    module, name = type(instance).__module__, type(instance).__qualname__
     if module.startswith(_OURS):
-        return str(rule.name)
+        return spoken_name(type(instance))
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None or "." in name:
         raise ConfigurationError(

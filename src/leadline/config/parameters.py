@@ -12,16 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.names import spoken_name as spoken_name
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _WORDS: Final = {"true": True, "false": False}
 _ABSENT: Final = object()
-
-
-def spoken_name(owner: type) -> str:
-    """A class' name as people write it: ``vanishing_gradient``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
 
 
 def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.config.options import default_statistics
 from leadline.errors import UnknownNameError
-from leadline.records.names import ACCURACY, GRADIENT_NORMS, PRESETS, is_module_collection
+from leadline.records.names import ACCURACY, GRADIENT_NORMS, PRESETS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.statistics.definitions import BASIC
 
@@ -18,7 +18,12 @@ _NORMS_EVERY: Final = {"light": 100, "standard": 10, "full": 10}
 """Oftener than other statistics: one number a step, and ``exploding_gradient`` needs a past to compare with."""
 _ACTIVATIONS_EVERY: Final = {"standard": 500, "full": 100}
 _PARAMETERS: Final = ("gradients", "weights", "biases")
+_OF_SAMPLES: Final = ("min", "max", "mean", "std", "nonfinite_count")
+"""Of labels and predictions: a round may be shorter than the time that all statistics take."""
+_PER_ROUND: Final = ("feature_importance", "labels", "predictions")
 _DEFAULT_EVERY: Final = 500
+_ROUNDS_EVERY: Final = 5
+"""Of boosting rounds, as Debugger's rules for XGBoost have it: they are fewer than steps, and longer."""
 _MODES: Final = ("train", "eval", "predict")
 _HOST_BYTES: Final = 512 << 20
 
@@ -34,7 +39,7 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     if name not in PRESETS:
         raise UnknownNameError("preset", name, PRESETS)
     if name == "sagemaker":
-        return _scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars"))
+        return (*_scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars")), *_of_rounds(("losses", "metrics")))
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
     items += tuple(
         CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
@@ -50,7 +55,30 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
             CaptureItem(each, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")
             for each in _PARAMETERS
         )
-    return items
+    items += (
+        CaptureItem(
+            "default", statistics=BASIC, schedule=Schedule(every=_EVERY[name]), source="preset", family="arrays"
+        ),
+    )
+    return (*items, *_of_rounds())
+
+
+def _of_rounds(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
+    """What is captured of boosters; their metrics are captured as all others are.
+
+    Args:
+        scalars: Collections of numbers that are captured oftener of boosters.
+    """
+    return tuple(
+        CaptureItem(
+            each,
+            statistics=_OF_SAMPLES if each in ("labels", "predictions") else default_statistics(each),
+            schedule=Schedule(every=_ROUNDS_EVERY),
+            source="preset",
+            family="trees",
+        )
+        for each in (*scalars, *_PER_ROUND)
+    )
 
 
 def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
@@ -99,11 +127,16 @@ def _inherit(wish: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem
             regex=wish.regex or item.regex,
             schedule=item.schedule,
             modes=tuple(mode for mode in wish.modes if mode in item.modes),
+            family=item.family,
         )
         for item in base
         if _overlap(wish, item)
     ]
-    return found or [replace(wish, schedule=Schedule(every=_DEFAULT_EVERY))]
+    if wish.collection in TREE_COLLECTIONS:
+        return found or [replace(wish, schedule=Schedule(every=_ROUNDS_EVERY))]
+    if not any(each.family is None for each in found):
+        found.append(replace(wish, schedule=Schedule(every=_DEFAULT_EVERY)))
+    return found
 
 
 def _overlap(wish: CaptureItem, item: CaptureItem) -> bool:

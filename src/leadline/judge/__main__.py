@@ -9,7 +9,7 @@ import sys
 
 from leadline.errors import LeadlineError
 from leadline.judge.crew import HANG_SECONDS, MEMORY_BYTES, Limits
-from leadline.judge.judge import judge_run
+from leadline.judge.judge import Hurried, judge_run
 
 
 def main() -> int:
@@ -27,6 +27,7 @@ def main() -> int:
     # Ctrl-C is meant for the training; the judge ends when the run does.
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _hurry)
     try:
         limits = Limits(given.hang_seconds, given.memory_bytes)
         judge_run(os.path.abspath(given.run), write=True, follow=given.follow, limits=limits)
@@ -34,6 +35,11 @@ def main() -> int:
         sys.stderr.write(f"leadline: {error}\n")
         return 2
     return 0
+
+
+def _hurry(number: int, _: object) -> None:
+    """Told to end: while it delivers what is left it gives that up, and says so; else it ends at once."""
+    raise Hurried(128 + number)
 
 
 if __name__ == "__main__":

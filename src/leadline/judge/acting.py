@@ -1,103 +1,190 @@
-"""Doing what a run asks to be done about findings, once each."""
+"""Doing what a run asks to be done about what happens in it: who is told of what, once each, and what came of it."""
 
 from __future__ import annotations
 
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from leadline.actions.action import Action, Occasion, Outcome, Progress
-from leadline.actions.registry import canonical, make_action
+from leadline.actions.action import Outcome, Progress
+from leadline.actions.registry import canonical, find_action, is_built_in, make_action
 from leadline.errors import LeadlineError
-from leadline.records.finding import Finding
-from leadline.records.manifest import ActionSpec
+from leadline.judge.delivery import Delivery, Lane, Report, Result
+from leadline.judge.inline import InlineLane
+from leadline.judge.lanes import CourierLane
+from leadline.records.manifest import ActionSpec, Manifest
+from leadline.records.names import EVERY_STATUS, JOB
+from leadline.records.notice import Notice
 from leadline.store import layout
-from leadline.store.documents import append_line, read_lines
+from leadline.store.actions import last_lines
+from leadline.store.documents import append_line
 
-_PACE_POINTS = 16
 _LOG = logging.getLogger(__name__)
+_MOST_TOLD: Final = 3
+"""Failures of one action beyond so many are written down, not told in the terminal."""
 
 
-class Pace:
-    """How far each worker is, and how fast it goes."""
+@dataclass(slots=True)
+class _Entry:
+    """One ``--on``."""
 
-    def __init__(self) -> None:
-        self._points: dict[str, deque[tuple[int, int]]] = {}
+    lane: Lane
+    name: str
+    """As it is spoken."""
+    place: int
+    """How many before it are spoken the same."""
+    followed: set[str] = field(default_factory=set)
+    """Ids of the notices that were handed to it."""
+    failures: int = 0
+    announced: set[str] = field(default_factory=set)
+    """What the terminal was told of it."""
 
-    def see(self, seen: Mapping[str, Sequence[int]]) -> None:
-        """Take in the last step known of each worker, and its time."""
-        for worker, (step, time_ns) in seen.items():
-            points = self._points.setdefault(worker, deque(maxlen=_PACE_POINTS))
-            if not points or points[-1][0] < step:
-                points.append((step, time_ns))
 
-    def progress(self, workers: Mapping[str, Mapping[str, Any]], gone: Iterable[str]) -> tuple[Progress, ...]:
-        """How far those are that still run; their own documents may know of a later step than their streams."""
-        running = (set(workers) | set(self._points)) - set(gone)
-        return tuple(self._of(worker, workers.get(worker, {})) for worker in sorted(running))
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What acting must know of the run beyond the notices."""
 
-    def _of(self, worker: str, document: Mapping[str, Any]) -> Progress:
-        points = self._points.get(worker) or deque([(-1, 0)])
-        (first, first_ns), (last, last_ns) = points[0], points[-1]
-        seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
-        said = (int(document.get("step", -1)), int(document.get("time_ns", 0)))
-        step, time_ns = max((last, last_ns), said)
-        return Progress(worker, step, time_ns, max(0.0, seconds))
+    workers: Callable[[], tuple[Progress, ...]]
+    """Those that still run."""
+    can_be_heard: Callable[[str], bool]
+    """Whether somebody is still there who takes up requests to a place: ``worker``, ``agent``."""
+    tell: Callable[[str, str, bool], None]
+    """Told what the terminal shall say: of whom, what, and whether it is a failure."""
 
 
 class Acting:
-    """The actions of a run."""
+    """The actions of a run.
 
-    def __init__(self, run: str, actions: Iterable[ActionSpec]) -> None:
-        self._run = run
-        self._actions = tuple(actions)
+    Args:
+        manifest: Whose actions they are.
+        is_acting: Whether anything is done.
+    """
+
+    def __init__(self, run: str, manifest: Manifest, around: Surroundings, *, is_acting: bool = True) -> None:
+        self._run, self._manifest, self._around = run, manifest, around
         self._path = os.path.join(run, layout.ACTIONS)
         self._unwritten: list[dict[str, Any]] = []
-        self._done = {(each["rule"], each["action"], each.get("finding")) for each in read_lines(self._path)}
+        self._before = last_lines(run) if is_acting else {}
+        self._entries: list[_Entry] = []
+        for spec in manifest.actions if is_acting else ():
+            self._add(spec)
 
-    def follow(
-        self, finding: Finding, *, implied: Iterable[str], workers: tuple[Progress, ...], is_over: bool
-    ) -> str | None:  # fmt: skip
-        """Do what follows a finding that opened; what the terminal shall say of it.
+    @property
+    def wants_statuses(self) -> bool:
+        """Whether somebody wants to be told of more than findings."""
+        specs = (each.lane.spec for each in self._entries)
+        return any(spec.rule == JOB or tuple(spec.statuses) != ("IssuesFound",) for spec in specs)
 
-        An action that a judge before this one did is not done again: a finding is known by the step at which it
-        opened, which is the same whoever judges.
+    @property
+    def lanes(self) -> list[Lane]:
+        """The actions, each with what waits for it."""
+        return [each.lane for each in self._entries]
+
+    @property
+    def pending(self) -> list[str]:
+        """The actions for which something waits, as they are spoken."""
+        return list(dict.fromkeys(each.name for each in self._entries if each.lane.pending))
+
+    def imply(self, alias: str, actions: Iterable[str]) -> None:
+        """A rule's own parameters ask for actions."""
+        for action in actions:
+            specs = [each.lane.spec for each in self._entries]
+            if not any(each.rule in ("*", alias) and canonical(each.action) == canonical(action) for each in specs):
+                self._add(ActionSpec(alias, action))
+
+    def follow(self, notice: Notice) -> str | None:
+        """Do what follows a notice; what the terminal shall say behind a finding.
+
+        What a judge before this one did is not done again: a notice's id is the same whoever judges.
         """
         told = None
-        specs = [each for each in self._actions if each.rule in ("*", finding.rule) and each.status == "IssuesFound"]
-        named = {canonical(each.action) for each in specs}
-        specs += [ActionSpec(finding.rule, each) for each in implied if each not in named]
-        for spec in specs:
-            action = canonical(spec.action)
-            if (finding.rule, action, finding.step) in self._done:
-                continue
-            self._done.add((finding.rule, action, finding.step))
-            occasion = Occasion(self._run, finding, workers, time.time_ns())
-            outcome = Outcome("too late: the run had ended") if is_over else self._run_action(spec, occasion)
-            self._write(spec, finding, outcome, occasion.now_ns)
-            told = outcome.announcement or told
+        for entry in self._entries:
+            if _matches(entry.lane.spec, notice) and notice.id not in entry.followed:
+                entry.followed.add(notice.id)
+                told = self._hand_on(entry, notice) or told
         return told
 
-    def _run_action(self, spec: ActionSpec, occasion: Occasion) -> Outcome:
-        """The boundary "action runner": an action that fails is written down, and judging goes on."""
-        try:
-            action: Action = make_action(spec.action, spec.parameters)
-            return action.run(occasion)
-        except LeadlineError as error:
-            return Outcome(f"failed: {error}")
-        except Exception as error:  # noqa: BLE001
-            return Outcome(f"failed: {type(error).__name__}: {error}")
+    def _hand_on(self, entry: _Entry, notice: Notice) -> str | None:
+        known = self._before.get((notice.id, entry.name, entry.place))
+        if known is None and isinstance(entry.lane, CourierLane):
+            self._write_line(entry, Delivery(notice), "asked", Outcome("under way"))
+        return entry.lane.add(notice, known)
 
-    def _write(self, spec: ActionSpec, finding: Finding, outcome: Outcome, now_ns: int) -> None:
-        line = {
-            "rule": finding.rule, "action": canonical(spec.action), "outcome": outcome.outcome, "time_ns": now_ns,
-            "step": outcome.step, "request": outcome.request, "finding": finding.step,
-        }  # fmt: skip
-        self._unwritten.append(line)
+    def turn(self) -> None:
+        """Do what is due; nothing here takes time."""
+        now = time.monotonic()
+        for lane in self.lanes:
+            lane.turn(now)
+        if self._unwritten:
+            self.write()
+
+    def give_up(self, why: str) -> None:
+        """Nothing more is tried; what was not delivered is written down as such."""
+        for lane in self.lanes:
+            lane.give_up(why)
         self.write()
+
+    def close(self) -> None:
+        """No notice comes any more."""
+        for lane in self.lanes:
+            lane.close()
+
+    def _add(self, spec: ActionSpec) -> None:
+        name = spoken(spec)
+        place = sum(each.name == name for each in self._entries)
+
+        def report(delivery: Delivery, result: Result, outcome: Outcome) -> None:
+            self._write_line(entry, delivery, result, outcome)
+            if isinstance(entry.lane, CourierLane) or result != "done":
+                self._tell(entry, delivery.notice, result, outcome)
+
+        entry = _Entry(self._lane(spec, report), name, place)
+        self._entries.append(entry)
+
+    def _lane(self, spec: ActionSpec, report: Report) -> Lane:
+        """Built-in actions that only ask others run here; all others, and every stranger's, in a courier."""
+        around, is_volatile = self._around, None
+        try:
+            if is_built_in(spec.action):
+                is_volatile = find_action(spec.action).is_volatile
+            if is_built_in(spec.action) and find_action(spec.action).place != "judge":
+                action = make_action(spec.action, spec.parameters)
+                return InlineLane(spec, action, self._run, report, around.workers, around.can_be_heard)
+        except LeadlineError as error:
+            _LOG.info("%s cannot be made here; its courier says so: %s", spec.action, error)
+        folder = spec.folder or self._manifest.folder
+        order = {
+            "run": self._run, "follows": spec.rule, "action": spec.action, "parameters": spec.parameters,
+            "folder": folder,
+        }  # fmt: skip
+        return CourierLane(spec, order, report, around.workers, is_volatile=is_volatile)
+
+    def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
+        notice = delivery.notice
+        line = {
+            "rule": notice.rule or JOB, "action": entry.name, "outcome": outcome.outcome, "state": result,
+            "time_ns": time.time_ns(), "step": outcome.step, "request": outcome.request,
+            "finding": notice.step if notice.kind == "finding" else None, "notice": notice.id,
+            "attempts": delivery.attempts,
+        }  # fmt: skip
+        self._unwritten.append(line if entry.place == 0 else {**line, "entry": entry.place})
+        self.write()
+
+    def _tell(self, entry: _Entry, notice: Notice, result: Result, outcome: Outcome) -> None:
+        """What failed for good is said in the terminal, the first few times; so is what a courier has to say."""
+        who = notice.rule or JOB
+        if result in ("failed", "given up"):
+            entry.failures += 1
+            if entry.failures <= _MOST_TOLD:
+                self._around.tell(who, f"{entry.name} {outcome.outcome}", True)
+            elif entry.failures == _MOST_TOLD + 1:
+                self._around.tell(who, f"{entry.name}: further failures are not told one by one", True)
+        elif result == "done" and outcome.announcement and outcome.announcement not in entry.announced:
+            entry.announced.add(outcome.announcement)
+            self._around.tell(who, f"{entry.name}: {outcome.announcement}", False)
 
     def write(self) -> None:
         """Write down what was done; what the disk refuses is kept for the next call."""
@@ -107,3 +194,23 @@ class Acting:
                 del self._unwritten[0]
         except OSError as error:
             _LOG.info("actions.jsonl could not be written; it is tried again: %s", error)
+
+
+def spoken(spec: ActionSpec) -> str:
+    """An action as people are told of it: ``notify:$MAIL``."""
+    return spec.spoken or canonical(spec.action)
+
+
+def _matches(spec: ActionSpec, notice: Notice) -> bool:
+    """Whether an action follows a notice.
+
+    ``*`` as the rule is every rule, and the job too where every status is asked for. A rule's status is followed when
+    it is reached; with every status asked for, also what else changes: its verdict, closings.
+    """
+    is_every = EVERY_STATUS in spec.statuses
+    if notice.rule is None:
+        return (spec.rule == JOB or (spec.rule == "*" and is_every)) and spec.follows(notice.status)
+    if spec.rule not in ("*", notice.rule):
+        return False
+    is_reached = notice.kind == "finding" or (notice.kind == "rule_status" and notice.previous != notice.status)
+    return is_every or (is_reached and spec.follows(notice.status))

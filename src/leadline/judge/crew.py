@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from leadline.judge import pipe
-from leadline.judge.slate import Slate
+from leadline.judge.seats import Seat, Seats
 from leadline.judge.worker import OUT_OF_MEMORY
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
@@ -23,9 +19,6 @@ MEMORY_BYTES: Final = 2 << 30
 _MOST_FALLS: Final = 3
 """How often a worker may fall without a rule being to blame."""
 _STARVED: Final = "it wanted more memory than rules may take"
-_QUIET: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
-                 "MALLOC_ARENA_MAX": "2"}  # fmt: skip
-"""What keeps a worker's address space near what it uses, so that its bound means something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +42,12 @@ class RuleProcess:
     """
 
     def __init__(
-        self, run: str, manifest: Manifest, specs: Iterable[RuleSpec], limits: Limits, blame: Callable[[str, str], None]
+        self, run: str, manifest: Manifest, specs: Iterable[RuleSpec], limits: Limits,
+        blame: Callable[[str, str], None], seats: Seats | None = None,
     ) -> None:  # fmt: skip
         self.specs = list(specs)
+        self._kind = tuple((spec.rule, spec.folder) for spec in self.specs if spec.rule not in BUILT_IN)
+        self._seats = seats or Seats()
         self.is_finished = not self.specs
         self.described: dict[str, dict[str, Any]] = {}
         self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
@@ -59,34 +55,34 @@ class RuleProcess:
         self._falls = 0
         self._is_busy = False
         self._is_ready = False
-        self._was_over = False
+        self._was_over = self._is_whole = False
         self._is_wanted = True
-        self._process: subprocess.Popen[bytes] | None = None
+        self._seat: Seat | None = None
         self._progress_at = (0, 0.0)
 
     @property
     def descriptor(self) -> int:
         """What becomes readable when it answers."""
-        return self._inbox.descriptor
+        return self._seated.descriptor
 
-    def start(self) -> None:
-        """Start the process and give it its rules."""
-        command_read, command_write = os.pipe()
-        answer_read, answer_write = os.pipe()
-        self._slate = Slate()
-        passed = (command_read, answer_write, self._slate.descriptor)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "leadline.judge.worker", *map(str, passed)],
-            stdin=subprocess.DEVNULL, stdout=2, pass_fds=passed, env=os.environ | _QUIET,
-        )  # fmt: skip
-        os.close(command_read)
-        os.close(answer_write)
-        self._command, self._inbox = command_write, pipe.Inbox(answer_read)
+    @property
+    def _seated(self) -> Seat:
+        assert self._seat is not None
+        return self._seat
+
+    def start(self, *, is_over: bool) -> None:
+        """Take a process, and give it its rules.
+
+        Args:
+            is_over: The run is judged as it stands.
+        """
+        self._is_whole = is_over
+        self._seat = self._seats.take(self._kind)
         self._is_busy = self._is_ready = False
         rules = [asdict(spec) for spec in self.specs]
-        is_custom = any(spec.rule not in BUILT_IN for spec in self.specs)
         order = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
-        self._send({**order, "is_custom": is_custom, "memory_bytes": self._limits.memory_bytes})
+        order["is_over"] = is_over
+        self._send({**order, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes})
 
     def want(self) -> None:
         """There is something new to judge."""
@@ -102,8 +98,8 @@ class RuleProcess:
 
     def receive(self) -> list[dict[str, Any]]:
         """Its answers; when it has fallen it is replaced, and none come."""
-        answers = self._inbox.receive()
-        if self._inbox.is_closed:
+        answers = self._seated.receive()
+        if self._seated.has_fallen:
             self._fallen(self._how_it_ended())
             return []
         if answers and not self._is_ready:
@@ -120,30 +116,30 @@ class RuleProcess:
         """Replace it when the rule that is being asked has not answered for too long."""
         if not self._is_busy:
             return
-        (asked, place), now = self._slate.read(), time.monotonic()
+        (asked, place), now = self._seated.slate.read(), time.monotonic()
         is_judging = place >= 0 and self._is_ready
         limit = self._limits.hang_seconds if is_judging else max(self._limits.start_seconds, self._limits.hang_seconds)
         if asked != self._progress_at[0]:
             self._progress_at = (asked, now)
         elif now - self._progress_at[1] > limit:
-            self._kill()
             self._fallen(f"gave no answer for {limit:g} s")
 
     def close(self) -> None:
-        """End it."""
-        if self._process is None:
+        """Leave the process, to the next run where it has done all that it was asked; else end it."""
+        seat, self._seat = self._seat, None
+        if seat is None:
             return
-        self._kill()
-        os.close(self._command)
-        os.close(self._inbox.descriptor)
-        self._slate.close()
-        self._process = None
+        if self._is_ready and not self._is_busy and not seat.has_fallen:
+            self._seats.give_back(self._kind, seat)
+        else:
+            self._seats.remove(seat)
 
     def _fallen(self, how: str) -> None:
-        place = self._slate.read()[1]
+        place = self._seated.slate.read()[1]
         if how == _STARVED and len(self.specs) == 1:
             place = 0
-        self.close()
+        self._seats.remove(self._seated)
+        self._seat = None
         if 0 <= place < len(self.specs):
             culprits = [self.specs.pop(place)]
         else:
@@ -154,25 +150,19 @@ class RuleProcess:
             self._blame(each.alias, how)
         self.is_finished, self._is_busy, self._is_wanted = not self.specs, False, True
         if self.specs:
-            self.start()
+            self.start(is_over=self._is_whole)
 
     def _how_it_ended(self) -> str:
-        assert self._process is not None
-        status = self._process.wait()
+        status = self._seated.wait()
         if status == OUT_OF_MEMORY:
             return _STARVED
         if status < 0:
             return f"its process was ended by {signal.Signals(-status).name}"
         return f"its process ended with status {status}"
 
-    def _kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
     def _send(self, message: Any) -> None:
         try:
-            pipe.send(self._command, message)
+            self._seated.send(message)
         except BrokenPipeError:
             self._is_busy = True
 

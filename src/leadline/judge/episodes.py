@@ -27,12 +27,12 @@ class Episodes:
         self._named: dict[str, frozenset[str]] = {}
 
     def apply(
-        self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Callable[[], Collection[str]]
+        self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Callable[[], Collection[str]] | None
     ) -> list[Event]:
         """What a verdict opens or closes.
 
         Args:
-            seen: Tells the tensors that were there to be judged.
+            seen: Tells the tensors that were there to be judged; None: all that matter (a moment is judged as a whole).
         """
         match verdict:
             case Fired():
@@ -42,9 +42,9 @@ class Episodes:
             case Clear() | Undecided():
                 return []
 
-    def _is_settled(self, mode: str, seen: Callable[[], Collection[str]]) -> bool:
+    def _is_settled(self, mode: str, seen: Callable[[], Collection[str]] | None) -> bool:
         named = self._named[mode]
-        return not named or not named.isdisjoint(seen())
+        return seen is None or not named or not named.isdisjoint(seen())
 
     def _fire(self, fired: Fired, step: int, mode: str, time_ns: int) -> list[Event]:
         known = self._open.get(mode)

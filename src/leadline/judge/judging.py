@@ -6,12 +6,14 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
 from leadline.judge.episodes import Episodes, Event
+from leadline.judge.models import Models, is_of_networks
 from leadline.reader.feed import NEVER, Feed
+from leadline.reader.interval import Interval
 from leadline.reader.locate import find_run
 from leadline.reader.other import OtherRun
 from leadline.reader.thinning import Thinning, Thinnings, spoken
@@ -73,6 +75,8 @@ class RuleTrack:
         self._concerned: tuple[Thinning, ...] = ()
         self._thinnings_version = 0
         self.memory: Any = None
+        self.product: dict[str, Any] = {}
+        self._interval = Interval()
         self.others = self._open_others()
 
     def _open_others(self) -> dict[str, OtherRun]:
@@ -101,12 +105,21 @@ class RuleTrack:
         self.missed |= dict.fromkeys(each for each in self._concerned if each.has_missed_by(point.mode, mode_step))
         return any(each.is_missing_at(point.mode, mode_step) for each in self._concerned)
 
-    def judge(self, window: Window, seen: Callable[[], Collection[str]]) -> list[Event]:
+    def at_moment(self, scan: Scan) -> Window | None:
+        """What it is shown of a moment, with all that came since the last; None: it scans less often."""
+        self._interval.extend(scan.interval, self.needs)
+        if not _is_due(self.needs, scan):
+            return None
+        interval, self._interval = self._interval, Interval()
+        return Window(scan.last_step, "train", scan.time_ns, scan=replace(scan, interval=interval))
+
+    def judge(self, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
         """Ask the rule, and turn its verdict into what opens and closes."""
         verdict = self._evaluate(window)
         if verdict is None:
             return []
         self.judged_steps += 1
+        self.product = verdict.product or self.product
         match verdict:
             case Clear():
                 self.clear_steps += 1
@@ -126,8 +139,12 @@ class RuleTrack:
             return None
         return verdict
 
-    def state(self) -> dict[str, Any]:
-        """Where it stands: ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error``."""
+    def state(self, *, is_of_trees: bool = False) -> dict[str, Any]:
+        """Where it stands: ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error``, ``product``.
+
+        Args:
+            is_of_trees: Whether what trains is a booster, and no network.
+        """
         if self.episodes.count:
             verdict, why = "fired", ""
         elif self.missed:
@@ -135,9 +152,9 @@ class RuleTrack:
         elif self.clear_steps:
             verdict, why = "clear", ""
         else:
-            verdict, why = "undecided", self.why or missing(self.needs)
+            verdict, why = "undecided", self.why or missing(self.needs, is_of_trees=is_of_trees)
         return {"verdict": verdict, "why": why, "judged_steps": self.judged_steps,
-                "findings": self.episodes.count, "error": self.error}  # fmt: skip
+                "findings": self.episodes.count, "error": self.error, "product": self.product}  # fmt: skip
 
 
 class _Lane:
@@ -183,18 +200,23 @@ class Judging:
         started_ns: When the run started.
         mark: Told the alias of the rule that is being asked ("" when none is), so that somebody else can tell
             which one hangs.
+        is_over: Nobody writes the run any more: no rule would wait for what another needs, and so the stream is read
+            once for all of them.
     """
 
     def __init__(
-        self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int, mark: Callable[[str], None] | None = None
+        self, run: str, rules: Iterable[tuple[str, Rule]], *, started_ns: int,
+        mark: Callable[[str], None] | None = None, is_over: bool = False,
     ) -> None:  # fmt: skip
         self._mark = mark or (lambda alias: None)
+        self._models = Models()
         self._tracks = [RuleTrack(alias, rule, run) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
-        self._grid = TimeGrid(started_ns)
+        self._grid = TimeGrid(started_ns, run, [track.needs for track in self._tracks if track.is_of_time])
         alone = [[track] for track in self._tracks if track.needs.runs]
-        arrays = [track for track in self._tracks if track.needs_arrays and not track.needs.runs]
-        others = [track for track in self._tracks if not track.needs_arrays and not track.needs.runs]
+        together = [track for track in self._tracks if not track.needs.runs]
+        arrays = [track for track in together if track.needs_arrays and not is_over]
+        others = [track for track in together if track not in arrays]
         self._lanes = [_Lane(run, each, self._grid) for each in (others, arrays, *alone) if each]
 
     def advance(
@@ -209,6 +231,7 @@ class Judging:
         """
         progress = Progress()
         until = time.monotonic() + most_seconds
+        self._grid.refresh(is_over=is_over, gone=gone)
         for lane in self._lanes:
             if lane.refresh(is_over=is_over, gone=gone):
                 self._begin_again([track for track in lane.tracks if not track.is_of_time], progress)
@@ -219,8 +242,12 @@ class Judging:
         progress.has_more = not (all(is_done) and self._judge_scans(progress, until))
         for lane in self._lanes[:1]:
             progress.judged_step, progress.seen = lane.feed.judged_step, dict(lane.feed.seen)
-            progress.damage = lane.feed.damage
-        progress.rules = {track.alias: track.state() for track in self._tracks if track.alias in self._dirty}
+            progress.damage = [*lane.feed.damage, *(each for each in self._grid.damage if each not in lane.feed.damage)]
+        progress.rules = {
+            track.alias: track.state(is_of_trees=self._models.are_trees)
+            for track in self._tracks
+            if track.alias in self._dirty
+        }
         self._dirty.clear()
         return progress
 
@@ -234,6 +261,8 @@ class Judging:
     def _judge_points(self, lane: _Lane, progress: Progress, until: float) -> bool:
         """Judge the steps that are whole; whether all were before ``until``."""
         for count, point in enumerate(lane.points()):
+            if self._models.meet(point):
+                self._dirty.update(track.alias for track in self._tracks)
             for track in lane.tracks:
                 if not track.is_of_time:
                     self._judge_point(track, point, lane.feed.thinnings, progress)
@@ -260,13 +289,16 @@ class Judging:
             return True
         for count, scan in enumerate(self._grid.scans()):
             for track in tracks:
-                if track.error is None and _is_due(track.needs, scan):
-                    self._ask(track, Window(scan.last_step, "train", scan.time_ns, scan=scan), tuple, progress)
+                window = track.at_moment(scan) if track.error is None else None
+                if window is not None:
+                    self._ask(track, window, None, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
-    def _ask(self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]], progress: Progress) -> None:
+    def _ask(
+        self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]] | None, progress: Progress
+    ) -> None:  # fmt: skip
         self._mark(track.alias)
         events = track.judge(window, seen)
         self._mark("")
@@ -280,8 +312,18 @@ def _is_due(needs: Needs, scan: Scan) -> bool:
     return (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
 
 
-def missing(needs: Needs) -> str:
-    """Why a rule that saw nothing could not decide."""
+def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
+    """Why a rule that saw nothing could not decide.
+
+    Args:
+        is_of_trees: Whether what trains is a booster, and no network.
+    """
+    if is_of_trees and needs.tensors and is_of_networks(needs.tensors[0].collection):
+        return "boosted trees have no gradients, weights or layers"
+    if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
+        return "no labels that are classes were captured; those of a regression or ranking are none"
+    if needs.metrics:
+        return "the machine was not sampled for long enough"
     if needs.scan_seconds is not None:
         return "no step was seen"
     wanted = [f"no {need.collection} were captured" for need in needs.tensors if need.collection not in (None, "all")]

@@ -11,6 +11,7 @@ from typing import Any
 from leadline.judge.causes import Found, causes
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
+from leadline.records.notice import RuleState
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder, read_document, write_document
 
@@ -19,6 +20,7 @@ _COUNTS_SECONDS = 1.0
 _COUNTS_A_SECOND = 20
 """Documents rewritten in a second for mere counts; with more rules each of them waits longer."""
 _RETRY_SECONDS = 1.0
+_MOST_PHASES = 4
 _MOST_ANNOUNCED = 100
 """Findings of one rule beyond so many are written down, not announced."""
 
@@ -36,8 +38,14 @@ class Entry:
     why: str = ""
     judged_steps: int = 0
     error: str | None = None
+    product: Mapping[str, Any] = field(default_factory=dict)
+    """What a rule that never fires has gathered."""
     findings: dict[int, Finding] = field(default_factory=dict)
     """By id; those that closed as they closed."""
+    open_ids: set[int] = field(default_factory=set)
+    """Of the findings that are open."""
+    changed_ns: int = 0
+    """When something of it was heard last."""
 
     def status(self, *, is_complete: bool) -> str:
         """As SageMaker names it."""
@@ -71,16 +79,22 @@ class Ledger:
     """All rules of a run; writes their documents unless it is told to keep them to itself.
 
     Attributes:
+        version: Counts what was heard of the rules.
+        delivering: The actions for which something waits when all is judged.
         write_error: Why the documents could not be written the last time (a full disk); it is tried again.
     """
 
     def __init__(self, run: str, specs: Sequence[RuleSpec], *, is_written: bool) -> None:
-        self.entries = {spec.alias: Entry(spec, dict(spec.parameters)) for spec in specs}
+        now_ns = time.time_ns()
+        self.entries = {spec.alias: Entry(spec, dict(spec.parameters), changed_ns=now_ns) for spec in specs}
         self.judged_step = -1
+        self.version = 0
+        self.delivering: list[str] = []
         self.is_complete = False
         self._run, self._is_written = run, is_written
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
         self._announcements: list[dict[str, Any]] = []
+        self._time: dict[str, Any] | None = None
         self._said: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
         self._summary_at = self._counts_at = 0.0
@@ -91,11 +105,21 @@ class Ledger:
         if is_written:
             self._begin_documents()
 
+    def include(self, specs: Sequence[RuleSpec]) -> None:
+        """More rules judge from now on."""
+        for spec in specs:
+            self.entries[spec.alias] = Entry(spec, dict(spec.parameters))
+            if self._is_written:
+                self._begin_document(spec.alias)
+            self._note(spec.alias)
+        self._counts_seconds = max(_COUNTS_SECONDS, len(self.entries) / _COUNTS_A_SECOND)
+
     def update(self, alias: str, state: Mapping[str, Any]) -> None:
         """Take in where a rule stands."""
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
         entry.error = entry.error or state["error"]
+        entry.product = state["product"]
         self._note(alias)
 
     def describe(self, alias: str, parameters: Mapping[str, Any], explains: tuple[str, ...]) -> None:
@@ -118,6 +142,7 @@ class Ledger:
     def begin_again(self, alias: str) -> None:
         """All of a rule is told again from the start."""
         self.entries[alias].findings.clear()
+        self.entries[alias].open_ids.clear()
         self._unwritten = [each for each in self._unwritten if each[0] != alias]
         if self._is_written:
             self._clear_findings(alias)
@@ -126,14 +151,19 @@ class Ledger:
     def add(self, alias: str, event: Mapping[str, Any]) -> Finding:
         """Take in what opened or closed."""
         finding = Finding(**{name: event[name] for name in Finding.__dataclass_fields__})
-        self.entries[alias].findings[finding.id] = finding
+        entry = self.entries[alias]
+        entry.findings[finding.id] = finding
+        (entry.open_ids.add if finding.is_open else entry.open_ids.discard)(finding.id)
         self._unwritten.append((alias, event))
         self._note(alias)
         return finding
 
     def announce(self, finding: Finding, action: str | None) -> None:
         """Have the terminal told of a finding that opened, once."""
-        known = {(each["step"], each["message"]) for each in self._announcements if each["rule"] == finding.rule}
+        known = {
+            (each["step"], each["message"]) for each in self._announcements
+            if each["rule"] == finding.rule and "kind" not in each
+        }  # fmt: skip
         if (finding.step, finding.message) in known or len(known) >= _MOST_ANNOUNCED:
             return
         self._announcements.append({
@@ -174,8 +204,9 @@ class Ledger:
         """``rules/summary.json``; of the rules those that found something lead, causes before what comes of them."""
         explained = self.causes()
         return {
-            "complete": self.is_complete, "judged_step": self.judged_step, "updated_ns": time.time_ns(),
-            "announcements": self._announcements,
+            "complete": self.is_complete, "delivering": self.delivering,
+            "judged_step": self.judged_step, "updated_ns": time.time_ns(),
+            "announcements": self._announcements, "time": self._time,
             "rules": [self._summary_of(self.entries[each], explained.get(each)) for each in self.in_order(explained)],
         }  # fmt: skip
 
@@ -212,14 +243,58 @@ class Ledger:
             "explained_by": cause,
         }  # fmt: skip
 
-    def finish(self) -> None:
+    def complete(self) -> None:
         """The last of an ended run is judged."""
         self.is_complete = True
+        if self._is_written:
+            self._time = self._where_time_went()
+        for alias in self.entries:
+            self._note(alias)
+
+    def finish(self, delivering: Sequence[str] = ()) -> None:
+        """Write all down.
+
+        Args:
+            delivering: What the judge still has to deliver.
+        """
+        if not self.is_complete:
+            self.complete()
+        self.delivering = list(delivering)
         self._changed |= set(self.entries)
         self._is_stale = True
         self.write(at_once=True)
 
+    def states(self) -> tuple[RuleState, ...]:
+        """Where the rules stand, as actions are told."""
+        return tuple(self._state(alias, entry) for alias, entry in self.entries.items())
+
+    def _state(self, alias: str, entry: Entry) -> RuleState:
+        status = entry.status(is_complete=self.is_complete)
+        verdict = entry.spoken_verdict(is_complete=self.is_complete)
+        is_open = bool(entry.open_ids)
+        count = len(entry.findings)
+        return RuleState(alias, entry.spec.rule, status, verdict, is_open, entry.reason, entry.changed_ns, count)
+
+    def say(self, rule: str, message: str, is_failure: bool) -> None:
+        """Have the terminal told what came of an action, once."""
+        kind = "failure" if is_failure else "action"
+        line = {"step": None, "rule": rule, "message": message, "action": None, "kind": kind}
+        if all({**each, "id": 0} != {**line, "id": 0} for each in self._announcements):
+            self._announcements.append({"id": len(self._announcements) + 1, **line})
+            self._is_stale = True
+
+    def _where_time_went(self) -> dict[str, Any] | None:
+        """The largest phases and what bound the run, for the last words on the terminal; None: no step was timed."""
+        from leadline.analysis.whereabouts import phases, read_time  # loads pyarrow, which the judge needs only here
+
+        fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
+        found = read_time(self._run, fired)
+        parts = phases(found.steps)[:_MOST_PHASES]
+        return {"phases": parts, "bound": found.bound.brief() if found.bound else None} if parts else None
+
     def _note(self, alias: str) -> None:
+        self.entries[alias].changed_ns = time.time_ns()
+        self.version += 1
         self._changed.add(alias)
         self._is_stale = True
 
@@ -233,6 +308,7 @@ class Ledger:
             "name": alias, "rule": entry.spec.rule, "parameters": dict(entry.parameters), "status": status,
             "verdict": spoken[1], "why": entry.reason, "judged_steps": entry.judged_steps,
             "findings": len(entry.findings), "updated_ns": time.time_ns(),
+            **({"product": dict(entry.product)} if entry.product else {}),
         }  # fmt: skip
         write_document(os.path.join(self._run, layout.rule_status(alias)), document)
         self._said[alias] = spoken
@@ -244,8 +320,11 @@ class Ledger:
             self._announcements = list(before.get("announcements", ()))
         make_folder(os.path.join(self._run, layout.RULES))
         for alias in self.entries:
-            make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
-            self._clear_findings(alias)
+            self._begin_document(alias)
+
+    def _begin_document(self, alias: str) -> None:
+        make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
+        self._clear_findings(alias)
 
     def _clear_findings(self, alias: str) -> None:
         path = os.path.join(self._run, layout.rule_findings(alias))

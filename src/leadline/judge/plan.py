@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leadline.actions import registry as actions_registry
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.orders import check_actions
 from leadline.records.manifest import ActionSpec, RuleSpec
-from leadline.records.names import is_module_collection
+from leadline.records.names import EVERY_RULE, JOB, is_module_collection
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.rules.registry import canonical, find_rule
@@ -36,7 +36,7 @@ def resolve_rules(specs: Sequence[RuleSpec]) -> list[tuple[RuleSpec, Rule]]:
             raise ConfigurationError(
                 f"two rules are named {spec.alias!r}; give one another name: --rule OTHER={spec.rule}"
             )
-        if "/" in spec.alias or not spec.alias.strip(". "):
+        if "/" in spec.alias or not spec.alias.strip(". ") or spec.alias in (EVERY_RULE, JOB):
             raise ConfigurationError(f"{spec.alias!r} is no name for a rule; give it one: --rule NAME={spec.rule}")
         aliases.add(spec.alias)
     return [(recorded(spec, rule), rule) for spec, rule in resolved]
@@ -68,19 +68,6 @@ def recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:
     return replace(spec, rule=canonical(spec.rule), parameters=plain)
 
 
-def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:
-    """Refuse actions that could not run.
-
-    Raises:
-        UnknownNameError: An action, one of its parameters or its rule does not exist.
-        ConfigurationError: A parameter is refused.
-    """
-    for spec in actions:
-        if spec.rule != "*" and spec.rule not in aliases:
-            raise UnknownNameError("rule of this run", spec.rule, aliases, hint=f"--on {spec.rule}={spec.action}")
-        actions_registry.make_action(spec.action, spec.parameters).check({})
-
-
 def check_runs(rules: Iterable[tuple[RuleSpec, Rule]], root: str) -> None:
     """Refuse rules that compare with runs that are not there.
 
@@ -107,13 +94,18 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     check_actions(actions, [spec.alias for spec, _ in resolved])
     items = []
     for spec, rule in resolved:
-        is_acted_on = bool(rule.implied_actions("")) or any(each.rule in ("*", spec.alias) for each in actions)
+        is_acted_on = bool(rule.implied_actions("")) or any(_acts_on(each, spec.alias) for each in actions)
         for need in _checked_needs(rule).tensors:
             is_hooked = need.collection is not None and is_module_collection(need.collection)
             is_each = (is_acted_on and not is_hooked) or need.end is not None
             every = need.every if need.every is not None else _EVERY_STEP if is_each else None
             items.append(_item(need, every, f"rule:{spec.alias}"))
     return tuple(items)
+
+
+def _acts_on(action: ActionSpec, alias: str) -> bool:
+    """Whether it waits for a rule's findings; one that mirrors every status is no reason to look oftener."""
+    return action.rule in (EVERY_RULE, alias) and "IssuesFound" in action.statuses
 
 
 def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -11,13 +12,13 @@ from typing import Any
 
 from leadline.errors import LeadlineError
 from leadline.judge import pipe
+from leadline.judge.parent import die_with_parent
 from leadline.judge.slate import Slate
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
 
 _MOST_SECONDS = 0.25
 """After so long a worker tells what it has, however much is left."""
-_PR_SET_PDEATHSIG = 1
 _CUSTOM_NICE = 10
 """Custom rules yield to the training where both want the processor."""
 OUT_OF_MEMORY = 77
@@ -25,18 +26,21 @@ OUT_OF_MEMORY = 77
 
 
 def main() -> int:
-    """Answer until the judge closes the pipe."""
+    """Answer until the judge closes the pipe; an order begins a run, what follows asks about it."""
     inbox, outbox, slate = pipe.Inbox(int(sys.argv[1])), int(sys.argv[2]), Slate(int(sys.argv[3]))
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    _die_with_parent()
+    die_with_parent()
+    _settle()
     worker: _Worker | None = None
     while not inbox.is_closed:
         for message in inbox.receive():
-            if worker is None:
+            if "run" in message:
+                worker = None
+                gc.collect()  # what the run before left would be taken from what this one's rules may take
                 worker = _Worker(message, slate)
                 pipe.send(outbox, {"ready": True, "rules": worker.described})
-            else:
+            elif worker is not None:
                 pipe.send(outbox, worker.advance(message))
     return 0
 
@@ -47,6 +51,15 @@ def guarded() -> int:
         return main()
     except MemoryError:
         return OUT_OF_MEMORY
+
+
+def _settle() -> None:
+    """Have what every run needs out of the collector's sight: it would take longer to look through than most runs."""
+    import leadline.judge.judging
+    import leadline.judge.plan  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
 
 
 class _Worker:
@@ -65,7 +78,7 @@ class _Worker:
         specs = [RuleSpec(**each) for each in order["rules"]]
         places = {spec.alias: place for place, spec in enumerate(specs)} | {"": -1}
         if order["is_custom"]:
-            os.nice(_CUSTOM_NICE)
+            os.nice(max(0, _CUSTOM_NICE - os.nice(0)))
         _limit_memory(order["memory_bytes"])
         rules = []
         for spec in specs:
@@ -78,8 +91,9 @@ class _Worker:
                 self.described[spec.alias] = {"error": str(error)}
         slate.write(-1)
         self._judging = Judging(
-            order["run"], rules, started_ns=order["started_ns"], mark=lambda alias: slate.write(places[alias])
-        )
+            order["run"], rules, started_ns=order["started_ns"], mark=lambda alias: slate.write(places[alias]),
+            is_over=order["is_over"],
+        )  # fmt: skip
 
     def advance(self, message: dict[str, Any]) -> dict[str, Any]:
         from leadline.judge.judging import to_message
@@ -102,8 +116,8 @@ def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
     try:
         return {
             "parameters": msgspec.structs.asdict(rule), "explains": list(rule.explains),
-            "needs": [asdict(each) for each in rule.needs().tensors],
-            "implied": list(rule.implied_actions(run_name)),
+            "needs": [asdict(each) for each in rule.needs().tensors], "has_phases": bool(rule.needs().phases),
+            "implied": list(rule.implied_actions(run_name)), "product": rule.product,
         }  # fmt: skip
     except Exception as error:
         raise ConfigurationError(f"{rule.name}: {type(error).__name__}: {error}") from error
@@ -116,16 +130,6 @@ def _limit_memory(limit_bytes: int) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = used + limit_bytes
     resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
-
-
-def _die_with_parent() -> None:
-    """A rule that loops for ever must not outlive a judge that was killed."""
-    import ctypes
-
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import psutil
 
+from leadline.monitor.cgroup import CpuLimit
 from leadline.records.metric import Channel
 
 Times = tuple[float, float, float]
@@ -14,36 +16,72 @@ Times = tuple[float, float, float]
 
 
 class CpuSampler:
-    """Shares of the time since the last sample, of the whole machine.
+    """Shares of the time since the last sample, of what the job may use of the machine.
 
     Units:
-        Percent; 100 is all cores for ``total``, one core for ``core<n>``. Waiting for I/O counts as idle.
+        Percent; 100 is all cores that the job may use for ``total``, one core for ``core<n>``. Where a container's
+        quota is less than those cores, 100 is the quota, and all that share it count. Waiting for I/O counts as idle.
     Source:
-        ``/proc/stat`` by psutil, read once a sample.
+        ``/proc/stat`` by psutil, read once a sample; under a quota the control group's own account.
     """
 
     kind = "cpu"
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        limit: CpuLimit | None = None,
+        allowed: Callable[[], Collection[int]] = lambda: os.sched_getaffinity(0),
+    ) -> None:
+        """
+        Args:
+            limit: Of our control group; None: there is none.
+            allowed: The numbers of the cores that we may run on.
+        """
         self.absent: dict[str, str] = {}
         self.channels: tuple[Channel, ...] = ()
+        self._limit, self._allowed = limit, allowed
         self._last: list[Times] = []
+        self._last_used: tuple[float, float] | None = None
 
     def sample(self, now: float) -> Sequence[float | None]:
-        cores = [_times(each) for each in psutil.cpu_times(percpu=True)]
+        numbers, cores = self._read()
         times = [(sum(t[0] for t in cores), sum(t[1] for t in cores), sum(t[2] for t in cores)), *cores]
-        if len(times) != len(self._last):  # the first sample, or a core came or went
-            self.channels = _channels(len(cores))
-            self._last = times
+        quota = self._share_of_quota(len(cores), now)
+        channels = _channels(numbers)
+        if channels != self.channels:  # the first sample, or a core came or went
+            self.channels, self._last = channels, times
             return [None] * len(self.channels)
         values: list[float | None] = [_share(times[0], self._last[0], waiting=True)]
         values += [_share(each, last) for each, last in zip(times, self._last, strict=True)]
         self._last = times
+        if self._has_quota(len(cores)):
+            values[1] = quota
         return values
 
+    def _read(self) -> tuple[list[int], list[Times]]:
+        """The cores that the job may use, by number."""
+        all_cores = [_times(each) for each in psutil.cpu_times(percpu=True)]
+        numbers = sorted(each for each in self._allowed() if each < len(all_cores)) or list(range(len(all_cores)))
+        return numbers, [all_cores[each] for each in numbers]
 
-def _channels(cores: int) -> tuple[Channel, ...]:
-    names = ("total", *(f"core{index}" for index in range(cores)))
+    def _has_quota(self, cores: int) -> bool:
+        return self._limit is not None and self._limit.cores < cores
+
+    def _share_of_quota(self, cores: int, now: float) -> float | None:
+        if self._limit is None or not self._has_quota(cores):
+            return None
+        used = self._limit.used_seconds()
+        last, self._last_used = self._last_used, None if used is None else (now, used)
+        if used is None:
+            self.absent["total.utilization_percent"] = "the control group's account cannot be read"
+        if used is None or last is None or now <= last[0]:
+            return None
+        # the kernel lets a group run ahead of its quota within one period
+        return min(100.0, max(0.0, 100.0 * (used - last[1]) / (now - last[0]) / self._limit.cores))
+
+
+def _channels(cores: Sequence[int]) -> tuple[Channel, ...]:
+    names = ("total", *(f"core{number}" for number in cores))
     waiting = Channel("cpu", "total", "iowait_percent")
     return (waiting, *(Channel("cpu", name, "utilization_percent") for name in names))
 

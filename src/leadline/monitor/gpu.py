@@ -13,12 +13,19 @@ Driver = Any
 
 METRICS: Final = (
     "utilization_percent",
+    "memory_bandwidth_percent",
     "memory_used_bytes",
     "memory_total_bytes",
     "memory_used_percent",
     "temperature_celsius",
     "power_watts",
+    "thermal_throttle_percent",
+    "power_throttle_percent",
+    "ecc_uncorrected_count",
 )
+_THERMAL: Final = ("nvmlClocksEventReasonSwThermalSlowdown", "nvmlClocksEventReasonHwThermalSlowdown")
+_POWER: Final = ("nvmlClocksEventReasonHwPowerBrakeSlowdown",)
+"""The power supply gave the alarm; that a GPU runs at its own power limit is its normal state under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ class GpuSampler:
     Blind spots:
         Numbers in ``CUDA_VISIBLE_DEVICES`` are taken in NVML's order (of the bus); CUDA may count GPUs of
         different models in another, unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. A MIG instance has no utilization
-        of its own.
+        of its own. Brakes are seen at the moment of a sample: 0 or 100, of which the mean is the share.
+        ``ecc_uncorrected_count`` counts since the driver was loaded.
     """
 
     kind = "gpu"
@@ -76,14 +84,28 @@ class GpuSampler:
             lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         )
         milliwatts = self._ask(gpu, "power_watts", lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        reasons = self._ask(gpu, "throttle_reasons", lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        errors = self._ask(gpu, "ecc_uncorrected_count", lambda: nvml.nvmlDeviceGetTotalEccErrors(
+            handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+        ))  # fmt: skip
         return [
             float(rates.gpu) if rates is not None else None,
+            float(rates.memory) if rates is not None else None,
             used,
             total,
             100.0 * used / total if used is not None and total else None,
             float(celsius) if celsius is not None else None,
             milliwatts / 1000 if milliwatts is not None else None,
+            self._braked(reasons, _THERMAL),
+            self._braked(reasons, _POWER),
+            float(errors) if errors is not None else None,
         ]
+
+    def _braked(self, reasons: int | None, names: Sequence[str]) -> float | None:
+        """100 where one of these reasons holds the clocks down, 0 where none does."""
+        if reasons is None:
+            return None
+        return 100.0 if any(reasons & getattr(self._driver, name) for name in names) else 0.0
 
     def _ask(self, gpu: _Gpu, metric: str, question: Callable[[], Any]) -> Any | None:
         if (gpu.device, metric) in self._unsupported:

@@ -1,10 +1,11 @@
-"""The machine's memory."""
+"""The memory that the job may have: the machine's, or what a container leaves of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from leadline.monitor.cgroup import MemoryLimit
 from leadline.monitor.processes import PROC
 from leadline.records.metric import Channel
 
@@ -13,7 +14,9 @@ _LINES: Final = 20
 
 
 class MemorySampler:
-    """Memory and swap of the whole machine; what is used is what is not available.
+    """Memory and swap; what is used is what is not available.
+
+    Of the whole machine, or, where our control group may have less, of that group: then 100 % is its limit.
 
     Source:
         ``/proc/meminfo`` read directly: psutil makes 0 of what is missing there, and reads it twice.
@@ -28,15 +31,25 @@ class MemorySampler:
     )
     absent: Mapping[str, str] = {}
 
-    def __init__(self, proc: str = PROC) -> None:
-        self._file = f"{proc}/meminfo"
+    def __init__(self, proc: str = PROC, limit: MemoryLimit | None = None) -> None:
+        self._file, self._limit = f"{proc}/meminfo", limit
 
     def sample(self, now: float) -> Sequence[float | None]:
         sizes = self._sizes()
         total, available = sizes.get(b"MemTotal"), sizes.get(b"MemAvailable")
         used = _difference(total, available)
+        if self._limit is not None and (total is None or self._limit.limit_bytes < total):
+            total, used, available = self._within_limit(self._limit, available)
         percent = 100.0 * used / total if used is not None and total else None
         return [used, available, percent, _difference(sizes.get(b"SwapTotal"), sizes.get(b"SwapFree"))]
+
+    @staticmethod
+    def _within_limit(limit: MemoryLimit, free: float | None) -> tuple[float, float | None, float | None]:
+        """What the group may have, has, and can still get: a full machine gives nothing more."""
+        used = limit.used_bytes()
+        rest = None if used is None else float(max(0, limit.limit_bytes - used))
+        available = rest if free is None else free if rest is None else min(rest, free)
+        return float(limit.limit_bytes), None if used is None else float(used), available
 
     def _sizes(self) -> dict[bytes, float]:
         with open(self._file, "rb") as file:

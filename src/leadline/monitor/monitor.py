@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from leadline.monitor.sampler import Sampler
-from leadline.records.metric import Channel
+from leadline.records.metric import INTERVALS_MS, Channel
+from leadline.records.request import Request
 from leadline.store import layout
 from leadline.store.codec import SYSTEM, float64_buffer, int64_buffer, system_metadata
 from leadline.store.segments import Segment, SegmentFolder
@@ -45,6 +46,7 @@ class Monitor:
         self._store = _SystemStore(run, node)
         self._failures: dict[str, str] = {}
         self._ending = threading.Event()
+        self._woken = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -55,13 +57,30 @@ class Monitor:
     def stop(self) -> None:
         """Take a last sample and end; a sampler that hangs is left behind."""
         self._ending.set()
+        self._woken.set()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
+
+    @property
+    def interval_seconds(self) -> float:
+        """From one sample to the next."""
+        return self._interval
+
+    def set_interval(self, seconds: float) -> None:
+        """Sample at another pace from now on."""
+        self._interval = seconds
+        self._woken.set()
 
     def _loop(self) -> None:
         due = self._clock()
         while True:
-            is_last = self._ending.wait(max(0.0, due - self._clock()))
+            if self._woken.wait(max(0.0, due - self._clock())) and not self._ending.is_set():
+                self._woken.clear()
+                if self._ending.is_set():  # set between the two
+                    self._woken.set()
+                due = min(due, self._clock() + self._interval)
+                continue
+            is_last = self._ending.is_set()
             try:
                 self.sample()
             except Exception as error:  # noqa: BLE001 - the sampler loop: a boundary that reports and goes on
@@ -119,6 +138,15 @@ class Monitor:
     def take_notices(self) -> list[str]:
         """What somebody should be told now, each once."""
         return self._store.take_notices()
+
+
+def set_interval(monitor: Monitor, request: Request) -> str:
+    """Do what ``leadline set`` asks; what became of it, as an acknowledgement says it."""
+    interval_ms = request.parameters.get("interval_ms")
+    if interval_ms not in INTERVALS_MS:
+        return f"refused: interval_ms must be one of {', '.join(map(str, INTERVALS_MS))}, not {interval_ms!r}"
+    monitor.set_interval(interval_ms / 1000)
+    return "taken"
 
 
 class _SystemStore:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from leadline.probes.guard import Guard
+from leadline.probes.listener import StepListener
 from leadline.probes.pending import Pending, PendingNumbers
+from leadline.probes.recording import Opener, Recording
+from leadline.probes.timeline import StepTimeline
+from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout
+from leadline.records.window import ProfileWindow
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 
@@ -18,6 +23,12 @@ class Probes(Protocol):
     **Order** - within a step: ``loss`` any number of times, then for each optimizer that steps
     ``before_update`` and ``after_update``.
     """
+
+    timeline: StepTimeline
+    """What adds up the times of the step under way."""
+
+    listener: StepListener
+    """Who wants to know where the step under way is."""
 
     def wants_loss(self) -> bool:
         """Whether the loss of the step under way is captured; asked before it is read."""
@@ -31,13 +42,37 @@ class Probes(Protocol):
     def checks(self, values: Mapping[str, float]) -> None:
         """What they noticed; after ``before_update``."""
 
-    def loss(self, site: object, value: object, name: str | None = None) -> None:
+    def loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call.
 
         Args:
             value: A number, or one of the adapter's that is still on a device: such can be added, and divided by
                 numbers, and ``Adapter.row`` takes them.
+            marks: Collections that it is a member of beside ``losses``.
         """
+
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
+        """Numbers of the step under way, by name.
+
+        Args:
+            collection: ``scalars`` or ``metrics``.
+            marks: Collections that they are members of beside it.
+        """
+
+    def training_begins(self, owner: object) -> bool:
+        """A training that says when it ends begins: from here on its steps are the steps.
+
+        Args:
+            owner: Stands where an optimizer does: ``before_update`` and ``after_update`` tell of its steps.
+        Returns:
+            False: another such training goes on; this one has no steps of its own.
+        """
+
+    def training_ends(self, owner: object) -> None:
+        """It has ended; the next optimizer that steps owns the clock."""
+
+    def event(self, name: str, args: dict[str, Any]) -> None:
+        """Something happened that the timeline keeps."""
 
     def before_update(self, optimizer: object) -> None:
         """An optimizer is about to use the gradients as they now are."""
@@ -140,6 +175,35 @@ class Forward(Protocol):
         """
 
 
+class Depths(Protocol):
+    """What only frameworks can tell that compute on devices of their own."""
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        """What records every operator call of a window."""
+
+    def watch_fetching(self, profiles: str, guard: Guard) -> Opener:
+        """Have the workers of data loaders look for windows; what records one."""
+
+    def out_of_memory(self, tell: Callable[[str], None]) -> MemoryWatch:
+        """What tells that an accelerator has no memory left."""
+
+    def is_out_of_memory(self, error: object) -> bool:
+        """Whether an error says that there is no memory left."""
+
+    def memory(self, optimizers: Iterable[object]) -> dict[str, Any]:
+        """What the training's lasting tensors take, by module and category; in bytes."""
+
+
+class MemoryWatch(Protocol):
+    """Waits for an accelerator to have no memory left."""
+
+    def start(self) -> None:
+        """Begin to wait."""
+
+    def stop(self) -> None:
+        """Wait no longer."""
+
+
 class Adapter(Protocol):
     """A framework.
 
@@ -149,6 +213,9 @@ class Adapter(Protocol):
     """
 
     name: str
+    family: Family
+    depths: Depths | None
+    """None: it has no devices of its own."""
 
     def version(self) -> str:
         """The framework's version."""
@@ -159,11 +226,31 @@ class Adapter(Protocol):
     def uninstall(self) -> None:
         """Stop calling them."""
 
+    def knows(self, thing: object) -> bool:
+        """Whether an optimizer, model or number is one of this framework's."""
+
     def register(self, model: object) -> None:
         """Name a model, so that it need not be looked for.
 
         Raises:
             TypeError: It is none of this framework's.
+        """
+
+    def hears(self, item: CaptureItem) -> bool:
+        """Whether a wish may mean what it captures between the beginning and the end of a step."""
+
+    def describe(self) -> dict[str, Any]:
+        """What the worker's document says of the training, by key; plain JSON values."""
+
+    def survey(self, optimizers: Sequence[object]) -> dict[str, Any]:
+        """What a doctor reports of optimizers that stepped: ``models``, ``optimizers``, ``module_kinds``."""
+
+    def uncovered(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
+        """What is alive and not watched, or in part only: ``what`` and ``why`` of each.
+
+        Args:
+            optimizers: Those of this framework that stepped.
+            backwards: How many backward passes were seen.
         """
 
     def subject(self, optimizer: object) -> Subject:

@@ -28,6 +28,8 @@ class StepClock:
         """Steps finished in each mode."""
         self._tell_owner = tell_owner
         self._owner: weakref.ref[object] | None = None
+        self._is_claimed = False
+        """Whether the owner says itself when its training ends."""
         self._since: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """How often each other optimizer has stepped since the owner did."""
 
@@ -48,6 +50,8 @@ class StepClock:
         """Whether this optimizer's step ends the step under way; asked once for each step of an optimizer."""
         owner = self._owner() if self._owner is not None else None
         if owner is not optimizer:
+            if self._is_claimed and owner is not None:
+                return False
             self._since[optimizer] = self._since.get(optimizer, 0) + 1
             if owner is not None and self._since[optimizer] < SILENT_STEPS:
                 return False
@@ -57,6 +61,21 @@ class StepClock:
         if self._since:
             self._since.clear()
         return True
+
+    def claim(self, owner: object) -> bool:
+        """A training that says when it ends owns the clock until then; False: another such one does."""
+        before = self._owner() if self._owner is not None else None
+        if self._is_claimed and before is not None and before is not owner:
+            return False
+        if before is not None and before is not owner:
+            self._tell_owner(type(owner).__name__)
+        self._owner, self._is_claimed = weakref.ref(owner), True
+        return True
+
+    def release(self, owner: object) -> None:
+        """Its training has ended: the next that steps owns the clock."""
+        if self._is_claimed and self._owner is not None and self._owner() is owner:
+            self._owner, self._is_claimed = None, False
 
     def tick(self, mode: str = "train", *, is_counted: bool = True) -> None:
         """The step under way has ended, as one of a mode.

@@ -48,7 +48,6 @@ class Feed:
         self._run, self._with_arrays = run, with_arrays
         self._series: dict[str, StreamTail] = {}
         self._timeline: dict[str, StreamTail] = {}
-        self._system: dict[str, StreamTail] = {}
         self._tensors: dict[str, TensorFolder] = {}
         self._complete: dict[str, int] = {}
         self._complete_before: dict[str, int] = {}
@@ -62,7 +61,7 @@ class Feed:
     @property
     def damage(self) -> list[str]:
         """One line for each part of the run that could not be read."""
-        streams = (*self._series.values(), *self._timeline.values(), *self._system.values())
+        streams = (*self._series.values(), *self._timeline.values())
         return [
             *(line for stream in streams for line in stream.damage),
             *(line for folder in self._tensors.values() for line in folder.damage),
@@ -78,10 +77,6 @@ class Feed:
         workers = set(_folders(self._run, layout.SERIES)) | set(_documents(self._run))
         for worker in sorted(workers):
             self._refresh_worker(worker, is_finished=is_over or worker in gone)
-        for node in _folders(self._run, layout.SYSTEM):
-            tail = self._system.setdefault(node, StreamTail(self._run, layout.SYSTEM, node))
-            for batch in tail.read_new(is_finished=is_over):
-                self.grid.add_heartbeats(batch.columns["time_ns"])
         if is_over:
             self.grid.finish()
 

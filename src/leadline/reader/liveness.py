@@ -70,6 +70,12 @@ def read_status(run: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+def has_agent(run: str) -> bool:
+    """Whether the agent that writes the run's status runs, on this host."""
+    document = read_status(run)
+    return is_here(document.get("node")) and is_process_alive(document.get("agent_pid"))
+
+
 def is_over(run: str) -> bool:
     """Whether nobody writes this run any more."""
     return effective_status(run) in JOB_ENDED

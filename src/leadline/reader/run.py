@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +15,16 @@ import pyarrow.compute as pc
 from leadline.errors import DamagedRunError, MissingExtraError, NotCapturedError, NotYetError, closest
 from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
+from leadline.reader.compact import streams_of
 from leadline.reader.feed import CLOCK
+from leadline.reader.horovod import read_horovod
 from leadline.reader.locate import find_run, list_runs, read_manifest
+from leadline.reader.profiles import BY, Profiles, window_table
+from leadline.reader.python_profiles import PythonProfile
 from leadline.reader.tensor import Tensor
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
+from leadline.store import layout
 
 __all__ = ["Run", "list_runs", "open_run"]
 
@@ -51,7 +58,9 @@ class Run:
         self.refresh()
 
     def __repr__(self) -> str:
-        return f"Run({self.name!r}, {self.status}, {len(self.tensor_names())} tensors, {len(self.steps())} steps)"
+        is_much = self.archive.is_too_much(layout.SERIES)
+        steps = "many" if is_much else len(self.steps())
+        return f"Run({self.name!r}, {self.status}, {len(self.tensor_names())} tensors, {steps} steps)"
 
     @property
     def name(self) -> str:
@@ -84,7 +93,10 @@ class Run:
 
     @property
     def damage(self) -> list[str]:
-        """One line for each part that could not be read, with its path and offset; empty: all could."""
+        """One line for each part that could not be read, with its path and offset; empty: all could.
+
+        Of a large run only what somebody has asked for was read; ``verify`` reads everything.
+        """
         return self.archive.damage
 
     def refresh(self) -> Run:
@@ -99,6 +111,7 @@ class Run:
     def verify(self) -> list[str]:
         """Read everything, also the tensors that were stored whole; what could not be read, a line each."""
         self.refresh()
+        self.archive.read_all()
         lines = list(self.damage)
         for tensors in (*self.archive.stored.values(), *self.archive.vectors.values()):
             for each in tensors:
@@ -110,14 +123,21 @@ class Run:
 
     def workers(self) -> list[str]:
         """The workers that wrote something or spoke of themselves."""
-        return sorted({worker for worker, _ in self.archive.shelves} | set(liveness.read_workers(self.path)))
+        told = set(liveness.read_workers(self.path))
+        if self.archive.is_too_much(layout.SERIES):
+            return sorted(told | set(streams_of(self.path, layout.SERIES)))
+        return sorted({worker for worker, _ in self.archive.shelves} | told)
 
     def worker_documents(self) -> dict[str, dict[str, Any]]:
         """What each worker says of itself."""
         return liveness.read_workers(self.path)
 
     def modes(self) -> list[str]:
-        """The modes in which something was captured."""
+        """The modes in which something was captured; of a large run, those in which it made steps."""
+        if self.archive.is_too_much(layout.SERIES):
+            return sorted(
+                {mode for each in liveness.read_workers(self.path).values() for mode in each.get("steps", {})}
+            )
         return sorted({mode for _, mode in self.archive.points()})
 
     def steps(self, mode: str | None = None) -> list[int]:
@@ -203,7 +223,8 @@ class Run:
         return tables.joined(self._series(), tables.SERIES)
 
     def system_metrics(
-        self, kind: str | None = None, device: str | None = None, metric: str | None = None
+        self, kind: str | None = None, device: str | None = None, metric: str | None = None, *,
+        node: str | None = None, start_ns: int | None = None, end_ns: int | None = None,
     ) -> pa.Table:  # fmt: skip
         """What was measured on the nodes.
 
@@ -213,26 +234,145 @@ class Run:
             As the metric's name ends: ``_percent``, ``_bytes`` …; times in ns since the epoch. What could not be
             read has no row.
         Args:
-            kind, device, metric: Only those; None: all.
+            kind, device, metric, node: Only those; None: all.
+            start_ns, end_ns: Only samples with ``start_ns <= time_ns < end_ns``; None: no bound.
         """
-        found = [tables.system_table(node, batch) for node, each in self.archive.system.items() for batch in each]
-        table = tables.joined(found, tables.SYSTEM, ("time_ns",))
-        for column, wanted in (("kind", kind), ("device", device), ("metric", metric)):
-            if wanted is not None:
-                table = table.filter(pc.equal(table[column], wanted))
-        return table
+        return tables.system_metrics(
+            self.archive.system, kind=kind, device=device, metric=metric, node=node, start_ns=start_ns, end_ns=end_ns
+        )
 
-    def timeline(self) -> pa.Table:
+    def timeline(
+        self, name: str | None = None, *, worker: str | None = None, phase: str | None = None,
+        start_step: int | None = None, end_step: int | None = None,
+        start_ns: int | None = None, end_ns: int | None = None,
+    ) -> pa.Table:  # fmt: skip
         """Phases and events of the workers.
 
         Shape:
             A row an event: ``worker, name, phase, step, start_ns, duration_ns, thread, args``, ordered by start;
-            ``args`` is a JSON object.
+            ``args`` is a JSON object. Of very fast trainings one step in so many is written, and its row ``step``
+            says for how many it stands: ``{"every": 8}``.
         Units:
             ns since the epoch, and ns.
+        Args:
+            name: Only rows of this name: ``step``, ``data``, ``forward`` …
+            worker, phase: Only those; the phase of a step is its mode, that of a start ``initialization``.
+            start_step, end_step: Only of steps ``start_step <= step < end_step``; None: no bound.
+            start_ns, end_ns: Only what was under way then: it ends behind ``start_ns`` and begins before ``end_ns``.
         """
-        found = [tables.timeline_table(name, batch) for name, each in self.archive.timeline.items() for batch in each]
-        return tables.joined(found, tables.TIMELINE, ("start_ns",))
+        found = tables.timeline(self.archive.timeline, worker=worker, name=name, phase=phase)
+        found = tables.between(found, "step", start_step, end_step)
+        if start_ns is not None:
+            ends = pc.add(found["start_ns"], found["duration_ns"])
+            found = found.filter(pc.or_(pc.greater(ends, start_ns), pc.equal(found["start_ns"], start_ns)))
+        return tables.between(found, "start_ns", None, end_ns)
+
+    @cached_property
+    def _profiles(self) -> Profiles:
+        return Profiles(self.path)
+
+    def profiles(self) -> pa.Table:
+        """The profiling windows that are whole.
+
+        Shape:
+            A row a window: ``worker, id, kind, timer, part, first_step, end_step, start_ns, end_ns, bytes, notes``,
+            in the order in which they began.
+        """
+        return window_table(self._profiles.windows())
+
+    def operators(
+        self, by: Sequence[str] = BY, *, window: str | None = None, worker: str | None = None,
+        step: int | tuple[int, int] | None = None, phase: str | None = None, module: str | None = None,
+        device: str | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """Operators of detailed windows by what they have in common, the dearest first.
+
+        Shape:
+            A row a group: the columns of ``by``, ``calls, total_ns, own_ns, memory_bytes`` and the shares.
+        Args:
+            by: Columns to group by: ``phase``, ``operator``, ``module``, ``device`` …
+            window, worker, phase, device: Only those; None: all.
+            step: Only this step, or those from the first to before the second.
+            module: Only modules whose name contains a match (``re.search``).
+        Raises:
+            NotCapturedError: No detailed window is there.
+            UnknownNameError: There is no such column or window.
+        """
+        return self._profiles.operators(
+            by, window=window, worker=worker, step=step, phase=phase, module=module, device=device
+        )
+
+    def operator_calls(
+        self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
+    ) -> pa.Table:  # fmt: skip
+        """Every operator call of detailed windows.
+
+        Shape:
+            A row a call, ordered by start: ``worker, window, step, mode, phase, operator, module, device, start_ns,
+            total_ns, own_ns, thread, memory_bytes``.
+        Raises:
+            NotCapturedError: No detailed window is there.
+        """
+        return self._profiles.operator_calls(window=window, worker=worker, step=step)
+
+    def out_of_memory(self) -> list[dict[str, Any]]:
+        """Whose the memory was each time that it ran out, oldest first.
+
+        Returns:
+            Documents with ``step, time_ns, worker, error, categories`` (bytes of parameters, gradients, optimizer
+            state, buffers), ``other_bytes`` (activations, batches and the like on accelerators; None: not counted),
+            ``modules`` (the same by module, the largest first) and ``devices``.
+        """
+        return self._profiles.out_of_memory()
+
+    def data_loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
+        """What PyTorch's data loaders did in the windows that looked at them.
+
+        Shape:
+            A row an event, ordered by start: ``worker, window, event, step, worker_id, num_workers, start_ns,
+            duration_ns, bytes, batch_size, ready, pid``. ``event`` is ``fetch`` (a batch made, by the loader's worker
+            ``worker_id``, or by the training's process: null), ``wait`` (the training asks for one; ``ready`` batches
+            lay there) or ``make_iterator``. Null: nobody knows.
+        Raises:
+            NotCapturedError: No such window is there.
+        """
+        return self._profiles.loading(window=window, worker=worker)
+
+    def horovod(self) -> pa.Table:
+        """What Horovod told of its work, where ``HOROVOD_TIMELINE`` named a file; as far as it has come.
+
+        Shape:
+            A row an activity that has ended: ``worker, tensor, activity, depth, start_ns, duration_ns, args``, ordered
+            by start. ``activity`` is Horovod's word: ``NEGOTIATE_ALLREDUCE``, ``ALLREDUCE``, ``NCCL_ALLREDUCE`` …;
+            ``depth`` counts the activities of the tensor that it lies within.
+        Units:
+            ns since the epoch, and ns; Horovod's own clock counts microseconds.
+        """
+        return read_horovod(self.path)
+
+    def python_profile(
+        self, *, kind: str = "cprofile", timer: str = "total", part: str = "loop", window: str | None = None,
+        worker: str | None = None, step: int | tuple[int, int] | None = None, time_ns: tuple[int, int] | None = None,
+        mode: str | None = None, phase: str | None = None, between: tuple[str, str] | None = None,
+    ) -> PythonProfile:  # fmt: skip
+        """Python functions of some slices of the Python profiles.
+
+        Args:
+            kind: ``cprofile`` or ``pyinstrument``.
+            timer: Of cProfile: ``total``, ``cpu`` or ``off_cpu``.
+            part: Which part of the run the window is of.
+            window, worker, mode, phase: Only those; None: all.
+            step: Only this step, or those from the first to before the second.
+            time_ns: Only what went on between two times.
+            between: Only the steps of the second mode that follow one of the first.
+        Raises:
+            NotCapturedError: No such window is there.
+            UnknownNameError: There is no such profiler, timer or window.
+        """
+        return self._profiles.python(
+            kind=kind, timer=timer, part=part, window=window, worker=worker, step=step, time_ns=time_ns,
+            mode=mode, phase=phase, between=between,
+        )  # fmt: skip
 
     def findings(self) -> pa.Table:
         """What the run's rules found.

@@ -48,7 +48,7 @@ class Batch:
     segment: SegmentInfo
 
 
-class _DamageError(Exception):
+class DamageError(Exception):
     """The segment cannot be read from here on."""
 
 
@@ -80,7 +80,7 @@ class SegmentTail:
             self._collect(batches)
         except FileNotFoundError:
             return batches
-        except _DamageError as error:
+        except DamageError as error:
             self.damage = f"{self.name}: {error} (at byte {self.offset})"
         except OSError as error:
             self.damage = f"{self.name}: cannot be read: {error.strerror or error} (at byte {self.offset})"
@@ -91,7 +91,7 @@ class SegmentTail:
         if size == self._size:
             return
         if size < self.offset:
-            raise _DamageError("is shorter than what was read of it")
+            raise DamageError("is shorter than what was read of it")
         data, position, self.torn_at = self._read_tail(size), 0, None
         start, self._size = self.offset, self.offset + len(data)
         while position < len(data):
@@ -130,20 +130,20 @@ class SegmentTail:
             batch = pa.ipc.read_record_batch(parsed, self._schema)
             batch.validate()
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise _DamageError(f"holds what is no Arrow message: {str(error).splitlines()[0]}") from error
+            raise DamageError(f"holds what is no Arrow message: {str(error).splitlines()[0]}") from error
         return self._check(batch)
 
     def _check(self, batch: pa.RecordBatch) -> Batch | None:
         if batch.num_rows == 0:
             return None
         if any(column.null_count for column in batch.columns):
-            raise _DamageError("holds a batch with empty cells")
+            raise DamageError("holds a batch with empty cells")
         sequence, rows = batch.column(0)[0].as_py(), batch.num_rows
         for column, expected in ((0, sequence), (1, checksum_of(batch, sequence))):
             if not bool(np.all(_int64(batch.column(column)) == expected)):
-                raise _DamageError("holds a batch whose checksum does not match")
+                raise DamageError("holds a batch whose checksum does not match")
         if sequence <= self._last_sequence:
-            raise _DamageError(f"holds batch {sequence} out of place")
+            raise DamageError(f"holds batch {sequence} out of place")
         self._last_sequence = sequence
         assert self.info is not None
         return Batch(sequence, rows, {name: _column(batch, name) for name in batch.schema.names[2:]}, self.info)
@@ -153,13 +153,13 @@ def message_end(data: bytes, start: int) -> int | None:
     """Where the message that begins at ``start`` ends; None where its head is not whole.
 
     Raises:
-        _DamageError: No message begins there.
+        DamageError: No message begins there.
     """
     if len(data) - start < _PREFIX_BYTES:
         return None
     mark, length = struct.unpack_from("<Ii", data, start)
     if mark != _CONTINUATION or not 0 < length <= _MOST_METADATA_BYTES:
-        raise _DamageError("holds no message where one must begin")
+        raise DamageError("holds no message where one must begin")
     metadata = start + _PREFIX_BYTES
     if len(data) - metadata < length:
         return None
@@ -177,9 +177,9 @@ def _body_bytes(metadata: bytes) -> int:
         field = int(struct.unpack_from("<H", metadata, table + 10)[0])
         body = int(struct.unpack_from("<q", metadata, root + field)[0]) if field else 0
     except struct.error as error:
-        raise _DamageError("holds a message whose head is broken") from error
+        raise DamageError("holds a message whose head is broken") from error
     if body < 0:
-        raise _DamageError("holds a message whose head is broken")
+        raise DamageError("holds a message whose head is broken")
     return body
 
 
@@ -187,7 +187,7 @@ def read_segment_info(schema: pa.Schema, path: str) -> SegmentInfo:
     """What a schema says, checked against what this version writes.
 
     Raises:
-        _DamageError: It is no segment's schema, or its metadata do not match their checksum.
+        DamageError: It is no segment's schema, or its metadata do not match their checksum.
     """
     prefix = codec.METADATA_PREFIX
     spoken = {
@@ -196,13 +196,13 @@ def read_segment_info(schema: pa.Schema, path: str) -> SegmentInfo:
         if key.decode().startswith(prefix)
     }
     if spoken.get("crc32") != str(codec.metadata_checksum(spoken)):
-        raise _DamageError("has metadata whose checksum does not match")
+        raise DamageError("has metadata whose checksum does not match")
     if spoken["format"] != str(codec.FORMAT):
-        raise _DamageError(f"is of format {spoken['format']}; this version of leadline reads {codec.FORMAT}")
+        raise DamageError(f"is of format {spoken['format']}; this version of leadline reads {codec.FORMAT}")
     kind = spoken["kind"]
     layout = codec.parse_series_metadata(spoken) if kind == "series" else None
     if not schema.equals(_expected_schema(kind, len(layout.columns) if layout else 0)):
-        raise _DamageError(f"has not the columns of a {kind} segment")
+        raise DamageError(f"has not the columns of a {kind} segment")
     channels = codec.parse_system_metadata(spoken) if kind == "system" else ()
     return SegmentInfo(kind, path, layout, channels)
 
@@ -237,8 +237,9 @@ def _column(batch: pa.RecordBatch, name: str) -> Column:
     if pa.types.is_fixed_size_list(column.type):
         return _float64(column.flatten()).reshape(batch.num_rows, column.type.list_size)
     if pa.types.is_string(column.type):
-        texts: list[str] = column.to_pylist()
-        return texts
+        told = column.dictionary_encode()  # few different texts: each is held once
+        words: list[str] = told.dictionary.to_pylist()
+        return [words[each] for each in told.indices.to_pylist()]
     return np.asarray(column.to_numpy())
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leadline.reader.segments import Batch
+from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import read_lines
 
@@ -73,18 +75,76 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] =
     return table.sort_by(keys) if keys else table.combine_chunks()
 
 
-def system_table(node: str, batch: Batch) -> pa.Table:
-    """A batch of system metrics as ``SYSTEM``."""
-    channels = [batch.segment.channels[each] for each in np.asarray(batch.columns["channel"]).tolist()]
-    named_by = [[getattr(each, name) for each in channels] for name in ("kind", "device", "metric")]
-    times, values = batch.columns["time_ns"], batch.columns["value"]
-    return pa.table([times, [node] * batch.rows, *named_by, values], schema=SYSTEM)
+def system_table(node: str, batches: Sequence[Batch], wanted: Callable[[Channel], bool]) -> pa.Table:
+    """Batches of system metrics of a node as ``SYSTEM``, of the channels that are wanted."""
+    by_segment: dict[int, list[Batch]] = {}
+    for batch in batches:
+        by_segment.setdefault(id(batch.segment), []).append(batch)
+    return joined([_samples(node, each, wanted) for each in by_segment.values()], SYSTEM)
 
 
-def timeline_table(worker: str, batch: Batch) -> pa.Table:
-    """A batch of events as ``TIMELINE``."""
-    arrays = [batch.columns[name] for name in TIMELINE.names[1:]]
-    return pa.table([[worker] * batch.rows, *arrays], schema=TIMELINE)
+def _samples(node: str, batches: Sequence[Batch], wanted: Callable[[Channel], bool]) -> pa.Table:
+    """Those of one segment, whose channels bear the same numbers."""
+    channels = batches[0].segment.channels
+    times, places, values = (
+        np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
+        for name in ("time_ns", "channel", "value")
+    )
+    keep = np.array([wanted(each) for each in channels], bool)[places]
+    times, places, values = times[keep], pa.array(places[keep]), values[keep]
+    texts = [
+        pa.array([getattr(each, name) for each in channels], pa.string()).take(places)
+        for name in ("kind", "device", "metric")
+    ]
+    return pa.table([times, pa.repeat(pa.scalar(node, pa.string()), len(times)), *texts, values], schema=SYSTEM)
+
+
+def timeline_table(worker: str, batches: Sequence[Batch]) -> pa.Table:
+    """Batches of events of a worker as ``TIMELINE``."""
+    columns: list[Any] = [pa.repeat(pa.scalar(worker, pa.string()), sum(batch.rows for batch in batches))]
+    for field in list(TIMELINE)[1:]:
+        found = [batch.columns[field.name] for batch in batches]
+        is_text = pa.types.is_string(field.type)
+        columns.append([text for each in found for text in each] if is_text else np.concatenate(found))
+    return pa.table(columns, schema=TIMELINE)
+
+
+def between(table: pa.Table, column: str, start: int | None, end: int | None) -> pa.Table:
+    """The rows with ``start <= value < end``; None: no bound."""
+    if start is not None:
+        table = table.filter(pc.greater_equal(table[column], start))
+    return table if end is None else table.filter(pc.less(table[column], end))
+
+
+def only(table: pa.Table, **wanted: str | None) -> pa.Table:
+    """The rows whose columns have these values; None: any."""
+    for column, value in wanted.items():
+        if value is not None:
+            table = table.filter(pc.equal(table[column], value))
+    return table
+
+
+def system_metrics(
+    archived: Mapping[str, Sequence[Batch]], *, kind: str | None = None, device: str | None = None,
+    metric: str | None = None, node: str | None = None, start_ns: int | None = None, end_ns: int | None = None,
+) -> pa.Table:  # fmt: skip
+    """What the nodes measured, as ``SYSTEM``; the arguments are those of ``Run.system_metrics``."""
+
+    def is_wanted(channel: Channel) -> bool:
+        given = ((kind, channel.kind), (device, channel.device), (metric, channel.metric))
+        return all(wanted in (None, found) for wanted, found in given)
+
+    found = [system_table(name, each, is_wanted) for name, each in archived.items() if node in (None, name)]
+    return joined([between(each, "time_ns", start_ns, end_ns) for each in found], SYSTEM, ("time_ns",))
+
+
+def timeline(
+    archived: Mapping[str, Sequence[Batch]], *, worker: str | None = None, name: str | None = None,
+    phase: str | None = None,
+) -> pa.Table:  # fmt: skip
+    """The workers' events, as ``TIMELINE``; the arguments are those of ``Run.timeline``."""
+    found = [timeline_table(each, batches) for each, batches in archived.items() if worker in (None, each)]
+    return joined([only(each, name=name, phase=phase) for each in found], TIMELINE, ("start_ns",))
 
 
 def findings_table(run: str) -> pa.Table:

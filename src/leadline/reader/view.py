@@ -6,7 +6,8 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -84,7 +85,7 @@ class View:
     """What one rule sees of the stream; points are shown to it in order, each once."""
 
     def __init__(self, needs: Iterable[TensorNeed]) -> None:
-        self._needs = tuple(needs)
+        self._needs = tuple(replace(each, statistics=tuple(each.statistics), modes=tuple(each.modes)) for each in needs)
         self._selections: dict[tuple[int, str, int], tuple[SeriesLayout, _Selection]] = {}
         self._ends = sorted(need.end for need in self._needs if need.end is not None)
         self._past: dict[_Key, deque[Earlier] | list[Earlier]] = {}
@@ -231,28 +232,47 @@ class View:
         return self._selections[key][1]
 
     def _make_selection(self, layout: SeriesLayout) -> _Selection:
-        needs = [need for need in self._needs if self._is_wanted(need)]
-        wanted = {name for need in needs for name in need.statistics}
-        selecting: dict[int, list[TensorNeed]] = {}
-        chosen: dict[str, list[int]] = {}
-        kept = set()
-        for column, (index, statistic) in enumerate(layout.columns):
-            if statistic not in wanted:
-                continue
-            if index not in selecting:
-                info = layout.tensors[index]
-                selecting[index] = [need for need in needs if need.selects(info.name, info.collections)]
-            found = [need for need in selecting[index] if statistic in need.statistics]
-            if found:
-                chosen.setdefault(statistic, []).append(column)
-            if any(need.history != 0 for need in found):
-                kept.add(statistic)
-        return _Selection({name: _in_order(layout, each) for name, each in chosen.items()}, tuple(sorted(kept)))
+        return _selection(_Same(layout), tuple(need for need in self._needs if self._is_wanted(need)))
 
     def _is_wanted(self, need: TensorNeed) -> bool:
         if need.end is not None and self._mode_step >= need.end:
             return False
         return not need.modes or self._is_global or self._point.mode in need.modes
+
+
+class _Same:
+    """A layout as a key: that very one, since to compare thousands of columns takes as long as to select among them."""
+
+    def __init__(self, layout: SeriesLayout) -> None:
+        self.layout = layout
+
+    def __hash__(self) -> int:
+        return id(self.layout)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.layout is self.layout
+
+
+@lru_cache(maxsize=512)
+def _selection(same: _Same, needs: tuple[TensorNeed, ...]) -> _Selection:
+    """What needs select of a layout; the next run of the same model asks the same again."""
+    layout = same.layout
+    wanted = {name for need in needs for name in need.statistics}
+    selecting: dict[int, list[TensorNeed]] = {}
+    chosen: dict[str, list[int]] = {}
+    kept = set()
+    for column, (index, statistic) in enumerate(layout.columns):
+        if statistic not in wanted:
+            continue
+        if index not in selecting:
+            info = layout.tensors[index]
+            selecting[index] = [need for need in needs if need.selects(info.name, info.collections)]
+        found = [need for need in selecting[index] if statistic in need.statistics]
+        if found:
+            chosen.setdefault(statistic, []).append(column)
+        if any(need.history != 0 for need in found):
+            kept.add(statistic)
+    return _Selection({name: _in_order(layout, each) for name, each in chosen.items()}, tuple(sorted(kept)))
 
 
 def _in_order(layout: SeriesLayout, columns: Iterable[int]) -> _Columns:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from leadline.reader.interval import Interval, Samples, Spans
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from leadline.reader.operator_times import OperatorTimes
 
     Floats = npt.NDArray[np.float64]
     Choices = npt.NDArray[np.bool_]
@@ -103,6 +107,10 @@ class Scan:
     """The time of the last thing that a worker wrote until then; None: nothing yet."""
     last_step: int
     """The global step of that; -1 before the first."""
+    interval: Interval = field(default_factory=Interval)
+    """What came since the moment before at which the rule was judged, of what it needs."""
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each worker says of itself, and the ``cores`` of its ``node``."""
 
 
 class _Source(Protocol):
@@ -185,6 +193,23 @@ class Window:
     def arrays(self) -> list[TensorArray]:
         """The tensors that were stored whole at this step, of what the rule needs."""
         return self._source.arrays() if self._source else []
+
+    def samples(self, kind: str, metric: str, device: str | None = None) -> list[Samples]:
+        """What sensors gave since this rule's window before, sensor by sensor; for a rule of time that needs it."""
+        return self.scan.interval.samples(kind, metric, device) if self.scan else []
+
+    def spans(self, name: str | None = None) -> list[Spans]:
+        """The phases that ended since this rule's window before, kind by kind; for a rule of time that needs them."""
+        return self.scan.interval.spans(name) if self.scan else []
+
+    def operators(self) -> list[OperatorTimes]:
+        """The detailed windows that became whole since this rule's window before; for a rule of time that needs it."""
+        return self.scan.interval.operators() if self.scan else []
+
+    @property
+    def facts(self) -> Mapping[str, Mapping[str, Any]]:
+        """What each worker says of itself, and the ``cores`` of its ``node``; for a rule of time that needs it."""
+        return self.scan.facts if self.scan else {}
 
     def array_before(self, array: TensorArray, num_steps: int) -> TensorArray | None:
         """The same tensor at the latest stored step at least ``num_steps`` earlier."""

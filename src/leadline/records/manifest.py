@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from leadline.records.names import EVERY_STATUS
 from leadline.records.plan import CapturePlan
+from leadline.records.window import ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,36 @@ class RuleSpec:
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """What follows when a rule reaches a status."""
+    """What follows when a rule, or the job, reaches a status."""
 
     rule: str
-    """An alias of the run, or ``*``."""
+    """An alias of the run, ``*`` (every rule) or ``job``."""
     action: str
-    status: str = "IssuesFound"
+    """The action's own name, ``file.py:Class`` or ``module:Class``."""
+    statuses: tuple[str, ...] = ("IssuesFound",)
+    """Those that it follows; ``*`` is every one."""
     parameters: dict[str, Any] = field(default_factory=dict)
+    """Only those that were given, converted to the fields' types; in texts ``$NAME`` stands as it was written."""
+    spoken: str = ""
+    """How people are told of it: ``notify:$MAIL``."""
+    folder: str = ""
+    """What a relative file is relative to."""
+    source: str = "option"
+    """``option`` or ``config``."""
+
+    def __str__(self) -> str:
+        return self.spoken or self.action
+
+    def follows(self, status: str) -> bool:
+        """Whether it follows a status."""
+        return EVERY_STATUS in self.statuses or status in self.statuses
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ActionSpec:
+        """The inverse of ``asdict``; format 1 began with one ``status`` in place of ``statuses``."""
+        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
+        known["statuses"] = tuple(data.get("statuses") or (data.get("status", "IssuesFound"),))
+        return cls(**known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +80,10 @@ class Manifest:
     plan: CapturePlan = field(default_factory=CapturePlan)
     rules: tuple[RuleSpec, ...] = ()
     actions: tuple[ActionSpec, ...] = ()
+    profile: tuple[ProfileWindow, ...] = ()
+    """What is looked at in depth, as asked before the start."""
+    settings: dict[str, Any] | None = None
+    """What was asked for, in the words of ``leadline.toml``, secrets as ``$NAME``; None: an older version wrote it."""
     format: int = 1
     workers: tuple[dict[str, Any], ...] = ()
     """What each worker said of itself, folded in by the agent when it ends."""
@@ -71,7 +100,8 @@ class Manifest:
         known["command"] = tuple(known["command"])
         known["plan"] = CapturePlan.from_dict(known["plan"])
         known["rules"] = tuple(RuleSpec(**each) for each in known["rules"])
-        known["actions"] = tuple(ActionSpec(**each) for each in known["actions"])
+        known["profile"] = tuple(map(ProfileWindow.from_dict, known.get("profile", ())))
+        known["actions"] = tuple(map(ActionSpec.from_dict, known["actions"]))
         known["workers"] = tuple(known.get("workers", ()))
         known["nodes"] = tuple(known.get("nodes", ()))
         return cls(**known)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+INTERVALS_MS: Final = (100, 200, 500, 1000, 5000, 60000)
+"""How often the machine may be sampled."""
 
 
 @dataclass(frozen=True, slots=True)

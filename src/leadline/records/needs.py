@@ -37,6 +37,21 @@ class TensorNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricNeed:
+    """A metric of the machine."""
+
+    kind: str
+    """As in ``Channel``: ``cpu``, ``memory``, ``gpu`` …"""
+    metric: str
+    device: str | None = None
+    """Only this one; None: all that there are."""
+
+    def selects(self, kind: str, device: str, metric: str) -> bool:
+        """Whether a channel is meant."""
+        return kind == self.kind and metric == self.metric and self.device in (None, device)
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
     """All that a rule needs."""
 
@@ -44,6 +59,14 @@ class Needs:
     """It is judged at each step at which one of these was captured."""
     scan_seconds: float | None = None
     """For a rule of time: it is judged on a grid of so many seconds from the run's start."""
+    metrics: tuple[MetricNeed, ...] = ()
+    """For a rule of time: what it is shown of the machine (``window.samples``)."""
+    phases: tuple[str, ...] = ()
+    """For a rule of time: the rows of the workers' timelines that it is shown, by name (``window.spans``)."""
+    operators: bool = False
+    """For a rule of time: whether it is shown what operators took in detailed windows (``window.operators``)."""
+    facts: bool = False
+    """For a rule of time: whether it looks at what workers and nodes say of themselves (``window.facts``)."""
     runs: tuple[str, ...] = ()
     """Other runs, by name or path, whose readings of the same tensors at the same steps the rule compares with."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from leadline.records.names import ACCURACY, is_module_collection, module_of
+from leadline.records.names import ACCURACY, TREE_COLLECTIONS, Family, is_module_collection, module_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class CaptureItem:
     """A regular expression that the dotted name of a tensor's module must contain; what else is asked holds too."""
     custom: str | None = None
     """The collection of the user's own that what is selected becomes a member of."""
+    family: Family | None = None
+    """The one kind of frameworks whose tensors are meant; None: any."""
 
     def selects(self, name: str, collections: frozenset[str]) -> bool:
         """Whether a tensor of that name, member of those collections, is meant."""
@@ -92,6 +94,18 @@ def is_of_modules(item: CaptureItem) -> bool:
     if item.collection in (None, "all"):
         return item.collection is None or item.source == "option"
     return is_module_collection(item.collection)
+
+
+def is_of_trees(item: CaptureItem) -> bool:
+    """Whether a wish may mean what is known of a booster beside its metrics: trees, importances, predictions."""
+    if item.collection in (None, "all"):
+        return item.collection is None or item.source == "option"
+    return item.collection in TREE_COLLECTIONS or item.collection in ("labels", "predictions")
+
+
+def is_of_family(item: CaptureItem, families: Iterable[Family]) -> bool:
+    """Whether a wish may mean something of frameworks of some kinds."""
+    return item.family is None or item.family in families
 
 
 def is_of_forward(item: CaptureItem) -> bool:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+OF_AGENTS: Final = frozenset({"run_command", "set"})
+"""The kinds that agents take up, and workers leave to them; a worker refuses any other that it does not know."""
+RULE: Final = "rule"
+"""The kind of request that gives a running job more rules: the judge takes these, the workers what they need."""
+ENDED: Final = "the training had ended"
+"""Why an agent refuses what comes too late."""
+REFUSED: Final = "refused: "
+"""How an answer begins that says no for good."""
+FAILED: Final = "failed: "
+"""How an answer begins to what may be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +23,7 @@ class Request:
 
     id: str
     kind: str
-    """``stop``, ``interval`` …"""
+    """``stop``, ``track``, ``run_command`` …"""
     step: int | None = None
     """The global step from which on it holds; None: at once."""
     reason: str = ""
@@ -34,4 +45,4 @@ class Acknowledgement:
     step: int
     time_ns: int
     outcome: str = "taken"
-    """``taken``, or ``refused: <why>``."""
+    """``taken``, or what came of it: ``logged to wandb run abc``; or ``refused: <why>``, ``failed: <why>``."""

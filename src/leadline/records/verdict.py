@@ -10,6 +10,9 @@ from typing import Any
 class Clear:
     """Judged, and nothing found."""
 
+    product: dict[str, Any] = field(default_factory=dict, hash=False)
+    """What the rule has gathered so far, beside its verdict; plain JSON values, the last of a run is kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fired:
@@ -25,6 +28,8 @@ class Fired:
     """What to try first, then what it usually means; it is shown behind ``try:``."""
     worker: str | None = None
     """The worker that shows it; None: all, or not known."""
+    product: dict[str, Any] = field(default_factory=dict)
+    """As of ``Clear``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,8 @@ class Undecided:
 
     why: str
     """In one line: what is missing, and what would bring it."""
+    product: dict[str, Any] = field(default_factory=dict, hash=False)
+    """As of ``Clear``."""
 
 
 Verdict = Clear | Fired | Undecided

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from leadline.records.names import FEATURE_COLLECTIONS
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -100,6 +101,11 @@ def _suggestion(reading: TensorReading) -> str:
         return (
             "an initialization other than zero (kaiming_uniform_), or a lower weight decay; "
             "usually it was initialized with zeros, or decayed to them"
+        )
+    if FEATURE_COLLECTIONS & set(reading.collections):
+        return (
+            "a training without the feature, or a look whether it varies at all; "
+            "usually it is constant, missing throughout, or another feature says the same"
         )
     return (
         "dead_relu on the layer, or a look at what it is given (a mask, a scale, a loader that gives zeros); "

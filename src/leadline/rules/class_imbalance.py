@@ -54,7 +54,8 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
     Blind spots:
         A class that was not seen at all is not missed. A model that has only begun mispredicts most of everything:
         the second part is worth something later in the training. Of more than 1,000 classes the first 1,000 are
-        counted. Labels are those of calls of a classification loss; others must be captured by name.
+        counted. Labels are those of calls of a classification loss, and of the set that a booster is evaluated on;
+        others must be captured by name.
     Args:
         threshold_imbalance: Largest ratio of the largest to the smallest class that is no finding, >= 1.
         threshold_misprediction: Largest share of a class's labels that may be mispredicted, >= 0 and <= 1.
@@ -129,7 +130,8 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
                 "largest_class": large, "largest": sizes[large], "smallest_class": small, "smallest": sizes[small],
                 "ratio": ratio, "threshold": self.threshold_imbalance, "labels": seen.labels, **predicted,
             },
-            suggestion="a loss weighted by class (weight=1/frequency), or a WeightedRandomSampler; "
+            suggestion="a loss weighted by class (weight=1/frequency; scale_pos_weight of a booster), or a "
+            "WeightedRandomSampler; "
             "usually the data are what they are, or a filter or shuffle lost one class",
             worker=labels.worker,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import msgspec
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.boosters import LABELS
 from leadline.rules.classes import added
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _ENOUGH = 10
 """Labels a class, on average, before a matrix is judged; and those a row or column must have."""
+_START = 100
+_START_OF_BOOSTERS = 10
 _PREFERRED = ("eval", "train", "global")
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Key = tuple[str, str, str]
@@ -39,9 +42,10 @@ class Confusion(Rule, frozen=True, kw_only=True):
     Not a number:
         Labels are whole numbers; a prediction that is NaN is taken for the largest, as argmax has it.
     Blind spots:
-        A model that has only begun confuses everything: raise ``start_step`` where 100 steps are a beginning. The
-        defaults are strict for hard tasks and for many classes. The matrix is that of calls of a classification loss;
-        of more than 1,000 classes the first 1,000 are counted.
+        A model that has only begun confuses everything: raise ``start_step`` where 100 steps (10 boosting rounds) are
+        a beginning. The defaults are strict for hard tasks and for many classes. The matrix is that of calls of a
+        classification loss, or of the set that a booster is evaluated on; of more than 1,000 classes the first 1,000
+        are counted.
     Args:
         category_no: Number of classes, >= 2; none: as many as were met in labels or predictions.
         labels: Regular expression (``re.search``) for the labels, judged as well.
@@ -51,7 +55,8 @@ class Confusion(Rule, frozen=True, kw_only=True):
         predictions_collection: As ``predictions``.
         min_diag: Least share of a class's labels that is predicted as it, >= 0 and <= 1.
         max_off_diag: Largest share of what is predicted as a class that may be of another one, >= 0 and <= 1.
-        start_step: The global step from which on labels are counted, >= 0.
+        start_step: The global step from which on labels are counted, >= 0; none: 100, and 10 of a booster, whose
+            every step has seen all of the data.
     Source:
         SageMaker developer guide, "Confusion"; ``start_step`` is ours. The guide divides by the sum of the diagonal,
         which no balanced model of three classes meets: ours is by rows and by columns.
@@ -64,7 +69,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
     predictions_collection: str = "predictions"
     min_diag: _Share = 0.9
     max_off_diag: _Share = 0.1
-    start_step: Annotated[int, msgspec.Meta(ge=0)] = 100
+    start_step: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def check(self) -> None:
         check_pattern(self.name, "labels", self.labels)
@@ -79,18 +84,19 @@ class Confusion(Rule, frozen=True, kw_only=True):
         matrices: dict[_Key, Counts] = {
             key: each for key, each in (memory or {}).items() if each.sum() < self._labels_needed(each)
         }
-        for vector in window.vectors("confusion") if window.step >= self.start_step else ():
+        for vector in self._begun(window):
             matrices[_key(vector)] = added(matrices.get(_key(vector)), self._sized(vector.values))
         return matrices
 
     def evaluate(self, window: Window) -> Verdict:
         if window.mode != next((each for each in _PREFERRED if each in window.modes()), window.mode):
             return Undecided(f"steps of {window.mode} are not judged where there are eval steps")
-        if window.step < self.start_step:
-            return Undecided(f"labels are counted from step {self.start_step:,} on")
-        vectors = window.vectors("confusion")
+        begun = self._begun(window)
+        if not begun:
+            first = min(self._start_of(each) for each in window.vectors("confusion"))
+            return Undecided(f"labels are counted from step {first:,} on")
         least, whole = 0.0, []
-        for each in vectors:
+        for each in begun:
             matrix = window.memory[_key(each)]
             least = max(least, self._labels_needed(matrix) - float(matrix.sum()))
             if matrix.sum() >= self._labels_needed(matrix):
@@ -102,6 +108,15 @@ class Confusion(Rule, frozen=True, kw_only=True):
             if fired is not None:
                 return fired
         return Undecided("part of the labels at this step was lost") if window.is_thinned else Clear()
+
+    def _begun(self, window: Window) -> list[TensorVector]:
+        """The matrices of a step that is late enough."""
+        return [each for each in window.vectors("confusion") if window.step >= self._start_of(each)]
+
+    def _start_of(self, vector: TensorVector) -> int:
+        if self.start_step is not None:
+            return self.start_step
+        return _START_OF_BOOSTERS if vector.tensor == LABELS else _START
 
     def _labels_needed(self, matrix: Counts) -> int:
         return _ENOUGH * len(matrix)

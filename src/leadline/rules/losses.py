@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
+
+from leadline.records import roles
+from leadline.records.roles import Role as Role
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading
 
-Role = Literal["train", "validation"]
-
-_PREFIX: Final = re.compile(
-    r"^(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)\d*[-_/. ](?=.)", re.IGNORECASE
-)
-
 
 def role_of(reading: TensorReading) -> tuple[Role, str]:
-    """Whether a loss is of training or of validation, and what both are called without that.
-
-    A loss of an eval step is of validation; else what stands in front of its name decides, as trees and Keras have
-    it (``validation-rmse``, ``val_loss``); else it is of training.
-    """
-    prefix = _PREFIX.match(reading.tensor)
-    stem = reading.tensor[prefix.end() :] if prefix else reading.tensor
-    is_training = prefix is None or prefix[1].lower().startswith("train")
-    return ("validation" if reading.mode == "eval" or not is_training else "train"), stem
+    """Whether a loss is of training or of validation, and what both are called without that."""
+    return roles.role_of(reading.tensor, reading.mode, reading.collections)

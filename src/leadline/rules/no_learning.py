@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _OUTSIDE: Final = "/outside_optimizers"
 _EVERY: Final = 10
+_NOISE: Final = 1e-5
+"""A gradient so much smaller than the largest of its step is what rounding leaves of one that is zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,17 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         at every step.
     How it decides:
         Over at least ``steps`` steps one of these: a parameter receives gradients and no optimizer alive holds it; a
-        parameter's gradient was not all zero at each capture, and its bits (their checksum) are the same from the first
-        of these captures to the last; every learning rate was 0 at each capture. While the learning rate rises
-        (warm-up) a parameter that stands still is not judged: the first steps may be too small to change a bit.
+        parameter's gradient was above 1e-5 of the largest gradient at each capture, and its bits (their checksum) are
+        the same from the first of these captures to the last; every learning rate was 0 at each capture. While the
+        learning rate rises (warm-up) a parameter that stands still is not judged: the first steps may be too small to
+        change a bit. Smaller gradients are what rounding leaves of zero: a bias in front of a batch norm has such, and
+        stands still by right.
     Not a number:
         A gradient that holds NaN or infinity is none that should change anything (a gradient scaler skips such steps):
         the count begins anew.
     Blind spots:
-        It sees captures: a parameter that changes and comes back to the bit looks unchanged. A group whose learning
+        A parameter that stands still because its gradient has all but vanished is vanishing_gradient's. It sees
+        captures: a parameter that changes and comes back to the bit looks unchanged. A group whose learning
         rate is 0 on purpose (gradual unfreezing) fires; freeze it by ``requires_grad`` instead. Weights that are
         clamped to a bound after each step (WGAN) may stand still by right.
     Args:
@@ -96,9 +101,11 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         for worker in {each.worker for each in rates}:
             _note_rates(known.setdefault(worker, _Known()), [each for each in rates if each.worker == worker])
         gradients = {(each.worker, each.tensor): each.value for each in window.readings("abs_max")}
+        largest = _largest(gradients)
         for each in window.readings("checksum"):
             gradient = gradients.get((each.worker, gradient_name(each.tensor)), math.nan)
-            _note_bits(known.setdefault(each.worker, _Known()), each, gradient)
+            is_pushed = _NOISE * largest.get(each.worker, 0.0) < gradient < math.inf
+            _note_bits(known.setdefault(each.worker, _Known()), each, is_pushed=is_pushed)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -160,6 +167,15 @@ def _rate(known: _Known) -> float:
     return max(known.rates.values(), default=math.nan)
 
 
+def _largest(gradients: Mapping[tuple[str, str], float]) -> dict[str, float]:
+    """The largest finite gradient of each worker."""
+    found: dict[str, float] = {}
+    for (worker, _), value in gradients.items():
+        if value < math.inf:
+            found[worker] = max(value, found.get(worker, 0.0))
+    return found
+
+
 def _note_outside(known: _Known, reading: TensorReading) -> None:
     if reading.value > 0:
         known.outside.setdefault(reading.tensor, reading.mode_step)
@@ -175,9 +191,8 @@ def _note_rates(known: _Known, readings: list[TensorReading]) -> None:
         known.zero_since = readings[0].mode_step
 
 
-def _note_bits(known: _Known, reading: TensorReading, gradient: float) -> None:
+def _note_bits(known: _Known, reading: TensorReading, *, is_pushed: bool) -> None:
     known.first_step = reading.mode_step if known.first_step is None else known.first_step
-    is_pushed = 0 < gradient < math.inf
     before = known.still.get(reading.tensor)
     if not is_pushed:
         known.still.pop(reading.tensor, None)

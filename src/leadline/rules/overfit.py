@@ -10,6 +10,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.boosters import is_of_booster
 from leadline.rules.losses import Role, role_of
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
 _MODES = ("train", "eval", "global")
+_SUGGESTIONS = {
+    False: "more regularization (dropout, weight_decay, augmentation), or early stopping at the best validation loss; "
+    "usually the model is large for its data, or the two sets differ",
+    True: "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; "
+    "usually the trees are deep for so few samples, or the two sets differ",
+}
+"""For a network, and for a booster."""
 _Key = tuple[str, str]
 
 
@@ -154,8 +162,7 @@ class Overfit(Rule, frozen=True, kw_only=True):
                 "training_loss": pair.training.mean, "validation_loss": pair.validation, "ratio": pair.ratio,
                 "threshold": self.ratio_threshold, "validation_steps": pair.streak,
             },
-            suggestion="more regularization (dropout, weight_decay, augmentation), or early stopping at the best "
-            "validation loss; usually the model is large for its data, or the two sets differ",
+            suggestion=_SUGGESTIONS[is_of_booster(reading)],
             worker=reading.worker,
         )  # fmt: skip
 

@@ -2,48 +2,67 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-import traceback
 from functools import lru_cache
 from importlib import metadata
-from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any, Final
+from typing import Final
 
-from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.config.places import find_class, find_in_module
+from leadline.errors import UnknownNameError
 from leadline.rules.rule import Rule
 
 BUILT_IN: Final = {
     "all_zero": "leadline.rules.all_zero:AllZero",
+    "batch_size": "leadline.rules.batch_size:BatchSize",
     "check_input_images": "leadline.rules.check_input_images:CheckInputImages",
     "class_imbalance": "leadline.rules.class_imbalance:ClassImbalance",
     "confusion": "leadline.rules.confusion:Confusion",
+    "cpu_bottleneck": "leadline.rules.cpu_bottleneck:CPUBottleneck",
+    "cpu_utilization": "leadline.rules.cpu_utilization:CPUUtilization",
+    "create_xgboost_report": "leadline.rules.create_xgboost_report:CreateXgboostReport",
+    "dataloader": "leadline.rules.dataloader:Dataloader",
     "dead_relu": "leadline.rules.dead_relu:DeadRelu",
     "eval_in_train_mode": "leadline.rules.eval_in_train_mode:EvalInTrainMode",
     "exploding_gradient": "leadline.rules.exploding_gradient:ExplodingGradient",
     "exploding_tensor": "leadline.rules.exploding_tensor:ExplodingTensor",
+    "feature_importance_overweight": "leadline.rules.feature_importance_overweight:FeatureImportanceOverweight",
+    "gpu_memory_increase": "leadline.rules.gpu_memory_increase:GPUMemoryIncrease",
+    "gpu_throttling": "leadline.rules.gpu_throttling:GPUThrottling",
     "gradient_clipping": "leadline.rules.gradient_clipping:GradientClipping",
+    "hardware_utilization": "leadline.rules.hardware_utilization:HardwareUtilization",
+    "input_bound": "leadline.rules.input_bound:InputBound",
+    "io_bottleneck": "leadline.rules.io_bottleneck:IOBottleneck",
     "learning_rate": "leadline.rules.learning_rate:LearningRate",
+    "load_balancing": "leadline.rules.load_balancing:LoadBalancing",
     "loss_at_start": "leadline.rules.loss_at_start:LossAtStart",
     "loss_not_decreasing": "leadline.rules.loss_not_decreasing:LossNotDecreasing",
     "loss_spike": "leadline.rules.loss_spike:LossSpike",
+    "low_gpu_utilization": "leadline.rules.low_gpu_utilization:LowGPUUtilization",
+    "max_initialization_time": "leadline.rules.max_initialization_time:MaxInitializationTime",
+    "memory_growth": "leadline.rules.memory_growth:MemoryGrowth",
     "metric_not_improving": "leadline.rules.metric_not_improving:MetricNotImproving",
     "missing_zero_grad": "leadline.rules.missing_zero_grad:MissingZeroGrad",
     "nlp_sequence_ratio": "leadline.rules.nlp_sequence_ratio:NLPSequenceRatio",
     "no_learning": "leadline.rules.no_learning:NoLearning",
     "nonfinite_origin": "leadline.rules.nonfinite_origin:NonfiniteOrigin",
+    "operator_time": "leadline.rules.operator_time:OperatorTime",
     "output_collapse": "leadline.rules.output_collapse:OutputCollapse",
+    "overall_framework_metrics": "leadline.rules.overall_framework_metrics:OverallFrameworkMetrics",
+    "overall_system_usage": "leadline.rules.overall_system_usage:OverallSystemUsage",
     "overfit": "leadline.rules.overfit:Overfit",
     "overtraining": "leadline.rules.overtraining:Overtraining",
     "poor_weight_initialization": "leadline.rules.poor_weight_initialization:PoorWeightInitialization",
     "probabilities_as_logits": "leadline.rules.probabilities_as_logits:ProbabilitiesAsLogits",
+    "profiler_report": "leadline.rules.profiler_report:ProfilerReport",
     "replica_divergence": "leadline.rules.replica_divergence:ReplicaDivergence",
     "saturated_activation": "leadline.rules.saturated_activation:SaturatedActivation",
     "similar_across_runs": "leadline.rules.similar_across_runs:SimilarAcrossRuns",
     "skipped_steps": "leadline.rules.skipped_steps:SkippedSteps",
     "stalled_training": "leadline.rules.stalled_training:StalledTraining",
+    "step_outlier": "leadline.rules.step_outlier:StepOutlier",
+    "straggler": "leadline.rules.straggler:Straggler",
     "tensor_variance": "leadline.rules.tensor_variance:TensorVariance",
+    "throughput_regression": "leadline.rules.throughput_regression:ThroughputRegression",
+    "tree_depth": "leadline.rules.tree_depth:TreeDepth",
     "unchanged_tensor": "leadline.rules.unchanged_tensor:UnchangedTensor",
     "unscaled_input": "leadline.rules.unscaled_input:UnscaledInput",
     "unused_parameter": "leadline.rules.unused_parameter:UnusedParameter",
@@ -53,22 +72,40 @@ BUILT_IN: Final = {
 }
 AMAZON: Final = {
     "AllZero": "all_zero",
+    "BatchSize": "batch_size",
+    "CPUBottleneck": "cpu_bottleneck",
+    "CPUUtilization": "cpu_utilization",
     "CheckInputImages": "check_input_images",
     "ClassImbalance": "class_imbalance",
     "Confusion": "confusion",
+    "CreateXgboostReport": "create_xgboost_report",
+    "Dataloader": "dataloader",
     "DeadRelu": "dead_relu",
     "ExplodingTensor": "exploding_tensor",
+    "FeatureImportanceOverweight": "feature_importance_overweight",
+    "GPUMemoryIncrease": "gpu_memory_increase",
     "GradientClipping": "gradient_clipping",
+    "HardwareUtilization": "hardware_utilization",
+    "IOBottleneck": "io_bottleneck",
+    "LoadBalancing": "load_balancing",
     "LossNotDecreasing": "loss_not_decreasing",
+    "LowGPUUtilization": "low_gpu_utilization",
+    "MaxInitializationTime": "max_initialization_time",
     "NLPSequenceRatio": "nlp_sequence_ratio",
+    "OverallFrameworkMetrics": "overall_framework_metrics",
+    "OverallSystemUsage": "overall_system_usage",
     "Overfit": "overfit",
     "Overtraining": "overtraining",
     "PoorWeightInitialization": "poor_weight_initialization",
+    "ProfilerReport": "profiler_report",
     "SaturatedActivation": "saturated_activation",
     "SimilarAcrossRuns": "similar_across_runs",
     "StalledTraining": "stalled_training",
     "StalledTrainingRule": "stalled_training",
+    "StepOutlier": "step_outlier",
     "TensorVariance": "tensor_variance",
+    "TfOperatorTime": "operator_time",
+    "TreeDepth": "tree_depth",
     "UnchangedTensor": "unchanged_tensor",
     "VanishingGradient": "vanishing_gradient",
     "WeightUpdate": "weight_update_ratio",
@@ -78,6 +115,7 @@ AMAZON: Final = {
 DEFAULT: Final = (
     "exploding_tensor", "nonfinite_origin", "exploding_gradient", "loss_spike", "no_learning", "missing_zero_grad",
     "unused_parameter", "probabilities_as_logits", "skipped_steps", "replica_divergence", "stalled_training",
+    "input_bound", "straggler", "memory_growth", "gpu_throttling",
 )  # fmt: skip
 """Those that stay silent on every healthy run, and are judged unless told otherwise."""
 
@@ -115,65 +153,11 @@ def find_rule(name: str, folder: str = "") -> type[Rule]:
     """
     name = canonical(name)
     if name in BUILT_IN:
-        return _from_module(*BUILT_IN[name].split(":"))
+        return find_class(BUILT_IN[name], Rule, "rule")
     if is_custom(name):
-        place, _, class_name = name.rpartition(":")
-        if place.endswith(".py"):
-            return _pick(_import_file(os.path.join(folder, place)), class_name, place)
-        return _from_module(place, class_name)
+        return find_class(name, Rule, "rule", folder)
     if name in other_peoples():
         entry = other_peoples()[name]
-        return _from_module(entry.module, entry.attr)
+        return find_in_module(entry.module, entry.attr, Rule, "rule")
     known = (*AMAZON,) if name[:1].isupper() else rule_names()
     raise UnknownNameError("rule", name, known, hint="leadline rules lists all")
-
-
-def _from_module(module: str, class_name: str) -> type[Rule]:
-    try:
-        imported = importlib.import_module(module)
-    except Exception as error:
-        raise _not_imported(module, error) from error
-    return _pick(imported, class_name, module)
-
-
-def _import_file(path: str) -> Any:
-    """A file as a module of its own; files beside it can be imported by it."""
-    path = os.path.abspath(path)
-    if not os.path.isfile(path):
-        raise ConfigurationError(f"there is no rule file {path}")
-    name = "leadline_rule_" + os.path.basename(path).removesuffix(".py")
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    folder = os.path.dirname(path)
-    sys.path.insert(0, folder)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise _not_imported(path, error) from error
-    finally:
-        sys.path.remove(folder)
-    return module
-
-
-def _pick(module: Any, class_name: str, place: str) -> type[Rule]:
-    found = getattr(module, class_name, None)
-    if isinstance(found, type) and issubclass(found, Rule):
-        return found
-    if found is not None:
-        raise ConfigurationError(f"{place}:{class_name} is no rule: it must be a class made from leadline.rules.Rule")
-    rules = [name for name, each in vars(module).items() if isinstance(each, type) and issubclass(each, Rule)]
-    raise UnknownNameError("rule", class_name, [each for each in rules if each != "Rule"], hint=f"in {place}")
-
-
-def _not_imported(place: str, error: Exception) -> ConfigurationError:
-    if isinstance(error, SyntaxError):
-        where = f"{error.filename}:{error.lineno}"
-        return ConfigurationError(f"the rule file does not import: {where}: {type(error).__name__}: {error.msg}")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    own = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(__file__))]
-    where = f"{own[-1].filename}:{own[-1].lineno}" if own else place
-    return ConfigurationError(f"the rule file does not import: {where}: {type(error).__name__}: {error}")

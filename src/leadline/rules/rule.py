@@ -39,9 +39,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         explains: Names of rules whose findings are of the same cause where this one fired before them; the verdict
             then leads with this one.
+        product: A report that the judge keeps up to date in the run while the rule is judged (``profiling``,
+            ``xgboost``); "": none.
     """
 
     explains: ClassVar[tuple[str, ...]] = ()
+    product: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -10,6 +10,7 @@ import msgspec
 from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.boosters import is_of_booster
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more, check_selection, select
 
@@ -91,13 +92,21 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
             + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},
-            suggestion="a normalization layer in front of it, or an initialization scaled to the layer "
+            suggestion=_OF_BOOSTERS
+            if is_of_booster(worst)
+            else "a normalization layer in front of it, or an initialization scaled to the layer "
             "(kaiming_normal_, xavier_normal_); usually weights start too large, or the input is not normalized"
             if large
             else "a look at what the layer is given (constant features, padding), or a larger initial weight scale; "
             "usually activations are saturated or dead, or the outputs have collapsed",
             worker=worst.worker,
         )
+
+
+_OF_BOOSTERS = (
+    "a look at the largest and smallest labels, or a smaller eta; usually labels have outliers or another scale than "
+    "expected, or the model has hardly begun to tell samples apart"
+)
 
 
 def _is_finite(values: Floats) -> Choices:

@@ -11,6 +11,7 @@ import msgspec
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.boosters import is_of_booster
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more, check_selection, select, spoken_number
 
@@ -118,6 +119,11 @@ def _suggestion(reading: TensorReading) -> str:
         return (
             "a look whether the optimizer was given this parameter and requires_grad is set, or a higher learning "
             "rate; usually it is frozen, built after the optimizer, or its gradient is zero"
+        )
+    if is_of_booster(reading):
+        return (
+            "early_stopping_rounds, or a lower gamma and min_child_weight; usually the trees find nothing more to "
+            "split (labels are the same in every round: that is as it should be)"
         )
     return (
         "a look whether the loader shuffles and the layer is called, or a seed that is set within the loop; "

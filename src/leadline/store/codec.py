@@ -7,6 +7,8 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 from leadline.records.metric import Channel
@@ -63,6 +65,49 @@ TIMELINE: Final = TableSchema(
 )
 """``args`` is a JSON object."""
 
+_SLICE: Final[tuple[tuple[str, ColumnType], ...]] = (
+    ("step", "int64"),
+    ("mode", "utf8"),
+    ("phase", "utf8"),
+    ("start_ns", "int64"),
+    ("end_ns", "int64"),
+)
+_TIMES: Final[tuple[tuple[str, ColumnType], ...]] = (
+    ("calls", "int64"),
+    ("primitive_calls", "int64"),
+    ("own_ns", "int64"),
+    ("cumulative_ns", "int64"),
+)
+_FUNCTION: Final[tuple[tuple[str, ColumnType], ...]] = (("function", "utf8"), ("file", "utf8"), ("line", "int64"))
+_CALLER: Final[tuple[tuple[str, ColumnType], ...]] = (
+    ("caller_function", "utf8"),
+    ("caller_file", "utf8"),
+    ("caller_line", "int64"),
+)
+
+FUNCTIONS: Final = TableSchema("functions", (*_SLICE, *_FUNCTION, *_TIMES))
+"""What cProfile knows of each function, by phase of a step (-1: the process' start or end)."""
+CALLS: Final = TableSchema("calls", (*_SLICE, *_CALLER, *_FUNCTION, *_TIMES))
+"""The same of each function by its caller."""
+
+LOADING: Final = TableSchema(
+    "loading",
+    (
+        ("event", "utf8"),
+        ("step", "int64"),
+        ("worker_id", "int64"),
+        ("num_workers", "int64"),
+        ("start_ns", "int64"),
+        ("duration_ns", "int64"),
+        ("bytes", "int64"),
+        ("batch_size", "int64"),
+        ("ready", "int64"),
+        ("pid", "int64"),
+    ),
+)
+"""``event`` is ``fetch`` (a batch made, in a worker or the training's process), ``wait`` (the training asks for one) or
+``make_iterator``; -1 stands for what nobody knows."""
+
 
 def series_schema(width: int) -> TableSchema:
     """The schema of a series whose rows hold ``width`` values."""
@@ -76,13 +121,19 @@ def series_metadata(layout: SeriesLayout) -> dict[str, str]:
 
 
 def parse_series_metadata(metadata: Mapping[str, str]) -> SeriesLayout:
-    """The inverse of ``series_metadata``."""
+    """The inverse of ``series_metadata``; of texts that are alike one and the same layout."""
+    return _series_layout(metadata["tensors"], metadata["columns"])
+
+
+@lru_cache(maxsize=128)
+def _series_layout(tensors: str, columns: str) -> SeriesLayout:
+    """All segments of a training have one of a few layouts, and so have the next training's of the same model."""
     return SeriesLayout(
         tensors=tuple(
             TensorInfo(name, tuple(collections), tuple(shape), dtype)
-            for name, collections, shape, dtype in json.loads(metadata["tensors"])
+            for name, collections, shape, dtype in json.loads(tensors)
         ),
-        columns=tuple((index, statistic) for index, statistic in json.loads(metadata["columns"])),
+        columns=tuple((index, statistic) for index, statistic in json.loads(columns)),
     )
 
 
@@ -109,10 +160,8 @@ def float64_buffer(values: Sequence[float]) -> bytes:
 def utf8_buffers(values: Sequence[str]) -> tuple[bytes, bytes]:
     """Offsets (int32, one more than values) and bytes."""
     encoded = [each.encode() for each in values]
-    offsets = [0]
-    for each in encoded:
-        offsets.append(offsets[-1] + len(each))
-    return struct.pack(f"<{len(offsets)}i", *offsets), b"".join(encoded)
+    offsets = accumulate(map(len, encoded), initial=0)
+    return struct.pack(f"<{len(encoded) + 1}i", *offsets), b"".join(encoded)
 
 
 def checksum(sequence: int, buffers: Sequence[Buffer]) -> int:
@@ -127,6 +176,13 @@ def metadata_checksum(metadata: Mapping[str, str]) -> int:
     """The crc32 of a segment's metadata (without its own), so that a flipped bit in a name is noticed."""
     spoken = sorted((key, value) for key, value in metadata.items() if key != "crc32")
     return zlib.crc32(json.dumps(spoken).encode())
+
+
+def load() -> None:
+    """Import what encoding takes, in this thread: who forks while another imports leaves its child half a module."""
+    from nanoarrow import ipc
+
+    assert ipc
 
 
 class BatchEncoder:

@@ -24,6 +24,10 @@ class Segment:
     def is_open(self) -> bool:
         return self._descriptor >= 0
 
+    @property
+    def schema(self) -> TableSchema:
+        return self._encoder.schema
+
     def append(self, sequence: int, rows: int, columns: Mapping[str, Buffer | Sequence[str]]) -> int:
         """Append one batch and hand it to the kernel.
 

@@ -14,6 +14,7 @@ from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
 from leadline.store.documents import InPlaceDocument, encode, make_leaf
+from leadline.store.phases import phase_columns
 from leadline.store.segments import Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
 
@@ -24,6 +25,8 @@ _CLOSE_SECONDS: Final = 60.0
 _SEGMENT_BYTES: Final = 64 << 20
 _MOST_OPEN: Final = 64
 _MOST_ROWS: Final = 256
+_MOST_STEPS: Final = 128
+"""Whose phases become one batch: the interpreter is held no longer than a millisecond."""
 
 CLOCK_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))
 """What a heartbeat row bears: steps pass, and nothing of them is captured."""
@@ -84,6 +87,7 @@ class Writer:
             document: Gives what the worker says of itself; called in the writer's thread.
             guarded: Wraps what the writer's thread does, so that a failure of ours is reported and ends there.
         """
+        codec.load()
         self.run, self.worker = run, worker
         self.bytes = 0
         self.rows = 0
@@ -98,6 +102,7 @@ class Writer:
         self._acquired_bytes = 0
         self._settled_bytes = 0
         self._events: deque[Event] = deque()
+        self._phases: deque[bytes] = deque()
         self._stamp: StepStamp | None = None
         self._told_step = -1
         for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
@@ -135,6 +140,10 @@ class Writer:
     def put_event(self, event: Event) -> None:
         """Queue an event of the timeline."""
         self._events.append(event)
+
+    def put_phases(self, row: bytes) -> None:
+        """Queue the phases of a step, packed as ``records.phases.ROW`` says."""
+        self._phases.append(row)
 
     def acquire(self, form: CaptureForm, step: int) -> HostBuffer | None:
         """A buffer for a raw capture, or None (counted as lost) when memory or disk is used up."""
@@ -200,6 +209,7 @@ class Writer:
         stamp = self._stamp
         groups = self._take_rows()
         self._flush_events()  # first: whoever reads a row knows by then what was said before its step
+        self._flush_phases()
         self._flush_rows(groups, stamp)
         self._flush_tensors()
         self._write_document()
@@ -254,10 +264,21 @@ class Writer:
             "args": [encode(each.args).decode() for each in events],
         }
 
-        def open_segment() -> Segment:
-            return self._timeline.folder.open(codec.TIMELINE, {})
+        self._append(self._timeline, 0, self._open_timeline, len(events), columns, events[0].step)
 
-        self._append(self._timeline, 0, open_segment, len(events), columns, events[0].step)
+    def _flush_phases(self) -> None:
+        offset_ns = time.time_ns() - time.perf_counter_ns()
+        left = len(self._phases)
+        while left:
+            steps = [self._phases.popleft() for _ in range(min(left, _MOST_STEPS))]
+            left -= len(steps)
+            rows, columns = phase_columns(steps, offset_ns)
+            self._append(self._timeline, 0, self._open_timeline, rows, columns, int.from_bytes(steps[0][:8], "little"))
+            if left:
+                time.sleep(0)  # the training's turn
+
+    def _open_timeline(self) -> Segment:
+        return self._timeline.folder.open(codec.TIMELINE, {})
 
     def _append(
         self,

@@ -90,10 +90,20 @@ class RuleContract:
 
     def test_says_all_about_itself(self) -> None:
         text = inspect.getdoc(self.rule) or ""
-        assert text.startswith("Fires when ")
+        assert text.startswith(("Fires when ", "Never fires: "))
         places = [text.find(f"\n{each}:\n") for each in SECTIONS]
         assert -1 not in places
         assert places == sorted(places)
         arguments = text[places[SECTIONS.index("Args")] : places[SECTIONS.index("Source")]]
         documented = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
         assert documented == list(parameter_types(self.rule))
+
+
+class TableRuleContract(RuleContract):
+    """The promises of a rule that never fires, but gathers something; ``fires_on`` is where it has gathered."""
+
+    def test_fires(self) -> None:
+        state, events = self.judge(self.fires_on)
+        assert (state["verdict"], events, state["error"]) == ("clear", [], None)
+        assert encode(state["product"])
+        assert all(state["product"].values())

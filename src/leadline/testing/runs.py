@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -111,7 +112,51 @@ class Happening:
     worker: str = "rank0-1"
 
 
-Part = Capture | Raw | Vectors | Heartbeat | Happening
+@dataclass(frozen=True, slots=True)
+class Detailed:
+    """A detailed profiling window of a worker, with its trace as torch.profiler writes it."""
+
+    id: str
+    first_step: int
+    start_ns: int
+    calls: Sequence[tuple[str, float, float]]
+    """Operators with begin and length in milliseconds, the begin counted from that of the window."""
+    steps: int = 1
+    step_ms: float = 100.0
+    worker: str = "rank0-1"
+    written_ns: int | None = None
+    """When it was whole; None: a tenth of a second after its end."""
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + round(self.steps * self.step_ms * 1e6)
+
+    @property
+    def whole_ns(self) -> int:
+        return self.end_ns + SECOND_NS // 10 if self.written_ns is None else self.written_ns
+
+    @property
+    def trace(self) -> dict[str, Any]:
+        """As torch.profiler writes it."""
+        events = [
+            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": begin * 1e3, "dur": length * 1e3,
+             "args": {"External id": place}}
+            for place, (name, begin, length) in enumerate(self.calls)
+        ]  # fmt: skip
+        return {"baseTimeNanoseconds": self.start_ns, "traceEvents": events}
+
+    @property
+    def step_list(self) -> list[dict[str, Any]]:
+        """Which step was when."""
+        edges = [self.start_ns + round(each * self.step_ms * 1e6) for each in range(self.steps + 1)]
+        return [
+            {"step": self.first_step + place, "mode": "train", "start_ns": edges[place], "end_ns": edges[place + 1],
+             "marks": {}}
+            for place in range(self.steps)
+        ]  # fmt: skip
+
+
+Part = Capture | Raw | Vectors | Heartbeat | Happening | Detailed
 
 
 def collections_of(name: str) -> tuple[str, ...]:
@@ -200,6 +245,8 @@ class RunWriter:
             case Vectors():
                 self._write_raw(part.raw)
                 self._write_capture(part.capture)
+            case Detailed():
+                self._write_window(part)
             case Heartbeat():
                 stream = self._stream("system", part.node)
                 stream.add((part.channel,), {"time_ns": part.time_ns, "channel": 0, "value": part.value})
@@ -230,6 +277,27 @@ class RunWriter:
             "bytes": 0, "own_ns": 0, "loop_ns": 1, "lost": None, "off": None, "notes": [], **changes,
         }  # fmt: skip
         write_document(os.path.join(self.path, layout.worker_document(worker)), document)
+
+    def write_node(self, node: str, **changes: Any) -> None:
+        """Write a node's document, as its agent does."""
+        document = {
+            "node": node, "agent_pid": os.getpid(), "started_ns": self.manifest.started_ns, "cpu_count": 2,
+            "memory_bytes": 1 << 30, "gpus": [], "absent": {}, "lost": None, "gone": [], **changes,
+        }  # fmt: skip
+        write_document(os.path.join(self.path, layout.node_document(node)), document)
+
+    def _write_window(self, part: Detailed) -> None:
+        folder = os.path.join(self.path, layout.profile(part.worker, part.id))
+        make_folder(folder)
+        with gzip.open(os.path.join(folder, layout.TRACE), "wt") as file:
+            json.dump(part.trace, file)
+        write_document(os.path.join(folder, layout.TRACE_STEPS), {"steps": part.step_list})
+        document = {
+            "id": part.id, "kind": "detailed", "timer": "total", "part": "loop", "first_step": part.first_step,
+            "end_step": part.first_step + part.steps, "start_ns": part.start_ns, "end_ns": part.end_ns,
+            "written_ns": part.whole_ns, "bytes": 1, "notes": [], "files": [layout.TRACE, layout.TRACE_STEPS],
+        }  # fmt: skip
+        write_document(os.path.join(folder, layout.WINDOW), document)
 
     def _write_capture(self, part: Capture) -> None:
         values = part.values or {"clock": {"value": 0.0}}

@@ -13,7 +13,7 @@ from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw, Vectors
 
-_LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8"}
+_LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 
 
 def verdicts(

@@ -27,7 +27,8 @@ def functions() -> dict:
 
     places = (
         (SummaryWriter, "add_scalar"), (SummaryWriter, "add_scalars"), (OtherWriter, "add_scalar"), (Run, "_log"),
-        (OtherWriter, "add_scalars"), (MlflowClient, "log_metric"), (MlflowClient, "log_batch"), (Trainer, "log"),
+        (OtherWriter, "add_scalars"), (SummaryWriter, "_get_file_writer"), (OtherWriter, "_get_file_writer"),
+        (MlflowClient, "log_metric"), (MlflowClient, "log_batch"), (Trainer, "log"),
         (torchmetrics.metric, "_squeeze_if_scalar"), (torchmetrics.MetricCollection, "compute"),
         (torchmetrics.MetricCollection, "forward"), (LightningModule, "log"), (Fabric, "log_dict"),
         (CSVLogger, "log_metrics"), (result._ResultCollection, "update_metrics"),

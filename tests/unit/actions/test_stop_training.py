@@ -11,11 +11,11 @@ from leadline.actions.action import Occasion, Progress
 from leadline.actions.registry import find_action, make_action
 from leadline.actions.stop_training import StopTraining, stop_step
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.finding import Finding
+from leadline.records.notice import Notice
 from leadline.store import control, layout
 
 SECOND_NS = 1_000_000_000
-FINDING = Finding(1, "e", 7, 7, True, 0, "loss is NaN")
+NOTICE = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 
 
 def progress(step: int, seconds_per_step: float = 0.1, worker: str = "rank0-1", time_ns: int = 0) -> Progress:
@@ -43,7 +43,7 @@ def test_several_workers_all_meet_the_step(others: list[Progress], now_ns: int, 
 
 def make_occasion(path: Path) -> Occasion:
     os.makedirs(path / layout.ACKS)
-    return Occasion(str(path), FINDING, (progress(9),), SECOND_NS)
+    return Occasion(str(path), NOTICE, (progress(9),), SECOND_NS)
 
 
 def test_it_writes_a_request_that_says_who_and_why(tmp_path: Path) -> None:
@@ -55,9 +55,7 @@ def test_it_writes_a_request_that_says_who_and_why(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_asks_for_nothing(tmp_path: Path) -> None:
-    outcome = StopTraining(dry_run=True).run(make_occasion(tmp_path))
-    assert outcome.outcome == "dry run: would ask to stop at step 10"
-    assert outcome.announcement is None
+    assert StopTraining(dry_run=True).describe(make_occasion(tmp_path)) == "would ask to stop at step 10"
     assert control.read_requests(str(tmp_path)) == []
 
 

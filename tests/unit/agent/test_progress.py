@@ -47,6 +47,8 @@ def test_announcements() -> None:
     acting = finding | {"action": "stopping at step 1314"}
     assert describe_announcement(acting) == "step 1312  exploding_tensor: loss is NaN → stopping at step 1314"
     assert describe_announcement(finding | {"step": None}).startswith("exploding_tensor: ")
+    failure = {"id": 2, "step": None, "rule": "stall_mail", "message": "notify:$MAIL failed: no", "kind": "failure"}
+    assert describe_announcement(failure) == "stall_mail: notify:$MAIL failed: no"
 
 
 def test_losses_and_ends_of_capture() -> None:

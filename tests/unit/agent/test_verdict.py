@@ -44,8 +44,22 @@ def test_a_clear_run() -> None:
     assert lines(rule("a"), rule("b")) == [
         "leadline  finished: exit 0, 6 m 12 s, 3,750 steps. Watching cost 0.7 % and 41 MB.",
         "leadline  0 of 2 rules found something, 2 clear",
-        "  look: leadline show",
+        "  report: leadline report          look: leadline ui",
     ]
+
+
+def test_rules_that_are_undecided_for_one_reason_are_one_paragraph() -> None:
+    def blind(name: str, why: str = "boosted trees have no gradients") -> dict[str, Any]:
+        return rule(name, verdict="undecided", why=why)
+
+    told = lines(blind("a"), fired("found"), blind("b"), blind("other", "no GPU was read"), blind("c"))
+    assert told[1:-1] == [
+        "leadline  1 of 5 rules found something, 4 undecided",
+        "  found    step 7      seen",
+        "  3 rules  undecided   boosted trees have no gradients: a, b, c",
+        "  other    undecided   no GPU was read",
+    ]
+    assert [each.split()[0] for each in lines(blind("a"), blind("b"))[2:4]] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +101,7 @@ def test_findings_come_first_in_aligned_columns_with_what_to_try() -> None:
         "                                try: clip gradients",
         "  broken            error       ZeroDivisionError: division by zero",
         "  undecided         undecided   no GPU on this node",
-        "  look: leadline show",
+        "  report: leadline report          look: leadline ui",
     ]
 
 
@@ -107,7 +121,7 @@ def test_many_findings_stay_within_the_lines() -> None:
     assert len(told) <= MOST_LINES
     assert told[-2].startswith("  and ")
     assert told[-2].endswith(" more rules")
-    assert told[-1] == "  look: leadline show"
+    assert told[-1] == "  report: leadline report          look: leadline ui"
 
 
 def test_nothing_judged() -> None:
@@ -131,3 +145,56 @@ def test_what_was_lost_is_said() -> None:
     assert lines(lost=("rank0-1: 3 rows lost since step 7: full",))[1] == (
         "leadline  lost: rank0-1: 3 rows lost since step 7: full"
     )
+
+
+def test_where_the_time_went_is_told_with_what_to_try() -> None:
+    phases = [{"phase": "data", "seconds": 6.2, "share": 0.62}, {"phase": "forward", "seconds": 3.8, "share": 0.38}]
+    bound = {"kind": "input", "phase": "data", "message": "62 % of the step time is waiting for data", "try": "workers"}
+    bounded = {"complete": True, "rules": [rule("a")], "time": {"phases": phases, "bound": bound}}
+    said = lines(rule("a"), summary=bounded)
+    assert said[2:4] == [
+        "leadline  time: data 62 %, forward 38 %; bound by input: 62 % of the step time is waiting for data",
+        "                try: workers",
+    ]
+    unbound = {"complete": True, "rules": [], "time": {"phases": phases, "bound": None}}
+    assert "leadline  time: data 62 %, forward 38 %" in lines(summary=unbound)
+
+
+def test_without_a_timed_step_nothing_is_said_of_time() -> None:
+    assert not any("time:" in line for line in lines(rule("a"), summary={"complete": True, "rules": [], "time": None}))
+
+
+def deed(state: str = "done", rule: str = "stall_mail", action: str = "notify:$MAIL", outcome: str = "sent") -> Any:
+    return {"rule": rule, "action": action, "state": state, "outcome": outcome}
+
+
+def test_what_was_done_is_counted_and_what_came_to_nothing_is_told() -> None:
+    failed = deed("failed", outcome="failed after 5 tries: connection refused")
+    actions = (
+        deed(),
+        deed(),
+        deed("skipped"),
+        deed(action="stop_training"),
+        failed,
+        failed,
+        deed("asked", action="tracker"),
+    )
+    assert lines(rule("a"), actions=actions)[2:5] == [
+        "leadline  done: notify:$MAIL (2 times), stop_training; not known to be done: tracker",
+        "leadline  stall_mail: notify:$MAIL failed after 5 tries: connection refused",
+        "  report: leadline report          look: leadline ui",
+    ]
+
+
+def test_many_failures_leave_room_for_what_was_found() -> None:
+    actions = tuple(deed("failed", outcome=f"failed: {'why ' * 200}{index}") for index in range(40))
+    rules = [fired(f"rule_{index}", message="seen " * 100, suggestion="try " * 100) for index in range(40)]
+    said = lines(*rules, actions=actions)
+    assert len(said) <= MOST_LINES
+    assert "leadline  and 37 more actions that came to nothing" in said
+    assert any(line.startswith("  rule_0 ") for line in said)
+    assert said[-1] == "  report: leadline report          look: leadline ui"
+
+
+def test_nothing_done_is_no_line() -> None:
+    assert lines(rule("a"), actions=(deed("skipped"), deed("dry run"))) == lines(rule("a"))

@@ -9,7 +9,11 @@ from leadline.records.plan import CaptureItem, is_of_forward
 def test_what_is_cheap_in_an_evaluation_is_not_asked_of_every_train_step() -> None:
     wish = CaptureItem("all", statistics=("value", "nan_count"), source="rule:exploding_tensor")
     plan = merge(preset_items("standard"), (), (wish,), root="/tmp")
-    every = {item.schedule.every for item in plan.items if is_of_forward(item) and "train" in item.modes}
+    every = {
+        item.schedule.every
+        for item in plan.items
+        if is_of_forward(item) and "train" in item.modes and item.family is None
+    }
     assert every == {50, 500}
 
 

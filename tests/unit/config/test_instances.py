@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from leadline.config.instances import in_words
+from leadline.actions.registry import make_action
+from leadline.actions.stop_training import StopTraining
+from leadline.actions.webhook import Webhook
+from leadline.config.instances import actions_in_words, in_words
 from leadline.config.options import parse_rule
+from leadline.config.settings import action_option
 from leadline.errors import ConfigurationError
+from leadline.judge.orders import resolve_actions
 from leadline.judge.plan import resolve_rule
 from leadline.records.manifest import RuleSpec
 from leadline.rules.loss_not_decreasing import LossNotDecreasing
@@ -59,3 +64,35 @@ def test_what_another_process_cannot_make_again_is_refused(monkeypatch: pytest.M
         in_words(Local())
     with pytest.raises(ConfigurationError, match="is no rule"):
         in_words(3)
+
+
+def test_actions_in_words_and_as_tables() -> None:
+    stop, told = StopTraining(grace=5.0), Webhook(url="https://h/x?a=b,c=d", cooldown=60)
+    table = {"action": "webhook", "url": "https://h/x?a=b,c=d", "cooldown": 60}
+    assert actions_in_words("*=stop_training") == ["*=stop_training"]
+    assert actions_in_words(["*=stop_training", stop]) == [
+        "*=stop_training",
+        {"action": "stop_training", "grace": 5.0, "on": "*"},
+    ]
+    assert actions_in_words({"a@Error": told, "b": ["stop_training", told, {"action": "tracker"}]}) == [
+        {**table, "on": "a@Error"},
+        "b=stop_training",
+        {**table, "on": "b"},
+        {"action": "tracker", "on": "b"},
+    ]
+    assert actions_in_words([{"a": "stop_training"}, "b=tracker"]) == ["a=stop_training", "b=tracker"]
+
+
+def test_the_tables_of_instances_give_them_again() -> None:
+    told = Webhook(url="https://h/x?a=b,cooldown=d", authorization="Bearer $TOKEN", probe=False, retries=0)
+    (table,) = actions_in_words({"a": told})
+    assert isinstance(table, dict)
+    option = action_option("a", {key: each for key, each in table.items() if key != "on"}, "on=a")
+    (spec,) = resolve_actions([option], targets={})
+    assert make_action(spec.action, spec.parameters) == told
+
+
+@pytest.mark.parametrize("given", [[3], {"a": VanishingGradient()}, {"a": [None]}])
+def test_what_is_no_action_is_refused(given: object) -> None:
+    with pytest.raises(ConfigurationError, match="is no action: give words, or an instance"):
+        actions_in_words(given)  # type: ignore[arg-type]

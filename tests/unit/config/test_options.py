@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.options import parse_action, parse_capture, parse_rule, parse_spec
-from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.config.options import parse_capture, parse_rule, parse_spec
+from leadline.errors import ConfigurationError
 from leadline.records.plan import Schedule
+from leadline.statistics.definitions import BASIC
 
 
 def test_the_first_colon_ends_the_name_and_commas_belong_to_values() -> None:
@@ -30,13 +31,6 @@ def test_rules(text: str, alias: str, rule: str, parameters: dict[str, str]) -> 
     assert (option.alias, option.rule, option.parameters) == (alias, rule, parameters)
 
 
-def test_actions() -> None:
-    option = parse_action("exploding_tensor@IssuesFound=stop_training:grace=5")
-    assert (option.rule, option.status, option.action) == ("exploding_tensor", "IssuesFound", "stop_training")
-    assert option.parameters == {"grace": "5"}
-    assert parse_action("*=stop_training").status == "IssuesFound"
-
-
 def test_capture() -> None:
     item = parse_capture("gradients:every=10,start=5,end=100,statistics=l2,max,raw=true,regex=^conv")
     assert item.schedule == Schedule(every=10, start=5, end=100)
@@ -53,7 +47,6 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
     ("text", "message"),
     [
         ("gradient", "did you mean 'gradients'"),
-        ("default", "is not captured by this version"),
         ("gradients:modes=eval", "gradients are captured in train steps only"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),
@@ -76,22 +69,6 @@ def test_wrong_capture_is_one_clear_line(text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["stop_training", "rule=", "=stop_training"])
-def test_wrong_actions(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="RULE=ACTION"):
-        parse_action(text)
-
-
-def test_unknown_status() -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'IssuesFound'"):
-        parse_action("exploding_tensor@IssueFound=stop_training")
-
-
-def test_a_status_that_no_action_follows_yet_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="actions follow IssuesFound only in this version, not Error"):
-        parse_action("exploding_tensor@Error=stop_training")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -112,3 +89,28 @@ def test_what_a_module_holds_is_selected_by_its_name() -> None:
     own = ["gradient/block.0.weight", "AdamW/exp_avg/block.0.weight", "block.0_output_3", "block.0.bias"]
     others = ["block.0.deep.weight", "block.0.relu_output_0", "weight", "Net_output_0", "loss"]
     assert [item.selects(name, frozenset()) for name in own + others] == [True] * 4 + [False] * 5
+
+
+@pytest.mark.parametrize(
+    ("text", "statistics", "raw"),
+    [
+        ("feature_importance", ("value",), False),
+        ("average_shap:every=50", ("value", "abs_mean"), False),
+        ("full_shap", (), True),
+        ("trees", (), True),
+        ("trees:statistics=max", ("max",), True),
+        ("trees:raw=false", BASIC, False),
+        ("default:every=1", BASIC, False),
+    ],
+)
+def test_what_is_taken_of_boosters_and_of_arrays_unless_told_otherwise(
+    text: str, statistics: tuple[str, ...], raw: bool
+) -> None:
+    found = parse_capture(text)
+    assert (found.statistics, found.raw) == (statistics, raw)
+
+
+@pytest.mark.parametrize("collection", ["feature_importance", "average_shap", "full_shap", "trees"])
+def test_what_only_boosters_have_is_captured_in_rounds_only(collection: str) -> None:
+    with pytest.raises(ConfigurationError, match="captured in train steps only"):
+        parse_capture(f"{collection}:modes=eval")

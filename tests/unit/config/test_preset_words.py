@@ -20,7 +20,11 @@ def due(preset: str, collection: str, *, raw: bool = False, mode: str = "train",
     items = [
         item
         for item in preset_items(preset)
-        if item.collection == collection and item.raw == raw and mode in item.modes and item.regex is None
+        if item.collection == collection
+        and item.raw == raw
+        and mode in item.modes
+        and item.regex is None
+        and item.family is None
     ]
     return {step for step in range(last) if any(item.schedule.is_due(step) for item in items)}
 
@@ -64,7 +68,7 @@ def test_no_preset_stores_inputs_labels_or_outputs_raw() -> None:
 def test_sagemaker_is_what_debugger_captured(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert due("sagemaker", "losses") == due("sagemaker", "metrics") == every(500)
-    assert all(is_scalar(item) for item in preset_items("sagemaker"))
+    assert all(is_scalar(item) for item in preset_items("sagemaker") if item.family is None)
     manifest = read_manifest(prepare(Wishes(preset="sagemaker"), ["python", "train.py"]))
     assert manifest.interval_ms == 500
     assert [rule.rule for rule in manifest.rules if rule.rule != "profiler_report"] == []

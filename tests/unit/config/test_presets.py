@@ -26,7 +26,29 @@ def test_only_full_stores_raw_tensors() -> None:
 
 
 def test_sagemaker_captures_scalars_every_500_and_nothing_else() -> None:
-    assert {(item.schedule.every, item.statistics) for item in preset_items("sagemaker")} == {(500, ("value",))}
+    items = [item for item in preset_items("sagemaker") if item.family is None]
+    assert {(item.schedule.every, item.statistics) for item in items} == {(500, ("value",))}
+
+
+@pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
+def test_boosters_are_looked_at_every_five_rounds(preset: str) -> None:
+    found = {item.collection: item.schedule.every for item in preset_items(preset) if item.family == "trees"}
+    assert found.items() >= {("feature_importance", 5), ("labels", 5), ("predictions", 5)}
+    assert not any(item.raw for item in preset_items(preset) if item.family == "trees")
+
+
+def test_a_rules_wish_for_labels_comes_with_every_fifth_round_of_a_booster_and_by_default_elsewhere() -> None:
+    wish = CaptureItem("labels", statistics=("class_counts",), source="rule:r")
+    plan = merge(preset_items("light"), (), [wish], root="/tmp")
+    found = {(item.family, item.schedule.every) for item in plan.items if item.source == "rule:r"}
+    assert found == {("trees", 5), (None, 500)}
+
+
+@pytest.mark.parametrize(("collection", "every"), [("trees", 5), ("average_shap", 5), ("feature_importance", 5)])
+def test_a_rules_wish_for_what_only_boosters_have_is_due_every_five_rounds(collection: str, every: int) -> None:
+    plan = merge(preset_items("standard"), (), [CaptureItem(collection, source="rule:r")], root="/tmp")
+    (found,) = [item for item in plan.items if item.source == "rule:r"]
+    assert found.schedule == Schedule(every=every)
 
 
 def test_no_preset_still_keeps_what_the_script_logs() -> None:

@@ -15,7 +15,7 @@ def write(folder: Path, text: str) -> None:
 
 
 def test_no_file_is_all_defaults(tmp_path: Path) -> None:
-    assert load(None, str(tmp_path)) == Settings()
+    assert load(None, str(tmp_path)).settings == Settings()
 
 
 def test_every_key(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("vanishing_gradient", "vanishing_gradient"),
         ("soon", "stalled_training"),
     ]
-    assert settings.action_options()[0].parameters == {"grace": "5"}
+    assert settings.action_options()[0].words == "grace=5"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
 from leadline.store.documents import read_document, read_lines
 from leadline.testing.runs import Capture, Part, RunWriter
+from leadline.testing.timelines import training
 
 LOSSES: list[Part] = [Capture(step, {"loss": {"value": float("nan") if step == 7 else 1.0}}) for step in range(12)]
 MINE = """
@@ -219,18 +220,21 @@ def test_nothing_is_stopped_that_has_ended(tmp_path: Path) -> None:
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action]).end()
     judge_run(writer.path, write=True)
     assert control.read_requests(writer.path) == []
-    assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"] == "too late: the run had ended"
+    assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"] == "too late: the training had ended"
 
 
 def test_an_action_that_fails_is_written_down_and_judging_goes_on(tmp_path: Path) -> None:
-    action = ActionSpec("*", "stop_training")
+    action = ActionSpec("*", "stop_training", parameters={"retries": 1, "backoff": 0.1})
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action])
     for each in sorted((Path(writer.path) / layout.CONTROL).rglob("*"), reverse=True):
         each.rmdir()
     (Path(writer.path) / layout.CONTROL).rmdir()
     (Path(writer.path) / layout.CONTROL).write_text("in the way")
     assert result(judge_run(writer.path, write=True), "e").verdict == "fired"
-    assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"].startswith("failed: ")
+    under_way, line = read_lines(f"{writer.path}/{layout.ACTIONS}")
+    assert under_way["state"] == "asked"
+    assert (line["state"], line["attempts"]) == ("failed", 2)
+    assert line["outcome"].startswith("failed after 2 tries: ")
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,6 +320,21 @@ def test_what_is_not_in_the_run_is_not_clear(tmp_path: Path, changes: dict[str, 
     blind = result(results, "exploding_tensor")
     assert (blind.status, blind.verdict, blind.why) == ("NoIssuesFound", "undecided", why)
     assert "not written" not in result(results, "stalled_training").why
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"off": {"step": 4, "error": "ValueError: planted"}},
+        {"lost": {"since_step": 5, "reason": "No space left on device", "rows": 3, "tensors": 0, "bytes": 9}},
+    ],
+)
+def test_a_timeline_that_ends_early_is_not_clear(tmp_path: Path, changes: dict[str, Any]) -> None:
+    steps = training([{"data": 1.0, "forward": 99.0}] * 80)
+    writer = run_of(tmp_path, RuleSpec("input_bound", "input_bound"), parts=steps).end()
+    assert result(judge_run(writer.path), "input_bound").verdict == "clear"
+    writer.write_worker(next(iter(writer._steps)), state="ended", **changes)
+    assert result(judge_run(writer.path), "input_bound").verdict == "undecided"
 
 
 def test_raw_tensors_that_were_lost_matter_to_rules_that_need_them_only(tmp_path: Path) -> None:

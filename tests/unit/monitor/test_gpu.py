@@ -27,12 +27,17 @@ class FakeDriver:
     NVMLError = NVMLError
     NVMLError_NotSupported = NotSupported
     NVML_TEMPERATURE_GPU = 0
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
+    nvmlClocksEventReasonSwThermalSlowdown = 0x20
+    nvmlClocksEventReasonHwThermalSlowdown = 0x40
+    nvmlClocksEventReasonHwPowerBrakeSlowdown = 0x80
 
     def __init__(self, gpus: int = 2, *, starts: bool = True) -> None:
         self._starts = starts
         self.devices = {index: f"GPU-{index}aaa-bbb" for index in range(gpus)}
         self.failing: dict[str, NVMLError] = {}
         self.asked: list[str] = []
+        self.reasons = 0
 
     def nvmlInit(self) -> None:
         if not self._starts:
@@ -88,6 +93,13 @@ class FakeDriver:
     def nvmlDeviceGetPowerUsage(self, handle: Any) -> int:
         return int(self._answer("power", 412_500))
 
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: Any) -> int:
+        return int(self._answer("reasons", self.reasons))
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: int, counter: int) -> int:
+        assert (kind, counter) == (1, 0)
+        return int(self._answer("ecc", 3))
+
 
 def looked(driver: FakeDriver, visible: str | None) -> GpuSampler:
     """A sampler that has taken its first sample."""
@@ -108,11 +120,15 @@ def test_all_values_of_all_gpus() -> None:
     assert len(values) == 2 * len(METRICS)
     assert {key: value for key, value in values.items() if key.startswith("gpu1")} == {
         "gpu1.utilization_percent": 83.0,
+        "gpu1.memory_bandwidth_percent": 20.0,
         "gpu1.memory_used_bytes": 25.0,
         "gpu1.memory_total_bytes": 100.0,
         "gpu1.memory_used_percent": 25.0,
         "gpu1.temperature_celsius": 61.0,
         "gpu1.power_watts": 412.5,
+        "gpu1.thermal_throttle_percent": 0.0,
+        "gpu1.power_throttle_percent": 0.0,
+        "gpu1.ecc_uncorrected_count": 3.0,
     }
     assert sampler.gpus[0] == {
         "device": "gpu0",
@@ -122,6 +138,17 @@ def test_all_values_of_all_gpus() -> None:
         "memory_bytes": 100,
     }
     assert sampler.absent == {}
+
+
+@pytest.mark.parametrize(
+    ("reasons", "thermal", "power"),
+    [(0x20, 100.0, 0.0), (0x40 | 0x8, 100.0, 0.0), (0x80, 0.0, 100.0), (0x1 | 0x4, 0.0, 0.0)],
+)
+def test_brakes_are_told_from_idling_and_from_the_own_power_limit(reasons: int, thermal: float, power: float) -> None:
+    driver = FakeDriver(1)
+    driver.reasons = reasons
+    values = named(GpuSampler(driver, None))
+    assert (values["gpu0.thermal_throttle_percent"], values["gpu0.power_throttle_percent"]) == (thermal, power)
 
 
 def test_only_the_visible_ones() -> None:

@@ -48,3 +48,29 @@ def test_each_mode_counts_its_own_steps_and_the_global_step_all() -> None:
     assert clock.finished == {"train": 3, "eval": 1}
     assert clock.step == 4
     assert clock.stamp().mode_step == 3
+
+
+def test_a_training_that_says_when_it_ends_owns_the_clock_until_then() -> None:
+    told: list[str] = []
+    clock = StepClock(told.append)
+    optimizer, booster, other = Optimizer(), Optimizer(), Optimizer()
+    assert clock.owns(optimizer)
+    assert clock.claim(booster)
+    assert told == ["Optimizer"]
+    assert not any(clock.owns(optimizer) for _ in range(3 * SILENT_STEPS))
+    assert not clock.claim(other)
+    assert clock.claim(booster)
+    assert clock.owns(booster)
+    clock.release(other)
+    assert clock.owns(booster)
+    clock.release(booster)
+    assert clock.owns(optimizer)
+    assert told == ["Optimizer"]
+
+
+def test_one_that_is_gone_without_a_word_lets_the_next_have_it() -> None:
+    clock = StepClock(lambda _: None)
+    booster, other = Optimizer(), Optimizer()
+    assert clock.claim(booster)
+    del booster
+    assert clock.claim(other)

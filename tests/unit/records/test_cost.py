@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from leadline.agent.verdict import Ending, verdict_lines
-from leadline.agent.wording import share
-from leadline.cli.overview import cost_of
+from leadline.analysis.overview import cost_of
 from leadline.notebook import verdict_html
 from leadline.records.cost import spoken_share, spoken_thinning, step_share, thinned
+from leadline.records.wording import share
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.testing.runs import RunWriter

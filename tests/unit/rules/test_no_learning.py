@@ -38,6 +38,15 @@ def test_without_a_gradient_that_should_change_it_nothing_is_wrong(gradient: flo
     assert said[1:] == [Clear(), Clear()]
 
 
+def test_a_gradient_that_only_rounding_left_over_changes_nothing_by_right() -> None:
+    def beside(step: int, gradient: float) -> list[Capture]:
+        largest = captured(step, {"gradient/b.weight": {"abs_max": 2.0}, "b.weight": {"checksum": float(step)}})
+        return [*weight(step, 7.0, gradient), largest]
+
+    assert not any(isinstance(each, Fired) for each in judge(beside(0, 2e-5), beside(30, 2e-5)))
+    assert isinstance(judge(beside(0, 2.1e-5), beside(30, 2.1e-5))[-1], Fired)
+
+
 def test_a_change_begins_the_count_anew() -> None:
     said = judge(weight(0, 7.0), weight(10, 8.0), weight(20, 8.0), weight(30, 8.0))
     assert [type(each) for each in said] == [Undecided, Undecided, Clear, Fired]

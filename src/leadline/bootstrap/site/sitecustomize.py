@@ -21,7 +21,7 @@ def _chain(folder):
 class _Watch:
     """Waits for the import of a framework, then lets Leadline attach; finds nothing by itself."""
 
-    names = ("torch",)
+    names = ("torch", "xgboost", "lightgbm")
     is_seeking = False
 
     def find_spec(self, name, path=None, target=None):

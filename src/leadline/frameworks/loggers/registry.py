@@ -31,7 +31,7 @@ class Loggers:
     def __init__(
         self,
         sink: Sink,
-        number: Callable[[Any], float],
+        number: Callable[[Any], Any],
         tell: Callable[[str], None],
         loggers: tuple[Logger, ...] = LOGGERS,
     ) -> None:
@@ -43,6 +43,8 @@ class Loggers:
         self._tell = tell
         self._guard = Guard(self._go_off)
         self._tap = Tap(sink, self._guard, number)
+        self.trackers = self._tap.trackers
+        """The script's own, where numbers of ours can be logged."""
         self._by_module = {module: logger for logger in loggers for module in logger.waits_for}
         self._replaced: list[Replaced] = []
         self._imports = ImportWatch(self._by_module, self._guard.wrap(self._listen))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leadline.frameworks.loggers.naming import Names
 from leadline.frameworks.loggers.replacement import Make
+from leadline.frameworks.loggers.trackers import Trackers
 from leadline.frameworks.loggers.unnamed import Unnamed
 from leadline.frameworks.loggers.values import is_on_host, is_same, scalar
 from leadline.probes.guard import Guard
@@ -68,6 +69,8 @@ class Tap:
         self.guard = guard
         self.names = Names()
         """Of the objects that nobody named."""
+        self.trackers = Trackers()
+        """Of the libraries that are listened to."""
         self._sink, self._number = sink, number
         self._local = _Local()
         self._unnamed = Unnamed(_gave)

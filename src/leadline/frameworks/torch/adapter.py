@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from leadline.frameworks.torch.captured import CapturedTensors
+from leadline.frameworks.torch.checkpoints import Checkpoints
 from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.clipping import Clipping
-from leadline.frameworks.torch.dynamo import has_compiled
+from leadline.frameworks.torch.collectives import Collectives
+from leadline.frameworks.torch.device_clock import CLOCKS
+from leadline.frameworks.torch.dynamo import has_compiled, hide_earlier
 from leadline.frameworks.torch.evaluation import EvalZone
+from leadline.frameworks.torch.fetching import Fetching, LoadingRecording
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.homes import Homes
 from leadline.frameworks.torch.hooks import Hooks
+from leadline.frameworks.torch.loading import Loading
+from leadline.frameworks.torch.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.models import Names
+from leadline.frameworks.torch.operators import OperatorRecording
 from leadline.frameworks.torch.readout import LateRow, number_of, row_of
 from leadline.frameworks.torch.registry import ModuleRegistry
 from leadline.frameworks.torch.subject import Labels, TorchSubject
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
-from leadline.records.plan import CaptureItem
+from leadline.probes.recording import Recording
+from leadline.probes.timeline import StepTimeline
+from leadline.records.names import Family
+from leadline.records.plan import CaptureItem, is_of_forward
+from leadline.records.window import ProfileWindow
 
 
 class TorchAdapter:
     """See ``leadline.probes.adapter.Adapter``."""
 
     name = "torch"
+    family: Family = "network"
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         """
@@ -44,13 +57,45 @@ class TorchAdapter:
         self._hooks: Hooks | None = None
         self._forward: ForwardWatch | None = None
         self._zone: EvalZone | None = None
+        self._timeline: StepTimeline | None = None
+        self._around: tuple[Loading | Checkpoints | Collectives, ...] = ()
+        """What tells of what a training does besides its passes."""
+        self._operators: OperatorRecording | None = None
+        self._fetching: Fetching | None = None
         self._is_named_evaluation = False
         self._is_compiling = has_compiled()
+
+    @property
+    def depths(self) -> TorchAdapter:
+        return self
 
     def version(self) -> str:
         return str(torch.__version__)
 
+    def knows(self, thing: object) -> bool:
+        if isinstance(thing, (torch.Tensor, torch.nn.Module)):
+            return True
+        return isinstance(getattr(thing, "param_groups", None), list)
+
+    def hears(self, item: CaptureItem) -> bool:
+        return is_of_forward(item)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def survey(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        from leadline.frameworks.torch.survey import survey
+
+        return survey(optimizers)
+
+    def uncovered(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        from leadline.frameworks.torch.uncovered import find_uncovered, why_no_step
+
+        found = find_uncovered(optimizers)
+        return [asdict(each) for each in (found if optimizers else [*found, why_no_step(backwards)])]
+
     def install(self, probes: Probes, guard: Guard) -> None:
+        hide_earlier()
         self._forward = ForwardWatch(self._homes, probes, guard, self._tell)
         checks = LoopChecks(self._names, self._registry, probes)
         self._forward.on_call_without_gradients = checks.call_without_gradients
@@ -61,6 +106,10 @@ class TorchAdapter:
         self._zone = EvalZone(guard, self._on_mode_change)
         self._zone.install()
         self._registry.install()
+        self._timeline = timeline = probes.timeline
+        self._around = (Loading(timeline, guard), Checkpoints(timeline, guard), Collectives(timeline, guard))
+        for each in self._around:
+            each.install()
 
     def uninstall(self) -> None:
         if self._hooks is not None:
@@ -72,7 +121,38 @@ class TorchAdapter:
             self._zone.uninstall()
         if self._forward is not None:
             self._forward.stop()
+        for each in self._around:
+            each.uninstall()
+        if self._fetching is not None:
+            self._fetching.uninstall()
         self._hooks = self._zone = self._forward = None
+
+    def watch_fetching(self, profiles: str, guard: Guard) -> Callable[[ProfileWindow], Recording]:
+        """Have the workers of data loaders look for windows; what records one.
+
+        Args:
+            profiles: The folder of the run's profiles.
+        """
+        self._fetching = Fetching(profiles, guard)
+        self._fetching.install()
+        return lambda window: LoadingRecording(profiles, guard)
+
+    def out_of_memory(self, tell: Callable[[str], None]) -> OutOfMemoryWatch:
+        """What tells that an accelerator has no memory left."""
+        return OutOfMemoryWatch(tell)
+
+    def is_out_of_memory(self, error: object) -> bool:
+        """Whether an error says that there is no memory left."""
+        return is_out_of_memory(error)
+
+    def memory(self, optimizers: Iterable[object]) -> dict[str, Any]:
+        """What the training's lasting tensors take, by module and category; in bytes."""
+        return memory_by_owner(self._homes.trained(), optimizers)
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        """What records every operator call of a window."""
+        self._operators = OperatorRecording(window, self._homes, guard)
+        return self._operators
 
     def register(self, model: Any) -> None:
         if not isinstance(model, torch.nn.Module):
@@ -84,7 +164,21 @@ class TorchAdapter:
         assert self._clipping is not None
         assert self._hooks is not None
         self._clipping.look_again()
+        self._note_device(optimizer)
+        if self.is_distributed():
+            self._hooks.reductions.look(self._registry.outermost())
         return TorchSubject(optimizer, self._names, self._labels, self._clipping, self._hooks.scaler_of, self._tell)
+
+    def _note_device(self, optimizer: Any) -> None:
+        """What the first of an optimizer's parameters is on computes, and has a clock, or the host's must do."""
+        device = next((each.device for group in optimizer.param_groups for each in group["params"]), None)
+        if device is None or self._timeline is None or "device" in self._timeline.facts:
+            return
+        self._timeline.facts["device"] = str(device)
+        if device.type in CLOCKS:
+            self._timeline.time_on(CLOCKS[device.type](device))
+        elif device.type != "cpu":
+            self._tell(f"steps are timed by the host's clock: that of {device} is not read")
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._forward is None:
@@ -92,6 +186,7 @@ class TorchAdapter:
         if self._is_compiling:
             if items:
                 self._tell("activations are not captured: torch.compile is used, and a hook would cut its graphs")
+            self._tell("flops_per_step is not known: torch.compile is used, and nobody watches what is called")
             return
         self._forward.begin(items)
 
@@ -99,11 +194,23 @@ class TorchAdapter:
         if self._forward is None:
             return None
         self._forward.end()
+        self._note_flops(self._forward)
         return self._forward.captured
+
+    def _note_flops(self, forward: ForwardWatch) -> None:
+        """What the step computes, of which the first micro-batch was seen."""
+        total = forward.flops.total
+        if self._timeline is not None and total:
+            times = self._timeline.backwards if forward.models_seen == 1 else 1
+            self._timeline.facts["flops_per_step"] = total * max(times, 1)
 
     def _on_compile(self) -> None:
         """From here on no forward hook is ever active: it would be traced."""
         self._is_compiling = True
+        if self._timeline is not None:
+            self._timeline.compiles()
+        if self._operators is not None:
+            self._operators.leave_modules()
         if self._forward is not None:
             self._forward.close_zone()
             self._forward.stop()

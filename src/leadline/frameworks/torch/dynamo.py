@@ -8,6 +8,9 @@ from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_EARLIER: list[Callable[..., object]] = []
+"""What was hidden before torch was imported."""
+
 
 def hide(function: F) -> F:
     """Have Dynamo neither trace a function of ours nor guard on what it changes.
@@ -16,6 +19,20 @@ def hide(function: F) -> F:
     not imported for it, which would take a second of every training.
     """
     function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    if "torch" not in sys.modules:
+        _EARLIER.append(function)
+        return function
+    _hide_code(function)
+    return function
+
+
+def hide_earlier() -> None:
+    """Hide what was to be hidden before there was a torch."""
+    while _EARLIER:
+        _hide_code(_EARLIER.pop())
+
+
+def _hide_code(function: Callable[..., object]) -> None:
     try:
         from torch._C._dynamo import eval_frame
 
@@ -23,7 +40,6 @@ def hide(function: F) -> F:
         eval_frame.set_code_exec_strategy(function.__code__, skip)
     except (ImportError, AttributeError, TypeError):
         pass  # another version of torch: the first mark is all there is
-    return function
 
 
 def has_compiled() -> bool:

@@ -13,6 +13,7 @@ from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.torch.captured import CapturedTensors
 from leadline.frameworks.torch.dynamo import hide
+from leadline.frameworks.torch.flops import FlopCount
 from leadline.frameworks.torch.functions import LOSS_KINDS, FunctionMode
 from leadline.frameworks.torch.homes import Home, Homes
 from leadline.frameworks.torch.loss_calls import LossCalls, correct_and_total, eval_mean
@@ -63,6 +64,7 @@ class ForwardWatch:
     def __init__(self, homes: Homes, probes: Probes, guard: Guard, tell: Callable[[str], None]) -> None:
         self.captured = CapturedTensors(tell)
         self.losses = LossCalls()
+        self.flops = FlopCount()
         self._homes, self._probes, self._guard = homes, probes, guard
         self._place = _Place()
         self._modes: list[FunctionMode] = []
@@ -85,6 +87,7 @@ class ForwardWatch:
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Watch the training step that begins, until ``end``."""
         self._is_training_watched = True
+        self.flops.clear()
         self._begin_pass(items, "train")
         self._hook()
 
@@ -134,6 +137,10 @@ class ForwardWatch:
         if self._mistaken >= _MOST_MISTAKEN:
             self._is_zone = False
             self._unhook()
+
+    def seen_ns(self) -> tuple[int, int]:
+        """Of the training step's forward pass, where it is watched: what that took so far, and when it began."""
+        return (self.captured.own_ns, self.captured.begun_ns) if self._is_training_watched else (0, 0)
 
     def leave_functions(self) -> None:
         """See no functions any more, until the next forward pass."""
@@ -343,6 +350,16 @@ class ForwardWatch:
             self._note_loss(kept, args, kwargs, kwargs.get("reduction", "mean"))
             self._note_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
         self.captured.own_ns += time.perf_counter_ns() - begun_ns
+
+    def count(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        if self._is_training_watched:
+            with torch._C.DisableTorchFunction():
+                self.flops.note(function, args, kwargs, output)
+
+    @property
+    def models_seen(self) -> int:
+        """How many outermost modules the pass went through."""
+        return len(self._seen_roots)
 
     def _stem(self, kind: str) -> str | None:
         """What a function's tensors are called; None where its module tells of them, or nobody looks."""

@@ -12,6 +12,7 @@ from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from leadline.frameworks.torch.dynamo import hide
+from leadline.frameworks.torch.flops import FORMULAS
 from leadline.frameworks.torch.tracing import is_transformed
 from leadline.probes.guard import Guard
 
@@ -53,6 +54,9 @@ class Calls(Protocol):
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
         """It has returned."""
+
+    def count(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        """A product of matrices or the like has returned."""
 
 
 class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
@@ -111,7 +115,10 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         kind = KINDS.get(func) if self._is_on else None
         if kind is None or is_transformed():
-            return func(*args, **kwargs)
+            output = func(*args, **kwargs)
+            if self._is_on and func in FORMULAS and not is_transformed():
+                self._guard.run(self._calls.count, func, args, kwargs, output)
+            return output
         token = self._guard.run(self._calls.before_call, kind, args, kwargs)
         output = func(*args, **kwargs)
         self._guard.run(self._calls.after_call, kind, args, kwargs, output, token)

@@ -46,6 +46,11 @@ class Homes:
         alive = [root for root in (each() for each in self._trained) if root is not None]
         return any(not unwrap(root).training for root in alive)
 
+    def trained(self) -> list[tuple[str, torch.nn.Module]]:
+        """The models that are trained, each with what stands in front of its modules' names."""
+        alive = [root for root in (each() for each in self._trained) if root is not None]
+        return [(self._names.prefix(root), unwrap(root)) for root in alive]
+
     def home(self, called: torch.nn.Module) -> Home:
         """The model that a module belongs to: one that is trained, else its own."""
         known = self._known.get(id(called))

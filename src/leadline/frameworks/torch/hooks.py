@@ -16,6 +16,7 @@ from leadline.frameworks.torch.checks import LoopChecks
 from leadline.frameworks.torch.dynamo import hide
 from leadline.frameworks.torch.forward import ForwardWatch
 from leadline.frameworks.torch.readout import LateNumber, number_of, scale_of
+from leadline.frameworks.torch.reductions import Reductions
 from leadline.frameworks.torch.tracing import UnseenGuard
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
@@ -69,7 +70,8 @@ class Hooks:
             on_compile: Called when something is about to be compiled for the first time and at every time after.
         """
         self._probes, self._guard, self._on_compile = probes, UnseenGuard(guard), on_compile
-        self._forward, self._checks = forward, checks
+        self._forward, self._checks, self._timeline = forward, checks, probes.timeline
+        self.reductions = Reductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
@@ -114,12 +116,14 @@ class Hooks:
 
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
+        timeline = self._timeline
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             caller = sys._getframe(1)
             frame = local.frame
             if frame is None or frame.is_stale(caller):
                 frame = local.frame = _StepFrame(optimizer, caller)
+                timeline.leave_update()
             frame.depth += 1
             if frame.is_read or frame.optimizer is not optimizer:
                 return None
@@ -129,6 +133,7 @@ class Hooks:
                 frame.is_read = True
                 guard.run(before_update, optimizer)
                 return None
+            guard.run(timeline.begin_update)
             read_once = _reading(closure, frame, before_update, guard)
             if len(args) > 1:
                 return (args[0], read_once, *args[2:]), kwargs
@@ -138,7 +143,7 @@ class Hooks:
 
     def _make_post_hook(self) -> Callable[..., Any]:
         local, guard, stepped_within = self._local, self._guard, self._stepped_within
-        checks, after_update = self._checks, self._after_update
+        after_part, after_update = self._after_part, self._after_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -148,7 +153,7 @@ class Hooks:
             if frame.depth == 0:
                 local.frame = None
                 if torch._C._current_graph_task_id() != -1:
-                    guard.run(checks.after_update, frame.optimizer)
+                    guard.run(after_part, frame.optimizer)
                     stepped_within.append(frame.optimizer)
                     return
                 guard.run(after_update, frame.optimizer)
@@ -157,7 +162,7 @@ class Hooks:
 
     def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, probes, guard, scalers = self._local, self._probes, self._guard, self._scalers
-        checks = self._checks
+        after_part, timeline = self._after_part, self._timeline
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             caller = sys._getframe(0)
@@ -165,9 +170,11 @@ class Hooks:
                 return original(scaler, optimizer, *args, **kwargs)
             frame = local.frame = _StepFrame(optimizer, caller)
             frame.depth = 1
+            timeline.leave_update()
+            guard.run(timeline.begin_update)
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
-            guard.run(checks.after_update, optimizer)
+            guard.run(after_part, optimizer)
             scalers[optimizer] = weakref.ref(scaler)
             is_skipped: LateNumber | bool | None = True
             if frame.is_read:
@@ -202,39 +209,56 @@ class Hooks:
         return scale
 
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        probes, guard, tell_losses = self._probes, self._guard, self._tell_losses
-        stepped_within, end_steps_within = self._stepped_within, self._end_steps_within
-        begin_backward = self._begin_backward
+        guard, stepped_within = self._guard, self._stepped_within
+        begin_backward, end_backward = self._begin_backward, self._end_backward
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
             stepped_within.clear()  # what a backward pass that raised has left
-            guard.run(begin_backward)
-            if probes.wants_loss():
-                guard.run(tell_losses, t_outputs, sys._getframe(1))
+            guard.run(begin_backward, t_outputs, sys._getframe(1))
             result = original(t_outputs, *args, **kwargs)
-            if stepped_within:
-                guard.run(end_steps_within)
+            guard.run(end_backward)
             return result
 
         return _engine_run_backward
 
-    def _begin_backward(self) -> None:
+    def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
+        self._timeline.end_forward(*self._forward.seen_ns())
         self._forward.at_backward()
         if self._checks.is_wanted:
             self._checks.at_backward()
+        if self._probes.wants_loss():
+            self._tell_losses(outputs, caller)
+        if not self._probes.listener.is_calm:
+            self._probes.listener.mark("backward")
+        self._timeline.begin_backward()
+
+    def _end_backward(self) -> None:
+        took_ns = self._timeline.end_backward()
+        if self.reductions and took_ns:
+            for each in self.reductions.after_backward(took_ns):
+                self._timeline.reduction(each.waited_ns, each.group, each.bytes)
+        if self._stepped_within:
+            self._end_steps_within()
 
     def _before_update(self, optimizer: Any) -> None:
         self._probes.before_update(optimizer)
         if self._checks.is_wanted:
             self._checks.before_update(optimizer)
+        self._timeline.begin_update()
 
     def _after_update(self, optimizer: Any) -> None:
+        self._timeline.end_update()
         if self._checks.is_wanted:
             self._checks.after_update(optimizer)
         self._probes.after_update(optimizer, is_skipped=False)
+
+    def _after_part(self, optimizer: Any) -> None:
+        """An optimizer has stepped within something that will tell of it."""
+        self._timeline.end_update()
+        self._checks.after_update(optimizer)
 
     def scaler_of(self, optimizer: object) -> Any:
         """The gradient scaler that steps an optimizer; None: there is none."""

@@ -1,0 +1,20 @@
+"""Renews the table of docs/frameworks.md from what the adapters show in their contracts; takes a minute."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "contract"))
+
+
+def main() -> None:
+    from test_adapters_contract import BEGIN, END, PAGE, table
+
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.partition(END)[2]}")
+
+
+if __name__ == "__main__":
+    main()

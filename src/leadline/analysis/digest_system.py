@@ -1,0 +1,90 @@
+"""What the machine's sensors gave, as buckets on one grid for all series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from leadline.analysis.buckets import Groups, time_width_ns
+from leadline.reader.interval import Sensor
+from leadline.reader.window import natural
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Integers = npt.NDArray[np.int64]
+    Floats = npt.NDArray[np.float64]
+
+SYSTEM_BUCKETS: Final = pa.schema(
+    [
+        ("node", pa.string()), ("kind", pa.string()), ("device", pa.string()), ("metric", pa.string()),
+        ("time_ns", pa.int64()), ("mean", pa.float64()), ("min", pa.float64()), ("max", pa.float64()),
+        ("samples", pa.int64()),
+    ]
+)  # fmt: skip
+Names = str | Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Samples, or sums of samples, in any order."""
+
+    sensor: Integers
+    """Indexes a list of sensors, ``(rows,)``."""
+    time_ns: Integers
+    """Of the sample, or where its bucket begins."""
+    total: Floats
+    least: Floats
+    most: Floats
+    samples: Integers
+
+    @classmethod
+    def of_samples(cls, sensor: Integers, time_ns: Integers, values: Floats) -> Sums:
+        """Samples as they are."""
+        return cls(sensor, time_ns, values, values, values, np.ones(len(values), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.sensor)
+
+    def where(self, keep: npt.NDArray[np.bool_]) -> Sums:
+        """Some of them."""
+        return Sums(
+            self.sensor[keep], self.time_ns[keep], self.total[keep], self.least[keep], self.most[keep],
+            self.samples[keep],
+        )  # fmt: skip
+
+
+def sensor_order(sensor: Sensor) -> tuple[object, ...]:
+    """A sort key that puts ``core2`` before ``core10``."""
+    return natural(sensor.node), sensor.kind, sensor.metric, natural(sensor.device)
+
+
+def joined_sums(parts: Sequence[Sums]) -> Sums:
+    """Several, one after the other."""
+    return Sums(*(np.concatenate([getattr(each, name) for each in parts]) for name in Sums.__slots__))
+
+
+def buckets(rows: Sums, sensors: Sequence[Sensor], width_ns: int) -> pa.Table:
+    """Rows as ``SYSTEM_BUCKETS``, sensor by sensor in the order in which they are given."""
+    if not len(rows):
+        return SYSTEM_BUCKETS.empty_table()
+    slots = rows.time_ns // width_ns
+    first, count = int(slots.min()), int(slots.max() - slots.min()) + 1
+    groups = Groups(rows.sensor * count + (slots - first))
+    samples, places = groups.sum(rows.samples), pa.array(groups.keys // count)
+    texts = [pa.array([getattr(each, name) for each in sensors], pa.string()).take(places) for name in Sensor._fields]
+    middle = (groups.keys % count + first) * width_ns + width_ns // 2
+    columns = (middle, groups.sum(rows.total) / samples, groups.min(rows.least), groups.max(rows.most), samples)
+    return pa.table([*texts, *columns], schema=SYSTEM_BUCKETS)
+
+
+def grid(span: tuple[int, int], start_ns: int | None, end_ns: int | None, points: int) -> tuple[int, int, int]:
+    """The width of an interval's buckets, and where the first begins and the last ends."""
+    start = span[0] if start_ns is None else start_ns
+    end = span[1] + 1 if end_ns is None else end_ns
+    width = time_width_ns(end - start, points)
+    return width, start // width * width, -(-end // width) * width

@@ -1,0 +1,1 @@
+"""LightGBM: the only place that names it."""

@@ -1,0 +1,35 @@
+"""A booster's hyperparameters, as LightGBM has resolved them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_LINE: Final = re.compile(r"^\[(\w+): (.*)\]$", re.MULTILINE)
+_NO_SETTINGS: Final = frozenset({
+    "data", "valid", "input_model", "output_model", "output_result", "machines", "machine_list_filename", "config",
+    "parser_config_file", "forcedsplits_filename", "forcedbins_filename", "convert_model", "convert_model_language",
+    "initscore_filename", "valid_data_initscores",
+})  # fmt: skip
+"""What says where files are."""
+
+
+def settings_of(owner: Any) -> dict[str, float | str]:
+    """The hyperparameters, numbers as such; of several folds the first's."""
+    folds = vars(owner).get("boosters")
+    booster = folds[0] if folds else owner
+    spoken = booster.model_to_string(num_iteration=1)
+    _, _, parameters = spoken.partition("\nparameters:\n")
+    found: dict[str, float | str] = {
+        name: _number(value) for name, value in _LINE.findall(parameters) if name not in _NO_SETTINGS
+    }
+    found["booster"] = found.get("boosting", "gbdt")
+    found["eval_metric"] = found.get("metric", "")
+    return found
+
+
+def _number(spoken: str) -> float | str:
+    try:
+        return float(spoken)
+    except ValueError:
+        return spoken

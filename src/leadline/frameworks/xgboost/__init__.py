@@ -1,0 +1,1 @@
+"""XGBoost: the only place that names it."""

@@ -1,0 +1,98 @@
+"""AMD GPUs by AMD SMI, where its Python package is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from leadline.records.metric import Channel
+
+Library = Any
+"""``amdsmi``, or what answers like it."""
+
+METRICS: Final = (
+    "utilization_percent",
+    "memory_bandwidth_percent",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "memory_used_percent",
+    "temperature_celsius",
+    "power_watts",
+)
+_MEGABYTE: Final = 1 << 20
+
+
+class AmdSampler:
+    """What AMD SMI says of the GPUs of this node.
+
+    Blind spots:
+        All GPUs of the node are read, whatever ``HIP_VISIBLE_DEVICES`` hides from the job. Unproven on a real one.
+    """
+
+    kind = "gpu"
+
+    def __init__(self, library: Library) -> None:
+        self.absent: dict[str, str] = {}
+        self.channels: tuple[Channel, ...] = ()
+        self.gpus: list[dict[str, Any]] = []
+        self._library = library
+        self._handles: list[Any] = []
+        self._has_looked = False
+
+    def sample(self, now: float) -> Sequence[float | None]:
+        if not self._has_looked:
+            self._has_looked = True
+            self._find()
+        return [value for index, handle in enumerate(self._handles) for value in self._read(f"gpu{index}", handle)]
+
+    def _find(self) -> None:
+        smi = self._library
+        try:
+            smi.amdsmi_init()
+            self._handles = list(smi.amdsmi_get_processor_handles())
+        except smi.AmdSmiException as error:
+            self.absent["gpu"] = f"AMD SMI does not answer: {error}"
+            return
+        if not self._handles:
+            self.absent["gpu"] = "AMD SMI knows of no GPU on this node"
+        self.channels = tuple(Channel("gpu", f"gpu{i}", each) for i in range(len(self._handles)) for each in METRICS)
+        self.gpus = [self._describe(index, handle) for index, handle in enumerate(self._handles)]
+
+    def _describe(self, index: int, handle: Any) -> dict[str, Any]:
+        device = f"gpu{index}"
+        chip = self._ask(device, "name", lambda: self._library.amdsmi_get_gpu_asic_info(handle)) or {}
+        uuid = self._ask(device, "uuid", lambda: self._library.amdsmi_get_gpu_device_uuid(handle))
+        known = {"name": chip.get("market_name"), "uuid": uuid}
+        return {"device": device, "index": index, **{key: each for key, each in known.items() if each}}
+
+    def _read(self, device: str, handle: Any) -> list[float | None]:
+        smi = self._library
+        activity = self._ask(device, "utilization_percent", lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
+        memory = self._ask(device, "memory", lambda: smi.amdsmi_get_gpu_vram_usage(handle)) or {}
+        celsius = self._ask(device, "temperature_celsius", lambda: smi.amdsmi_get_temp_metric(
+            handle, smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT
+        ))  # fmt: skip
+        power = self._ask(device, "power_watts", lambda: smi.amdsmi_get_power_info(handle)) or {}
+        used, total = (_number(memory.get(key), _MEGABYTE) for key in ("vram_used", "vram_total"))
+        watts = _number(power.get("current_socket_power"))
+        return [
+            _number(activity.get("gfx_activity")),
+            _number(activity.get("umc_activity")),
+            used,
+            total,
+            100.0 * used / total if used is not None and total else None,
+            _number(celsius),
+            watts if watts is not None else _number(power.get("average_socket_power")),
+        ]
+
+    def _ask(self, device: str, metric: str, question: Callable[[], Any]) -> Any | None:
+        try:
+            return question()
+        except self._library.AmdSmiException as error:
+            self.absent.setdefault(f"{device}.{metric}", str(error))
+            return None
+
+
+def _number(value: Any, factor: int = 1) -> float | None:
+    """What was read; the library says ``N/A`` for what a GPU does not tell."""
+    return float(value) * factor if isinstance(value, (int, float)) and not isinstance(value, bool) else None

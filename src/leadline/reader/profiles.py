@@ -1,0 +1,174 @@
+"""What profiling windows recorded: operators, Python functions, found by window, step, time, mode and phase."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leadline.errors import NotCapturedError, UnknownNameError
+from leadline.reader import operators
+from leadline.reader.python_profiles import CallTrees, FunctionTables, PythonProfile, Wanted
+from leadline.reader.recorded_window import RecordedWindow, read_table
+from leadline.records.window import TIMERS
+from leadline.store import layout
+from leadline.store.documents import read_document
+
+_PYTHON: Final = ("cprofile", "pyinstrument")
+BY: Final = ("phase", "operator", "module", "device")
+
+
+def window_table(windows: Sequence[RecordedWindow]) -> pa.Table:
+    """Windows as a table; see ``Run.profiles``."""
+    columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
+    kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
+    rows = [{"worker": each.worker, **{name: each.document[name] for name in columns}} for each in windows]
+    return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
+
+
+class Profiles:
+    """The profiling windows of a run.
+
+    Args:
+        run: The run's folder.
+    """
+
+    def __init__(self, run: str) -> None:
+        self._folder = os.path.join(run, layout.PROFILES)
+        self._calls: dict[str, pa.Table] = {}
+
+    def windows(self) -> list[RecordedWindow]:
+        """Those that are whole, in the order in which they began."""
+        found = []
+        for worker in _names(self._folder):
+            for window in _names(os.path.join(self._folder, worker)):
+                folder = os.path.join(self._folder, worker, window)
+                document = read_document(os.path.join(folder, layout.WINDOW))
+                if isinstance(document, dict):
+                    found.append(RecordedWindow(folder, worker, document))
+        return sorted(found, key=lambda each: int(each.document["start_ns"]))
+
+    def operator_calls(
+        self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
+    ) -> pa.Table:
+        """Every operator call, as ``reader.operators.CALLS``, ordered by start.
+
+        Raises:
+            NotCapturedError: No detailed window is there.
+        """
+        steps = _range(step)
+        chosen = self._chosen(("detailed",), window, worker, step=steps, time_ns=None)
+        table = pa.concat_tables([self._calls_of(each) for each in chosen])
+        if steps is not None:
+            table = _between(table, "step", steps)
+        return table.sort_by("start_ns")
+
+    def operators(
+        self, by: Sequence[str] = BY, *, window: str | None = None, worker: str | None = None,
+        step: int | tuple[int, int] | None = None, phase: str | None = None, module: str | None = None,
+        device: str | None = None,
+    ) -> pa.Table:  # fmt: skip
+        """Operators by what they have in common, the dearest first; see ``Run.operators``."""
+        for name in by:
+            if name not in operators.CALLS.names:
+                raise UnknownNameError("column of operators", name, operators.CALLS.names)
+        table = self.operator_calls(window=window, worker=worker, step=step)
+        for column, wanted in (("phase", phase), ("device", device)):
+            if wanted is not None:
+                table = table.filter(pc.equal(table[column], wanted))
+        if module is not None:
+            table = table.filter(pc.match_substring_regex(table["module"], module))
+        sums = [("start_ns", "count"), ("total_ns", "sum"), ("own_ns", "sum"), ("memory_bytes", "sum")]
+        found = table.group_by(list(by)).aggregate(sums)
+        found = found.select([*by, "start_ns_count", "total_ns_sum", "own_ns_sum", "memory_bytes_sum"])
+        found = found.rename_columns([*by, "calls", "total_ns", "own_ns", "memory_bytes"])
+        return _with_shares(found.sort_by([("own_ns", "descending")]))
+
+    def out_of_memory(self) -> list[dict[str, Any]]:
+        """See ``Run.out_of_memory``."""
+        found = []
+        for worker in _names(self._folder):
+            folder = os.path.join(self._folder, worker)
+            paths = (os.path.join(folder, each) for each in os.listdir(folder) if each.startswith("out-of-memory-"))
+            found += [each for each in map(read_document, paths) if isinstance(each, dict)]
+        return sorted(found, key=lambda each: int(each["time_ns"]))
+
+    def loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
+        """What data loaders did; see ``Run.data_loading``."""
+        chosen = self._chosen(("dataloader",), window, worker, step=None, time_ns=None)
+        table = pa.concat_tables([read_table(each, layout.LOADING) for each in chosen])
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_int64(table.schema.types[place]):
+                known = pc.if_else(pc.less(table[name], 0), pa.scalar(None, pa.int64()), table[name])
+                table = table.set_column(place, name, known)
+        return table.sort_by("start_ns")
+
+    def python(
+        self, *, kind: str = "cprofile", timer: str = "total", part: str = "loop", window: str | None = None,
+        worker: str | None = None, step: int | tuple[int, int] | None = None, time_ns: tuple[int, int] | None = None,
+        mode: str | None = None, phase: str | None = None, between: tuple[str, str] | None = None,
+    ) -> PythonProfile:  # fmt: skip
+        """Slices of Python profiles; see ``Run.python_profile``."""
+        if kind not in _PYTHON:
+            raise UnknownNameError("Python profiler", kind, _PYTHON)
+        if timer not in TIMERS:
+            raise UnknownNameError("timer", timer, TIMERS)
+        steps = _range(step)
+        chosen = [
+            each for each in self._chosen((kind,), window, worker, step=steps, time_ns=time_ns)
+            if (kind != "cprofile" or each.document["timer"] == timer) and each.document["part"] == part
+        ]  # fmt: skip
+        wanted = Wanted(steps, time_ns, mode, phase, between)
+        if kind == "cprofile":
+            return FunctionTables(chosen, wanted)
+        return CallTrees(chosen, wanted)
+
+    def _chosen(
+        self, kinds: Sequence[str], window: str | None, worker: str | None, *, step: tuple[int, int] | None,
+        time_ns: tuple[int, int] | None,
+    ) -> list[RecordedWindow]:  # fmt: skip
+        known = [each for each in self.windows() if each.kind in kinds]
+        if not known:
+            ask = f"--python {kinds[0]}" if kinds[0] in _PYTHON else f"--{kinds[0]}"
+            raise NotCapturedError(f"no {' or '.join(kinds)} window was recorded; ask for one: leadline profile {ask}")
+        if window is not None and window not in {each.id for each in known}:
+            raise UnknownNameError("profiling window", window, {each.id for each in known})
+        found = [
+            each for each in known
+            if window in (None, each.id) and worker in (None, each.worker) and each.covers(step=step, time_ns=time_ns)
+        ]  # fmt: skip
+        if not found:
+            raise NotCapturedError(f"no {' or '.join(kinds)} window covers that: see run.profiles()")
+        return found
+
+    def _calls_of(self, window: RecordedWindow) -> pa.Table:
+        if window.folder not in self._calls:
+            self._calls[window.folder] = operators.read_calls(window.folder, window.worker, window.id)
+        return self._calls[window.folder]
+
+
+def _with_shares(table: pa.Table) -> pa.Table:
+    """Each row's share of all own time, and that of it with the rows before."""
+    own = table["own_ns"].combine_chunks().cast(pa.float64())
+    total = pc.sum(own).as_py() or 1.0
+    shares = pc.divide(own, total)
+    return table.append_column("share", shares).append_column("cumulative_share", pc.cumulative_sum(shares))
+
+
+def _range(step: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    return (step, step + 1) if isinstance(step, int) else step
+
+
+def _between(table: pa.Table, column: str, bounds: tuple[int, int]) -> pa.Table:
+    inside = pc.and_(pc.greater_equal(table[column], bounds[0]), pc.less(table[column], bounds[1]))
+    return table.filter(inside)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(each for each in os.listdir(folder) if os.path.isdir(os.path.join(folder, each)))
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,47 @@
+"""One profiling window as it lies in a run, and its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from leadline.errors import DamagedRunError
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWindow:
+    """A window that is whole."""
+
+    folder: str
+    worker: str
+    document: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.document["id"])
+
+    @property
+    def kind(self) -> str:
+        return str(self.document["kind"])
+
+    def covers(self, *, step: tuple[int, int] | None, time_ns: tuple[int, int] | None) -> bool:
+        """Whether some of it may lie within those steps, or that time."""
+        if step is not None and not (self.document["first_step"] < step[1] and step[0] < self.document["end_step"]):
+            return False
+        return time_ns is None or (self.document["start_ns"] < time_ns[1] and time_ns[0] < self.document["end_ns"])
+
+
+def read_table(window: RecordedWindow, name: str) -> pa.Table:
+    path = os.path.join(window.folder, name)
+    try:
+        with pa.OSFile(path) as file, pa.ipc.open_stream(file) as reader:
+            table = reader.read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        raise DamagedRunError(f"{path} cannot be read: {error}") from None
+    named = {"worker": [window.worker] * len(table), "window": [window.id] * len(table)}
+    columns = {each: table[each] for each in table.column_names if each not in ("sequence", "crc32")}
+    return pa.table({**{key: pa.array(value, pa.string()) for key, value in named.items()}, **columns})

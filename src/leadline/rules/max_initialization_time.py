@@ -1,0 +1,57 @@
+"""The rule max_initialization_time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+_MINUTE_NS = 60_000_000_000
+
+
+class MaxInitializationTime(Rule, frozen=True, kw_only=True):
+    """Fires when a job has not made its first step long after its start.
+
+    Why it matters:
+        Machines are paid for while data are downloaded, archives unpacked and models built; and a job that waits for
+        a rank that never came waits for ever.
+    How it decides:
+        Every second from the run's start: no record of a step, and more than ``threshold`` minutes since the start.
+    Not a number:
+        Looks at no numbers but times.
+    Blind spots:
+        A step is seen when the training's first record is written. A job that trains with what is not watched never
+        makes a step.
+    Args:
+        threshold: Minutes, > 0.
+    Source:
+        SageMaker developer guide, "MaxInitializationTime".
+    """
+
+    threshold: Annotated[float, msgspec.Meta(gt=0)] = 20.0
+
+    def needs(self) -> Needs:
+        return Needs(scan_seconds=1.0)
+
+    def evaluate(self, window: Window) -> Verdict:
+        scan = window.scan
+        if scan is None:
+            return Undecided("no moment was seen")
+        if scan.last_record_ns is not None:
+            return Clear()
+        minutes = (scan.time_ns - scan.started_ns) / _MINUTE_NS
+        if minutes <= self.threshold:
+            return Undecided("no step was seen")
+        return Fired(
+            f"no step within {self.threshold:g} minutes of the start",
+            evidence={"minutes": minutes, "threshold": self.threshold},
+            suggestion="py-spy dump on the training's processes says what they do; "
+            "usually data are downloaded or unpacked first, or a rank waits for another that never came",
+        )

@@ -1,0 +1,103 @@
+"""Timelines and samples of the machine for synthetic runs: a training's phases, and what its sensors saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from leadline.records.event import Event
+from leadline.records.metric import Channel
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, Happening, Heartbeat, Part
+
+MS: Final = SECOND_NS // 1000
+WORKER: Final = "rank0-1"
+CPU: Final = Channel("cpu", "total", "utilization_percent")
+IOWAIT: Final = Channel("cpu", "total", "iowait_percent")
+MEMORY: Final = Channel("memory", "total", "used_percent")
+RSS: Final = Channel("process", "job", "rss_bytes")
+
+
+def gpu(number: int, metric: str = "utilization_percent") -> Channel:
+    """A channel of a GPU."""
+    return Channel("gpu", f"gpu{number}", metric)
+
+
+def step_rows(
+    step: int, start_ns: int, phases: Mapping[str, float], *, worker: str = WORKER, mode: str = "train",
+    within: Mapping[str, str] | None = None, other_ms: float = 0.0,
+) -> list[Happening]:  # fmt: skip
+    """The rows of one step, in the order in which they end; the last is the step itself.
+
+    Args:
+        phases: Milliseconds of each, one after the other; one that lies within another begins where that begins.
+        within: Which lie within which.
+        other_ms: What the step lasts beyond its phases.
+    """
+    within, at_ns = within or {}, start_ns
+    begins: dict[str, int] = {}
+    rows: list[Event] = []
+    for name, length_ms in phases.items():
+        if name in within:
+            begin = begins.get(within[name], at_ns)
+        else:
+            begin = begins[name] = at_ns
+            at_ns += round(length_ms * MS)
+        args = {"within": within[name]} if name in within else {}
+        rows.append(Event(name, step, begin, round(length_ms * MS), mode, args=args))
+    at_ns += round(other_ms * MS)
+    rows.append(Event("step", step, start_ns, at_ns - start_ns, mode))
+    rows.sort(key=lambda each: each.start_ns + each.duration_ns)
+    return [Happening(each, worker) for each in rows]
+
+
+def training(
+    steps: Iterable[Mapping[str, float]], *, worker: str = WORKER, start_ns: int = START_NS, first_step: int = 0,
+    within: Mapping[str, str] | None = None, other_ms: float = 0.0, has_captures: bool = True,
+) -> list[Part]:  # fmt: skip
+    """The timeline of one training step after another, each with a row that says that it passed.
+
+    Args:
+        steps: Milliseconds by phase, of each step.
+        has_captures: Whether a loss was captured at each step.
+    """
+    parts: list[Part] = []
+    for step, phases in enumerate(steps, first_step):
+        rows = step_rows(step, start_ns, phases, worker=worker, within=within, other_ms=other_ms)
+        parts += rows
+        start_ns += rows[-1].event.duration_ns
+        if has_captures:
+            parts.append(Capture(step, {"loss": {"value": 1.0}}, worker=worker, time_ns=start_ns))
+    return parts
+
+
+def sampled(
+    channels: Mapping[Channel, Sequence[float]], *, node: str = "node", start_ns: int = START_NS,
+    every_ms: float = 500.0,
+) -> list[Heartbeat]:  # fmt: skip
+    """Samples of channels at a steady pace, the first one interval after the start."""
+    longest = max(map(len, channels.values()), default=0)
+    return [
+        Heartbeat(start_ns + round((index + 1) * every_ms * MS), values[index], channel, node)
+        for index in range(longest)
+        for channel, values in channels.items()
+        if index < len(values)
+    ]
+
+
+def in_time(*stories: Sequence[Part]) -> list[Part]:
+    """Several stories told as one, in the order of time."""
+    return sorted((part for story in stories for part in story), key=_time_of)
+
+
+def _time_of(part: Part) -> int:
+    match part:
+        case Heartbeat():
+            return part.time_ns
+        case Happening():
+            return part.event.start_ns + part.event.duration_ns
+        case Capture():
+            return part.at_ns
+        case Detailed():
+            return part.whole_ns
+        case _:
+            return START_NS + part.step * SECOND_NS // 10

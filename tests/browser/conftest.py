@@ -1,0 +1,94 @@
+"""A real browser, and real dashboards for it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_PATIENCE_MS = 20_000
+expect.set_options(timeout=_PATIENCE_MS)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    program = shutil.which("chromium")
+    assert program, "the browser tests need Chromium; on Debian: apt install chromium"
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=_FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page at 1280 px; afterwards its console must be without errors.
+
+    A test that means to be refused says so: ``page.expected_errors = re.compile("403")``.
+    """
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(_PATIENCE_MS)
+    errors: list[str] = []
+    opened = context.new_page()
+    opened.expected_errors = None  # type: ignore[attr-defined]
+    opened.on("console", lambda message: errors.append(_spoken(message)) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    yield opened
+    expected: re.Pattern[str] | None = opened.expected_errors  # type: ignore[attr-defined]
+    context.close()
+    assert [each for each in errors if expected is None or not expected.search(each)] == []
+
+
+def _spoken(message: ConsoleMessage) -> str:
+    return f"{message.text} ({message.location.get('url', '')})"
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def dashboard() -> Iterator[Serve]:
+    """Serves a folder of runs by ``leadline ui``; gives the address, without a slash at its end."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def serve(root: Path | str, *options: str) -> str:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "leadline", "ui", str(root), "--port", "0", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "200"},
+        )  # fmt: skip
+        processes.append(process)
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if found := re.search(r"http://[^\s/]+", line):
+                return found.group()
+        raise AssertionError(f"leadline ui did not start: {said}")
+
+    yield serve
+    for each in processes:
+        each.send_signal(signal.SIGINT)
+    for each in processes:
+        each.communicate(timeout=30)

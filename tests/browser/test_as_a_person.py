@@ -1,0 +1,148 @@
+"""A running job, looked at and steered as a person would, from the first page to the report."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from launching import only_run, script, started, wait_for
+from playwright.sync_api import Locator, Page, expect
+
+
+def test_a_live_run_is_watched_understood_and_stopped(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    with started((), sys.executable, script("looked_at.py"), folder=tmp_path) as job:
+        wait_for(lambda: job.flushed_steps() > 20, "steps")
+        page.goto(dashboard(tmp_path / "runs"))
+        page.get_by_role("table").get_by_role("link", name=re.compile("looked_at")).click()
+        expect(page).to_have_title(re.compile("Overview"))
+        watch_a_rule_fire(page, tmp_path)
+        follow_the_finding(page)
+        look_at_the_machine(page)
+        steer(page, tmp_path)
+        stop(page)
+        ended = job.wait()
+    assert ended.status == 10
+    download_the_report(page, tmp_path)
+
+
+def watch_a_rule_fire(page: Page, folder: Path) -> None:
+    insight = page.locator("#rule-exploding_tensor")
+    expect(insight).to_be_attached()
+    expect(insight.locator("summary")).not_to_contain_text("IssuesFound")
+    page.evaluate("window.wasNeverReloaded = true")
+    (folder / "bad").touch()
+    expect(insight.locator("summary")).to_contain_text("IssuesFound", timeout=60_000)
+    assert page.evaluate("window.wasNeverReloaded")
+
+
+def follow_the_finding(page: Page) -> None:
+    insight = page.locator("#rule-exploding_tensor")
+    if insight.get_attribute("open") is None:
+        insight.locator("summary").click()
+    expect(insight).to_contain_text("Criteria")
+    expect(insight).to_contain_text("Try:")
+    insight.locator("a.chip", has_text=re.compile("cross_entropy|loss")).first.click()
+    expect(page).to_have_url(re.compile(r"/tensors\?.*step="))
+    expect(page.locator("main")).to_contain_text(re.compile("cross_entropy|loss"))
+    expect(page.locator(".chart .plot-container").first).to_be_visible()
+    expect(page.locator("main")).to_contain_text("exploding_tensor")
+
+
+def look_at_the_machine(page: Page) -> None:
+    go_to(page, "Nodes")
+    zoomed, other = (page.locator(f'.chart[data-chart="{name}"]') for name in ("heat-map", "usage"))
+    for each in (zoomed, other):
+        expect(each.first.locator(".plot-container")).to_be_visible()
+    before = x_range(other.first)
+    drag(page, zoomed.first, 0.3, 0.6)
+    wait_for(lambda: x_range(other.first) != before, "the other chart follows")
+    assert x_range(other.first) == x_range(zoomed.first)
+    assert span(x_range(other.first)) < span(before)
+    page.get_by_role("button", name="Whole run").click()
+    page.get_by_role("button", name="Select an interval").click()
+    drag(page, other.first, 0.2, 0.9)
+    panel = page.get_by_label("The chosen interval")
+    expect(panel).to_contain_text("forward")
+    expect(panel).to_contain_text("backward")
+
+
+def steer(page: Page, folder: Path) -> None:
+    page.get_by_role("button", name="Controls").click()
+    controls = page.get_by_role("dialog", name="Controls")
+    controls.get_by_label("Interval").select_option(label="100 ms")
+    controls.get_by_role("button", name="Set").click()
+    asked = controls.locator("[data-requests] > li")
+    expect(asked.first).to_contain_text("taken up", timeout=30_000)
+    expect(controls.locator('[data-live-part="interval"]')).to_have_text("100 ms")
+    controls.get_by_label("Steps", exact=True).fill("2")
+    controls.get_by_role("button", name="Profile", exact=True).click()
+    expect(asked).to_have_count(2)
+    expect(controls.locator("[data-requests]")).not_to_contain_text("not taken up yet", timeout=30_000)
+    wait_for(lambda: only_run(folder / "runs").profiles().num_rows, "the window is written")
+    controls.get_by_role("button", name="Close the controls").click()
+    go_to(page, "Profiles")
+    page.locator("#windows-table").get_by_role("link", name="operators").click()
+    expect(page.locator("main")).to_contain_text("aten::addmm")
+
+
+def stop(page: Page) -> None:
+    page.get_by_role("button", name="Controls").click()
+    page.get_by_role("button", name="Stop the job…").click()
+    question = page.get_by_role("dialog", name="Stop this job?")
+    expect(question.get_by_role("button", name="Go on training")).to_be_focused()
+    question.get_by_role("button", name="Stop the job").click()
+    expect(page.locator('header [data-live="status"]')).to_have_text("Stopped", timeout=60_000)
+
+
+def download_the_report(page: Page, folder: Path) -> None:
+    go_to(page, "Reports")
+    made = page.get_by_role("button", name=re.compile("Make|Generate|Regenerate", re.IGNORECASE))
+    if made.count():
+        made.first.click()
+    with page.expect_download(timeout=90_000) as download:
+        page.get_by_role("link", name=re.compile("Download", re.IGNORECASE)).first.click()
+    place = folder / "report.html"
+    download.value.save_as(place)
+    assert "exploding_tensor" in place.read_text()
+
+
+def go_to(page: Page, title: str) -> None:
+    page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=title).click()
+    expect(page).to_have_title(re.compile(title))
+
+
+def drag(page: Page, chart: Locator, start: float, end: float) -> None:
+    """Draw over a chart from one part of its width to another."""
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, middle, steps=8)
+    page.mouse.up()
+    time.sleep(0.2)  # Plotly tells a drag from a double click by time
+
+
+def x_range(chart: Locator) -> list[Any]:
+    """What a chart shows of its axis."""
+    found: list[Any] = json.loads(
+        chart.evaluate(
+            "place => JSON.stringify((place.querySelector('.js-plotly-plot') ?? place)._fullLayout.xaxis.range)"
+        )
+    )
+    return found
+
+
+def span(between: list[Any]) -> float:
+    from datetime import datetime
+
+    start, end = (datetime.fromisoformat(str(each)) for each in between)
+    return (end - start).total_seconds()

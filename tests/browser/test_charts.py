@@ -1,0 +1,204 @@
+"""Charts in a browser: they share their axes, look into intervals, follow a run, and keep what an address names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from watched_runs import PHASES, START_NS, end, finding, judge, run_under, story
+
+from leadline.records.event import Event
+from leadline.testing.runs import SECOND_NS, Happening
+
+_RANGE = "place => place.querySelector('.plot')._fullLayout.xaxis.range.map((each) => new Date(each).getTime())"
+START_MS = START_NS / 1e6
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, dashboard: Callable[..., str]) -> str:
+    """The address of the page Nodes of a run of forty seconds that has ended."""
+    end(run_under(tmp_path, "first", story(40)), 40)
+    return f"{dashboard(tmp_path)}/runs/first/nodes"
+
+
+def chart(page: Page, name: str) -> Locator:
+    found = page.locator(f'.chart[data-chart="{name}"]').first
+    found.scroll_into_view_if_needed()
+    expect(found.locator(".plot-container")).to_be_visible()
+    return found
+
+
+def shown(place: Locator) -> list[float]:
+    """What a chart shows of its axis, in seconds after the start of the run."""
+    found: list[float] = place.evaluate(_RANGE)
+    return [round((each - START_MS) / 1e3, 2) for each in found]
+
+
+def draw(page: Page, place: Locator, start: float, end: float) -> None:
+    box = place.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, middle, steps=8)
+    page.mouse.up()
+
+
+def expect_shown(page: Page, place: Locator, expected: list[float]) -> None:
+    page.wait_for_function(
+        """([place, expected]) => place.querySelector('.plot')._fullLayout.xaxis.range.every(
+            (each, at) => Math.abs(new Date(each).getTime() - expected[at]) < 30)""",
+        arg=[place.element_handle(), [START_MS + 1e3 * each for each in expected]],
+    )  # fmt: skip
+
+
+def test_one_chart_is_zoomed_and_the_others_follow_with_finer_data(nodes: str, page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/charts/" in request.url else None)
+    page.goto(nodes)
+    cpu, heat_map = chart(page, "usage"), chart(page, "heat-map")
+    whole = shown(cpu)
+    assert shown(heat_map) == whole
+    chart(page, "usage")
+    asked.clear()
+    draw(page, cpu, 0.25, 0.5)
+    page.wait_for_function("() => new URLSearchParams(location.search).has('from')")
+    seen = shown(cpu)
+    assert (seen[1] - seen[0]) / (whole[1] - whole[0]) == pytest.approx(0.25, abs=0.02)
+    expect_shown(page, heat_map, seen)
+    page.wait_for_function("() => !document.querySelector('.chart[aria-busy]')")
+    assert any("heat-map" in each and "start_ns=" in each for each in asked)
+    cpu.locator(".nsewdrag").first.dblclick()
+    expect_shown(page, heat_map, whole)
+    assert "from=" not in page.url
+
+
+def test_an_address_names_the_frame(nodes: str, page: Page) -> None:
+    page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 16 * SECOND_NS) // 1_000_000}")
+    assert shown(chart(page, "usage")) == [10, 16]
+    page.get_by_role("button", name="Zoom in").click()
+    expect_shown(page, chart(page, "heat-map"), [11.5, 14.5])
+    page.wait_for_url(re.compile("from=2026"))
+    page.reload()
+    assert shown(chart(page, "usage")) == [11.5, 14.5]
+
+
+def test_keys_move_the_frame_and_tell_of_themselves(nodes: str, page: Page) -> None:
+    page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 18 * SECOND_NS) // 1_000_000}")
+    place = chart(page, "usage")
+    page.keyboard.press("ArrowRight")
+    expect_shown(page, place, [12, 20])
+    page.keyboard.press("+")
+    expect_shown(page, place, [14, 18])
+    page.keyboard.press("-")
+    page.keyboard.press("ArrowLeft")
+    expect_shown(page, place, [10, 18])
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("0")
+    page.wait_for_function("() => !location.search.includes('from')")
+
+
+def test_an_interval_is_chosen_and_its_phases_are_told(nodes: str, page: Page) -> None:
+    page.goto(nodes)
+    place = chart(page, "usage")
+    page.get_by_role("button", name="Select an interval").click()
+    draw(page, place, 0.5, 0.75)
+    panel = page.get_by_label("The chosen interval")
+    expect(panel).to_contain_text("How the time divides")
+    rows = panel.get_by_role("row")
+    expect(rows).to_have_count(1 + len(PHASES))
+    whole = sum(PHASES.values())
+    for words, phase in (("backward", "backward"), ("waiting for data", "data")):
+        expect(rows.filter(has_text=words)).to_contain_text(f"{100 * PHASES[phase] / whole:.0f} %")
+    before = shown(place)
+    panel.get_by_role("button", name="Zoom to it").click()
+    page.wait_for_function("() => location.search.includes('from')")
+    after = shown(place)
+    assert after[1] - after[0] == pytest.approx((before[1] - before[0]) / 4, rel=0.05)
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+
+
+def test_times_are_told_in_the_viewers_zone(nodes: str, page: Page, browser: Any) -> None:
+    context = browser.new_context(timezone_id="Asia/Kolkata", locale="en-GB")
+    there = context.new_page()
+    there.goto(nodes)
+    place = chart(there, "usage")
+    ticks = place.locator(".xtick text").all_text_contents()
+    assert ticks
+    assert all(each.startswith("16:3") for each in ticks), ticks  # 11:06:40 UTC and what follows
+    expect(there.locator("[data-frame-words]").first).to_contain_text(re.compile(r"16:36:4\d.*(GMT\+5:30|IST)"))
+    assert shown(place)[0] == pytest.approx(0, abs=1.0)
+    context.close()
+
+
+def test_a_chart_without_data_says_why_in_words(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    writer = run_under(tmp_path, "first", story(10, gpus=0))
+    writer.write_node("node-1", gpus=[], absent={"gpu": "no NVIDIA driver answers"})
+    page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
+    told = page.locator(".chart .nothing", has_text="no GPU on this node")
+    expect(told).to_contain_text("no NVIDIA driver answers")
+    expect(page.locator(".page-head").first).to_contain_text("no GPU on this node")
+
+
+def test_charts_follow_a_run_that_grows_and_stay_where_one_looks(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    writer = run_under(tmp_path, "first", story(20))
+    page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
+    place = chart(page, "usage")
+    assert shown(place)[1] == pytest.approx(20, abs=1.0)
+    writer.write_all(story(20, first_second=20))
+    page.wait_for_function(
+        "([place, end]) => new Date(place.querySelector('.plot')._fullLayout.xaxis.range[1]).getTime() > end",
+        arg=[place.element_handle(), START_MS + 38_000],
+    )
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_function("() => location.search.includes('from')")
+    seen = shown(place)
+    writer.write_all(story(20, first_second=40))
+    page.wait_for_timeout(4000)  # it must not move
+    assert shown(place) == seen
+    page.get_by_role("button", name="Follow live").click()
+    page.wait_for_function(
+        "([place, end]) => new Date(place.querySelector('.plot')._fullLayout.xaxis.range[1]).getTime() > end",
+        arg=[place.element_handle(), START_MS + 58_000],
+    )
+    after = shown(place)
+    assert after[1] - after[0] == pytest.approx(seen[1] - seen[0], abs=0.1)
+
+
+def test_charts_take_the_colours_of_the_page(nodes: str, page: Page) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(nodes)
+    place = chart(page, "usage")
+    colour = "place => place.querySelector('.plot')._fullLayout.font.color"
+    light = place.evaluate(colour)
+    page.get_by_role("button", name="Light or dark").click()
+    page.wait_for_function(
+        "([place, before]) => place.querySelector('.plot')._fullLayout.font.color !== before",
+        arg=[place.element_handle(), light],
+    )
+
+
+def test_what_a_run_says_is_text_in_the_selection_too(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    evil = "<img src=x onerror=\"document.title='owned'\">"
+    writer = run_under(tmp_path, "first", [*story(20), Happening(Event(evil, 3, START_NS + 5 * SECOND_NS, SECOND_NS))])
+    judge(writer, [{**finding(40, START_NS + 8 * SECOND_NS), "message": evil}])
+    end(writer, 20)
+    page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
+    chart(page, "usage")
+    page.get_by_role("button", name="Look into this frame").click()
+    panel = page.get_by_label("The chosen interval")
+    expect(panel.get_by_role("link")).to_have_text(f"exploding_tensor, step 40: {evil}")
+    expect(panel.get_by_role("listitem").filter(has_text="(1.0 s)").filter(has_text="<img")).to_be_visible()
+    assert panel.locator("img").count() == 0
+    assert "owned" not in page.title()

@@ -1,0 +1,84 @@
+"""The controls as a person uses them on a job that runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from launching import script, started, wait_for
+from playwright.sync_api import Page, expect
+
+from leadline.testing.runs import Capture, RunWriter
+
+OPTIONS = ("--preset", "light", "--no-default-rules", "--rule", "exploding_tensor", "--name", "steered")
+
+
+def test_interval_profile_and_stop_are_asked_and_followed(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    with started(OPTIONS, script("until.py"), str(tmp_path / "end"), folder=tmp_path) as running:
+        wait_for(lambda: running.flushed_steps() > 3, "steps")
+        page.goto(f"{dashboard(tmp_path / 'runs')}/runs/steered/configure")
+        controls = page.get_by_role("button", name="Controls", exact=True)
+        controls.focus()
+        page.keyboard.press("Enter")
+        drawer = page.locator("#controls")
+        expect(drawer.get_by_role("button", name="Close the controls")).to_be_focused()
+        requests = drawer.locator("[data-requests] > li")
+
+        drawer.get_by_label("Interval").select_option("100")
+        drawer.get_by_role("button", name="Set").click()
+        expect(requests.first).to_contain_text("sample the machine every 100 ms")
+        expect(requests.first.locator(".badge")).to_have_text("taken up")
+
+        drawer.get_by_label("Steps", exact=True).fill("3")
+        expect(drawer.get_by_text("More than two steps of detailed")).to_be_visible()
+        drawer.get_by_label("Steps", exact=True).fill("2")
+        expect(drawer.get_by_text("More than two steps of detailed")).to_be_hidden()
+        drawer.get_by_role("button", name="Profile", exact=True).click()
+        expect(requests.first).to_contain_text(re.compile(r"detailed from the next step on, 2 steps.*taken:", re.S))
+
+        page.expected_errors = re.compile("400")  # type: ignore[attr-defined]
+        drawer.get_by_role("textbox", name="or time").fill("yesterday")
+        drawer.get_by_role("button", name="Profile", exact=True).click()
+        expect(drawer.get_by_role("alert")).to_contain_text("yesterday")
+
+        with page.expect_download(timeout=120_000) as download:
+            drawer.get_by_role("button", name="Download the report").click()
+        assert download.value.suggested_filename == "steered-report.html"
+
+        drawer.get_by_role("button", name="Stop the job…").click()
+        question = page.get_by_role("dialog", name="Stop this job?")
+        question.get_by_role("button", name="Go on training").click()
+        expect(question).to_be_hidden()
+        assert running.process.poll() is None
+        drawer.get_by_role("button", name="Stop the job…").click()
+        question.get_by_role("button", name="Stop the job").click()
+        expect(requests.first).to_contain_text(re.compile(r"stop the job.*taken up", re.S))
+        running.wait()
+        expect(page.locator('header [data-live="status"]')).to_have_text("Stopped")
+        page.keyboard.press("Escape")
+        expect(drawer).to_be_hidden()
+        expect(controls).to_be_focused()
+
+
+def test_choices_become_a_command_line(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    page.goto(f"{dashboard(tmp_path, '--read-only')}/runs/first/configure")
+    page.get_by_role("radio", name=re.compile("^light")).check()
+    line = page.locator(".result code").first
+    expect(line).to_contain_text("--preset light")
+    page.get_by_label("gradients: every so many steps").fill("10")
+    expect(line).to_contain_text("--capture gradients:every=10")
+    page.get_by_label("Judge by tree_depth").check()
+    expect(line).to_contain_text("--rule tree_depth")
+    page.get_by_label("gradients: every so many steps").fill("soon")
+    expect(page.locator(".result .notice.bad")).to_contain_text("every must be a whole number, not 'soon'")
+    page.get_by_label("gradients: every so many steps").fill("5")
+    expect(line).to_contain_text("gradients:every=5")
+    before = line.text_content()
+    page.reload()
+    expect(line).to_have_text(before or "")
+    page.get_by_role("button", name="Controls", exact=True).click()
+    expect(page.locator("#controls")).to_contain_text("This dashboard is read-only")

@@ -1,0 +1,23 @@
+"""The way through: from the list of runs to each page of one, in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from leadline.dashboard.page import RUN_PAGES
+from leadline.testing.runs import Capture, RunWriter
+
+
+def test_every_page_of_a_run_opens(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    parts = [Capture(step, {"loss": {"value": 1.0 / (step + 1)}}) for step in range(20)]
+    RunWriter(str(tmp_path / "first")).write_all(parts).end()
+    page.goto(dashboard(tmp_path))
+    page.get_by_role("link", name="first").click()
+    for title in (words for key, words in RUN_PAGES.items() if key != "model"):  # that is of boosted trees only
+        page.get_by_role("navigation").get_by_role("link", name=title).click()
+        expect(page).to_have_title(re.compile(title))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()

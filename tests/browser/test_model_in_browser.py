@@ -1,0 +1,59 @@
+"""The page Model in a browser: the charts of boosted trees, and how words and charts stay up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import Page, expect
+
+from leadline.testing.runs import Part, RunWriter
+from leadline.testing.tree_stories import answers, importances, loss
+
+LABELS = np.repeat([0, 1, 1], 20)
+PATIENCE_MS = 30_000
+FEATURE = "<img src=x onerror=alert(1)>"
+
+
+def rounds(steps: range) -> list[Part]:
+    parts: list[Part] = []
+    for step in steps:
+        parts.append(loss(step, train=1 / (step + 1), holdout=1.1 / (step + 1)))
+        if step % 5 == 0:
+            wrong = max(0, 20 - step)
+            scores = np.where(LABELS, 0.8, 0.1)
+            scores[:wrong] = 0.9
+            parts += [importances(step, {"age": 0.25, FEATURE: 0.75}, "gain"), *answers(step, LABELS, scores)]
+    return parts
+
+
+def training(root: Path) -> RunWriter:
+    writer = RunWriter(root / "trees").write_all(rounds(range(6)))
+    settings = {"objective": "binary:logistic", "max_depth": 3}
+    writer.write_worker("rank0-1", framework="xgboost 3.2.0", hyperparameters=settings, evaluated_on="holdout")
+    return writer
+
+
+def test_the_sections_are_drawn_and_grow_with_the_training(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    writer = training(tmp_path)
+    page.goto(f"{dashboard(tmp_path)}/runs/trees/overview")
+    page.get_by_role("link", name="Model", exact=True).click()
+    page.evaluate("window.wasNeverReloaded = true")
+    matrix = page.locator("#confusion-matrix")
+    expect(matrix).to_contain_text("75.0% of 60 samples are on the diagonal")
+    matrix.scroll_into_view_if_needed()
+    expect(matrix.locator(".heatmaplayer").first).to_be_visible()
+    expect(page.locator("#residuals")).to_contain_text("A classification has no residuals")
+    importance = page.locator("#feature-importance")
+    importance.scroll_into_view_if_needed()
+    expect(importance.locator(".ytick text").first).to_contain_text("<img src=x")
+    assert importance.locator("img").count() == 0
+    writer.write_all(rounds(range(6, 21)))
+    expect(matrix).to_contain_text("100.0% of 60 samples are on the diagonal", timeout=PATIENCE_MS)
+    expect(page.locator("#evaluation")).to_contain_text("weighted")
+    matrix.scroll_into_view_if_needed()
+    expect(matrix).to_contain_text("Round 20", timeout=PATIENCE_MS)
+    assert page.evaluate("window.wasNeverReloaded")

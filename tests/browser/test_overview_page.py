@@ -1,0 +1,70 @@
+"""The page Overview in a browser: what it tells, and how it stays up to date without a reload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+from watched_runs import START_NS, end, finding, judge, run_under, story
+
+from leadline.testing.runs import SECOND_NS
+
+
+def test_a_rule_turns_without_a_reload_and_leads_to_tensor_and_machine(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    writer = run_under(tmp_path, "first", story(20))
+    page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
+    page.evaluate("window.wasNeverReloaded = true")
+    rule = page.locator("#rule-exploding_tensor")
+    expect(rule.locator("summary")).to_contain_text("InProgress")
+    expect(page.get_by_role("heading", name="Job summary")).to_be_visible()
+    judge(writer, [finding(40, START_NS + 8 * SECOND_NS)])
+    expect(rule.locator("summary")).to_contain_text("IssuesFound")
+    expect(rule.locator("summary")).to_contain_text("step 40: loss is NaN")
+    rule.locator("summary").click()
+    for words in ("Criteria", "Parameters", "only_nan", "Try:", "a tenth of the learning rate"):
+        expect(rule).to_contain_text(words)
+    judge(writer, [finding(40, START_NS + 8 * SECOND_NS), {**finding(90, START_NS + 15 * SECOND_NS), "id": 2}])
+    expect(rule.locator("summary")).to_contain_text("2 times")
+    expect(rule).to_have_attribute("open", "")
+    assert page.evaluate("window.wasNeverReloaded")
+    expect(rule.get_by_role("link", name="the machine at this moment").first).to_have_attribute(
+        "href", re.compile(r"/runs/first/nodes\?from=.*&to=")
+    )
+    rule.locator("a.chip").first.click()
+    expect(page).to_have_url(re.compile(r"/tensors\?name=loss&step=40"))
+
+
+def test_a_deep_link_opens_a_rule(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(run_under(tmp_path, "first", story(10)), 10)
+    page.goto(f"{dashboard(tmp_path)}/runs/first/overview#rule-exploding_tensor")
+    rule = page.locator("#rule-exploding_tensor")
+    expect(rule).to_have_attribute("open", "")
+    expect(rule.locator("summary")).to_be_in_viewport()
+
+
+def test_the_whole_job_is_told(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(run_under(tmp_path, "first", story(60)), 60)
+    page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
+    parts = page.get_by_label("Phases of the job", exact=True)
+    for words in ("initialization", "imports", "data, model and device set-up", "training loop", "finalization"):
+        expect(parts).to_contain_text(words)
+    expect(page.get_by_role("heading", name="What bounds it: compute")).to_be_visible()
+    usage = page.locator("#usage-table")
+    expect(usage.get_by_role("row").filter(has_text="GPU 1").first).to_contain_text("79")
+    expect(page.get_by_text("No operator was recorded.")).to_be_visible()
+    for name in ("loss", "job", "progress", "phases"):
+        place = page.locator(f'.chart[data-chart="{name}"]').first
+        place.scroll_into_view_if_needed()
+        expect(place.locator(".plot-container")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_run_without_a_step_says_so(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    run_under(tmp_path, "first", [])
+    page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
+    expect(page.get_by_text("No step was timed yet")).to_be_visible()
+    expect(page.get_by_text("Nothing was measured of the machine yet.")).to_be_visible()

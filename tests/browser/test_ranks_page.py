@@ -1,0 +1,42 @@
+"""The page Ranks in a browser: the slowest is named and drawn, the table is ordered, one worker says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+from watched_runs import end, run_under, story
+
+from leadline.testing.timelines import in_time, training
+
+USUAL = {"data": 5.0, "backward": 40.0, "collective": 55.0}
+SLOW = {"data": 55.0, "backward": 40.0, "collective": 5.0}
+
+
+def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    ranks = [training([SLOW if rank == 60 else USUAL] * 12, worker=f"rank{rank}-{rank}") for rank in range(70)]
+    end(run_under(tmp_path, "first", in_time(*ranks)), 20)
+    page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
+    expect(page.locator("main")).to_contain_text("Rank 60 is the slowest")
+    expect(page.locator("main")).to_contain_text("the charts show the 32 slowest and the 32 quickest")
+    for name in ("rank-steps", "rank-phases", "rank-durations", "replicas"):
+        chart = page.locator(f'.chart[data-chart="{name}"]')
+        chart.scroll_into_view_if_needed()
+        expect(chart.locator(".plot-container")).to_be_visible()
+    table = page.locator("#ranks-table tbody tr")
+    expect(table).to_have_count(50)
+    page.get_by_role("link", name="Next").click()
+    expect(page).to_have_url(re.compile("page=2"))
+    expect(table).to_have_count(20)
+    page.get_by_role("link", name="by rank").click()
+    expect(table.first).to_contain_text("rank0-0")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_one_worker_says_so(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(run_under(tmp_path, "first", story(10)), 10)
+    page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
+    expect(page.get_by_text("One worker trains in this run")).to_be_visible()
+    expect(page.locator('.chart[data-chart="rank-durations"] .plot-container')).to_be_visible()

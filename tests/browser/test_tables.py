@@ -1,0 +1,80 @@
+"""Tables: sorted by a click, filtered by typing, and so they stay when newer rows come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from leadline.testing import hostile
+from leadline.testing.runs import Capture, RunWriter
+
+
+def column(page: Page, table: str, place: int) -> list[str]:
+    """What is seen of a column, from the top."""
+    cells = page.locator(f"#{table} tbody tr:visible > :nth-child({place})")
+    return [each.strip() for each in cells.all_inner_texts()]
+
+
+def test_names_are_sorted_as_people_count_and_numbers_by_size(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    shapes = {"w10": (10,), "w9": (9, 100), "w1": ()}
+    writer = RunWriter(tmp_path / "run", shapes=shapes)
+    writer.write_all([Capture(0, {name: {"l2": 1.0} for name in shapes})]).end()
+    page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
+    head = page.locator("#tensor-table th", has_text="Name")
+    head.get_by_role("button").click()
+    assert column(page, "tensor-table", 1) == ["w1", "w9", "w10"]
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    head.get_by_role("button").click()
+    assert column(page, "tensor-table", 1) == ["w10", "w9", "w1"]
+    expect(head).to_have_attribute("aria-sort", "descending")
+    page.locator("#tensor-table th", has_text="Elements").get_by_role("button").click()
+    assert column(page, "tensor-table", 1) == ["w9", "w10", "w1"]
+    expect(head).to_have_attribute("aria-sort", "none")
+
+
+def test_the_keyboard_sorts(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    RunWriter(tmp_path / "run").write_all([Capture(0, {name: {"l2": 1.0} for name in ("b", "a")})]).end()
+    page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
+    page.locator("#tensor-table th button").first.focus()
+    page.keyboard.press("Enter")
+    assert column(page, "tensor-table", 1) == ["a", "b"]
+    page.keyboard.press("Space")
+    assert column(page, "tensor-table", 1) == ["b", "a"]
+
+
+def test_rows_are_filtered_by_all_words_and_counted(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:  # fmt: skip
+    names = [f"layer{number}.{kind}" for number in range(1000) for kind in ("weight", "bias")][:1000]
+    RunWriter(tmp_path / "run").write_all([Capture(0, {name: {"l2": 1.0} for name in names})]).end()
+    page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
+    field = page.get_by_role("searchbox", name="filter these rows")
+    field.fill("BIAS layer49")
+    assert column(page, "tensor-table", 1) == [f"layer{each}.bias" for each in (49, *range(490, 500))]
+    expect(page.locator("output")).to_have_text("11 of 1,000")
+    field.fill("")
+    expect(page.locator("#tensor-table tbody tr:visible")).to_have_count(1000)
+    expect(page.locator("output")).to_have_text("")
+
+
+def test_order_filter_and_focus_stay_when_newer_rows_come(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:  # fmt: skip
+    run = tmp_path / "run"
+    RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
+    for name, judged in (("first", 3), ("second", 9)):
+        hostile.write_rule(str(run), name, judged_steps=judged)
+    page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
+    head = page.locator("#rules-table th", has_text="Steps judged")
+    head.get_by_role("button").click()
+    head.get_by_role("button").focus()
+    assert column(page, "rules-table", 1) == ["second", "first"]
+    hostile.write_rule(str(run), "third", judged_steps=5)
+    expect(page.locator("#rules-table tbody tr")).to_have_count(3)
+    assert column(page, "rules-table", 1) == ["second", "third", "first"]
+    expect(page.locator("#rules-table th", has_text="Steps judged")).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("#rules-table th", has_text="Steps judged").get_by_role("button")).to_be_focused()

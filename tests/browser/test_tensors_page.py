@@ -1,0 +1,83 @@
+"""The page Tensors in a browser: the network at one glance, a cell, the tensor behind it, its download."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import page_stories as stories
+from playwright.sync_api import Page, expect
+
+from leadline.testing.runs import Capture, RunWriter
+
+
+def test_a_click_on_a_cell_of_the_network_shows_the_tensor_at_that_step(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    stories.write_story(tmp_path / "story")
+    page.goto(f"{dashboard(tmp_path)}/runs/story/tensors")
+    network = page.locator("#network")
+    network.scroll_into_view_if_needed()
+    expect(network.locator(".plot-container")).to_be_visible()
+    field = network.locator(".nsewdrag").first
+    box = field.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.25)
+    page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.25)
+    expect(page).to_have_url(re.compile(r"name=gradient%2Fa.weight&step=9"))
+    expect(page.get_by_role("heading", name="At step 9")).to_be_visible()
+
+
+def test_another_statistic_is_drawn_without_a_reload_and_the_address_keeps_it(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    stories.write_story(tmp_path / "story")
+    page.goto(f"{dashboard(tmp_path)}/runs/story/tensors?name=gradient/b.weight")
+    chart = page.locator("#over-steps")
+    expect(chart.locator(".plot-container")).to_be_visible()
+    page.evaluate("window.wasNeverReloaded = true")
+    with page.expect_response(re.compile(r"charts/tensor.json.*statistic=abs_mean%2Cl2|statistic=l2%2Cabs_mean")):
+        page.get_by_label("l2", exact=True).check()
+    expect(chart.locator(".legendtext")).to_have_count(2)
+    assert page.evaluate("window.wasNeverReloaded")
+    page.reload()
+    expect(page.get_by_label("l2", exact=True)).to_be_checked()
+    expect(chart.locator(".legendtext")).to_have_count(2)
+
+
+def test_the_raw_tensor_is_downloaded_as_numpy_reads_it(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    stories.write_story(tmp_path / "story")
+    page.goto(f"{dashboard(tmp_path)}/runs/story/tensors?name=a.weight&step=5")
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="Download .npy").click()
+    path = tmp_path / "got.npy"
+    waiting.value.save_as(path)
+    assert np.array_equal(np.load(path, allow_pickle=False), stories.WEIGHT + 5)
+
+
+def test_a_live_run_draws_on(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    writer = RunWriter(tmp_path / "run")
+    writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
+    page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
+    chart = page.locator("#losses")
+    expect(chart.locator(".plot-container")).to_be_visible()
+    writer.write_all([Capture(step, {"loss": {"value": 2.0}}) for step in range(5, 30)])
+    page.wait_for_function("() => document.querySelector('#losses .js-plotly-plot')?._fullLayout.xaxis.range[1] > 28")
+
+
+def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    stories.write_story(tmp_path / "one")
+    stories.write_story(tmp_path / "two")
+    page.goto(f"{dashboard(tmp_path)}/compare")
+    page.get_by_label("run A").fill("one")
+    page.get_by_label("run B").fill("two")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#scalar-1 .plot-container")).to_be_visible()
+    for side in ("a", "b"):
+        page.locator(f"#network-{side}").scroll_into_view_if_needed()
+        expect(page.locator(f"#network-{side} .plot-container")).to_be_visible()
+    expect(page.locator("#rules-of-both")).to_contain_text("gradient/a.weight vanishes")

@@ -1,0 +1,106 @@
+"""Every adapter keeps the contract; the table of what is captured of which framework is made from what it shows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from leadline.frameworks.registry import FRAMEWORKS
+from leadline.testing.adapter_contract import AdapterContract
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "frameworks.md"
+TREES = str(HERE.parents[1] / ".venvs" / "trees" / "bin" / "python")
+BEGIN, END = "<!-- begin: made by scripts/framework_table.py -->", "<!-- end -->"
+
+
+@pytest.mark.slow
+class TestTorch(AdapterContract):
+    python = sys.executable
+    training = HERE / "trainings" / "trained_by_torch.py"
+    framework = "torch "
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
+    members: ClassVar[dict[str, str]] = {
+        "0.weight": "weights", "gradient/0.weight": "gradients", "0.bias": "biases",
+        "CrossEntropyLoss_output_0": "losses", "1_output_0": "layers", "Adam/exp_avg/0.weight": "optimizer_variables",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+class TestXGBoost(AdapterContract):
+    python = TREES
+    training = HERE / "trainings" / "trained_by_xgboost.py"
+    framework = "xgboost "
+    steps: ClassVar[dict[str, int]] = {"train": 8}
+    members: ClassVar[dict[str, str]] = {
+        "train-logloss": "losses", "held-logloss": "validation_set", "held-auc": "metrics", "labels": "labels",
+        "predictions": "predictions", "feature_importance/gain/f0": "feature_importance",
+        "feature_importance/total_cover/f3": "feature_importance", "average_shap/f0": "average_shap",
+        "full_shap": "full_shap", "trees/Gain": "trees", "hyperparameters/max_depth": "hyperparameters",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+class TestLightGBM(AdapterContract):
+    python = TREES
+    training = HERE / "trainings" / "trained_by_lightgbm.py"
+    framework = "lightgbm "
+    steps: ClassVar[dict[str, int]] = {"train": 8}
+    members: ClassVar[dict[str, str]] = {
+        "train-binary_logloss": "training_set", "held-binary_logloss": "losses", "held-auc": "metrics",
+        "labels": "labels", "predictions": "predictions", "feature_importance/split/Column_0": "feature_importance",
+        "average_shap/Column_0": "average_shap", "full_shap": "full_shap", "trees/Depth": "trees",
+        "hyperparameters/num_leaves": "hyperparameters",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+class TestGeneric(AdapterContract):
+    python = sys.executable
+    training = HERE / "trainings" / "trained_by_hand.py"
+    framework = "generic"
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 1}
+    members: ClassVar[dict[str, str]] = {
+        "loss": "losses", "rate": "scalars", "weight": "weights", "gradient/weight": "gradients", "error": "default",
+    }  # fmt: skip
+
+
+CONTRACTS = {
+    "PyTorch": TestTorch, "XGBoost": TestXGBoost, "LightGBM": TestLightGBM, "`leadline.Hook`": TestGeneric,
+}  # fmt: skip
+ROWS = (
+    "losses", "metrics", "scalars", "hyperparameters", "weights", "biases", "gradients", "gradient_norms",
+    "optimizer_variables", "inputs", "outputs", "labels", "predictions", "layers", "default", "feature_importance",
+    "average_shap", "full_shap", "trees",
+)  # fmt: skip
+
+
+def table() -> str:
+    """What each adapter captured in its contract's training, by collection."""
+    found = {name: contract.collections() for name, contract in CONTRACTS.items()}
+    lines = [f"| collection | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
+    for row in ROWS:
+        cells = [", ".join(sorted(each.get(row, ()), reverse=True)) or "–" for each in found.values()]
+        lines.append(f"| `{row}` | {' | '.join(cells)} |")
+    modes = [", ".join(f"{count} {mode}" for mode, count in each.steps.items()) for each in CONTRACTS.values()]
+    return "\n".join([*lines, f"| steps of the contract's training | {' | '.join(modes)} |"])
+
+
+@pytest.mark.slow
+def test_the_table_of_the_page_is_what_the_adapters_show() -> None:
+    """Renew it by ``scripts/framework_table.py``."""
+    _, _, rest = PAGE.read_text().partition(BEGIN)
+    assert rest.partition(END)[0].strip() == table()
+
+
+def test_every_framework_has_a_contract() -> None:
+    assert {each.framework.strip() for each in CONTRACTS.values()} == {*FRAMEWORKS, "generic"}
+
+
+def test_the_bootstrap_waits_for_every_framework() -> None:
+    site = HERE.parents[1] / "src" / "leadline" / "bootstrap" / "site" / "sitecustomize.py"
+    (line,) = [each for each in site.read_text().splitlines() if each.strip().startswith("names = ")]
+    assert line.strip() == f"names = ({', '.join(repr(each).replace(chr(39), chr(34)) for each in FRAMEWORKS)})"

@@ -1,0 +1,65 @@
+"""Amazon's services as moto has them, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+REGION: Final = "eu-west-1"
+CREDENTIALS: Final = {
+    "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "verysecretkey", "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}  # fmt: skip
+"""What the environment of somebody who uses Amazon has."""
+
+
+@contextmanager
+def amazon() -> Iterator[str]:
+    """moto's server; its address."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        address = "http://{}:{}".format(*server.get_host_and_port())
+        urllib.request.urlopen(f"{address}/moto-api/reset", data=b"", timeout=60).close()  # it is one for the process
+        yield address
+    finally:
+        server.stop()
+
+
+def client(service: str, address: str) -> Any:
+    """A client of boto3 that speaks with the server."""
+    import boto3
+
+    return boto3.client(
+        service, endpoint_url=address, region_name=REGION, aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )  # fmt: skip
+
+
+def make_queue(address: str, name: str) -> tuple[str, str]:
+    """URL and ARN of a new queue."""
+    queues = client("sqs", address)
+    url = queues.create_queue(QueueName=name)["QueueUrl"]
+    arn = queues.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    return str(url), str(arn)
+
+
+def route_events(address: str, pattern: str, queue: str, bus: str = "default", name: str = "to-queue") -> None:
+    """A rule of EventBridge that hands what matches a pattern to a queue."""
+    events = client("events", address)
+    events.put_rule(Name=name, EventPattern=pattern, EventBusName=bus)
+    events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "1", "Arn": queue}])
+
+
+def received(address: str, queue: str) -> list[str]:
+    """The bodies of what waits in a queue, in the order in which it came."""
+    queues, bodies = client("sqs", address), []
+    while messages := queues.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+        for each in messages:
+            bodies.append(each["Body"])
+            queues.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+    return bodies

@@ -1,0 +1,66 @@
+"""A training bare, watched, and watched while our own code fails; tells what is left of us in the framework.
+
+Arguments: a folder, and a kind of ``boosters.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+import boosters
+import lightgbm
+import numpy as np
+import xgboost
+from lightgbm.engine import CVBooster
+from xgboost.callback import CallbackContainer
+
+import leadline
+from leadline.frameworks.boosting.captured import RoundCapture
+
+OWNERS = (xgboost, xgboost.Booster, CallbackContainer, lightgbm, lightgbm.Booster, lightgbm.engine, CVBooster)
+
+
+def methods() -> dict[tuple[str, str], int]:
+    """What stands behind each name of the classes and modules that somebody might replace."""
+    return {(str(owner), name): id(value) for owner in OWNERS for name, value in vars(owner).items()}
+
+
+def digest(kind: str) -> str:
+    random.seed(1)
+    np.random.seed(1)
+    return str(getattr(boosters, kind)()["digest"])
+
+
+def fail(*_: Any) -> None:
+    raise RuntimeError("planted")
+
+
+def main(folder: str, kind: str) -> None:
+    original = methods()
+    digests = {"bare": digest(kind)}
+    with leadline.Hook(out=f"{folder}/runs", name="watched"):
+        is_replaced = methods() != original
+        digests["watched"] = digest(kind)
+    left = changed(original)
+    RoundCapture.row = fail
+    hook = leadline.Hook(out=f"{folder}/runs", name="failing")
+    digests["failing"] = digest(kind)
+    left_after_failure = changed(original)
+    hook.close()
+    (found,) = leadline.open_run(hook.run).worker_documents().values()
+    print(json.dumps({
+        "replaced_while_watched": is_replaced, "left": left, "left_after_failure": left_after_failure,
+        "digests": digests, "off": found["off"],
+    }))  # fmt: skip
+
+
+def changed(original: dict[tuple[str, str], int]) -> list[str]:
+    now = methods()
+    return [" ".join(name) for name in original.keys() | now.keys() if original.get(name) != now.get(name)]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

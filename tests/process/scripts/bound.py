@@ -1,0 +1,106 @@
+"""Trainings whose time goes to one known place, and healthy ones: ``bound.py KIND``."""
+
+import sys
+import time
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+BATCH = 64
+
+
+class Slow(Dataset):
+    """Samples that take their time."""
+
+    def __len__(self):
+        return BATCH * 90
+
+    def __getitem__(self, index):
+        if index % BATCH == 0:
+            time.sleep(0.03)
+        return torch.full((64,), index / len(self)), index % 10
+
+
+def in_memory(steps):
+    torch.manual_seed(0)
+    labels = torch.randint(0, 10, (BATCH * steps,))
+    return TensorDataset(torch.randn(BATCH * steps, 64) + labels[:, None] / 3, labels)
+
+
+def perceptron(width=256):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def train(model, data, after=lambda step, loss: None, during=lambda: None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    for step, (inputs, labels) in enumerate(DataLoader(data, batch_size=BATCH)):
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        during()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        after(step, loss)
+
+
+def loader():
+    train(perceptron(), Slow())
+
+
+def count(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        sum(range(1000))
+
+
+def python():
+    train(perceptron(), in_memory(90), after=lambda step, loss: count(0.03))
+
+
+def leak():
+    kept = []
+
+    def keep(step, loss):
+        kept.append(torch.ones(250_000))
+        time.sleep(0.025)
+
+    train(perceptron(), in_memory(1100), after=keep)
+
+
+def periodic():
+    train(perceptron(1024), in_memory(760), after=lambda step, loss: time.sleep(0.7 if step % 40 == 39 else 0.0))
+
+
+def straggler():
+    distributed.init_process_group("gloo")
+    slow = distributed.get_rank() == 1
+    train(DistributedDataParallel(perceptron(512)), in_memory(90), during=lambda: time.sleep(0.03 if slow else 0.0))
+    distributed.destroy_process_group()
+
+
+def healthy_ranks():
+    distributed.init_process_group("gloo")
+    train(DistributedDataParallel(perceptron(1024)), in_memory(200))
+    distributed.destroy_process_group()
+
+
+def healthy_mlp():
+    train(perceptron(2048), in_memory(400))
+
+
+def healthy_cnn():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(4096, 10),
+    )  # fmt: skip
+    train(model, in_memory(250))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {each.__name__: each for each in (
+        loader, python, leak, periodic, straggler, healthy_ranks, healthy_mlp, healthy_cnn,
+    )}[sys.argv[1]]()  # fmt: skip

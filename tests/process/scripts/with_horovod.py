@@ -1,0 +1,62 @@
+"""Trains a little, and beside it a timeline is written as Horovod does: pair by pair, and cut off at the end.
+
+with_horovod.py STEPS [WAIT_FILE]: at its middle it waits until WAIT_FILE.go is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+TENSORS = ("conv1.weight", "conv1.bias", "head.weight")
+
+
+def now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def main(steps: int, wait: str | None) -> None:
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with open(os.environ["HOROVOD_TIMELINE"], "w") as file:
+        file.write("[\n")
+
+        def write(**event: object) -> None:
+            file.write(json.dumps(event) + ",\n")
+            file.flush()
+
+        for pid, name in enumerate(TENSORS):
+            write(name="process_name", ph="M", pid=pid, args={"name": name})
+            write(name="process_sort_index", ph="M", pid=pid, args={"sort_index": pid})
+        for step in range(steps):
+            optimizer.zero_grad()
+            model(torch.ones(3, 4)).sum().backward()
+            for pid in range(len(TENSORS)):
+                write(ph="B", name="NEGOTIATE_ALLREDUCE", ts=now_us(), pid=pid)
+                write(ph="X", name="0", ts=now_us(), pid=pid, dur=0)
+                write(ph="E", ts=now_us(), pid=pid)
+            for pid in range(len(TENSORS)):
+                write(ph="B", name="ALLREDUCE", ts=now_us(), pid=pid)
+                write(ph="B", name="MPI_ALLREDUCE", ts=now_us(), pid=pid)
+                time.sleep(0.002)
+                write(ph="E", ts=now_us(), pid=pid)
+                write(ph="E", ts=now_us(), pid=pid, args={"dtype": "float32", "shape": "[4, 2]"})
+            optimizer.step()
+            if wait is not None and step == steps // 2:
+                file.write('{"ph": "B", "name": "ALLRED')
+                file.flush()
+                open(f"{wait}.waits", "w").close()
+                while not os.path.exists(f"{wait}.go"):
+                    time.sleep(0.01)
+                file.write(f'UCE", "ts": {now_us()}, "pid": 0}},\n')
+                write(ph="E", ts=now_us(), pid=0)
+        file.write('{"ph": "B", "name": "ALLREDUCE", "ts": 12')
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)

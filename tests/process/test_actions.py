@@ -1,0 +1,185 @@
+"""What follows a finding in real trainings: a mail and then a stop, everything at once, at the last step, in vain."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoints import HttpEndpoint, Reply, http_endpoint, mail_endpoint
+from launching import Ended, bare, rule, script, started, wait_for, watched
+
+from leadline.records.request import Request
+from leadline.store.control import read_requests
+from leadline.store.documents import read_lines
+
+pytestmark = pytest.mark.slow
+SECOND_NS = 1_000_000_000
+ONLY = ("--no-default-rules", "--rule", "exploding_tensor")
+
+
+def mail_url(port: int) -> str:
+    return f"mailto://127.0.0.1:{port}?from=train@example.org&to=me@example.org"
+
+
+def following(*actions: str) -> list[str]:
+    """Options that have actions follow ``exploding_tensor``."""
+    return [*ONLY, *(word for each in actions for word in ("--on", f"exploding_tensor={each}"))]
+
+
+def outcomes(ended: Ended) -> dict[str, dict[str, Any]]:
+    """By its name, the last line of each action in the run; the view says the same."""
+    lines = read_lines(str(Path(ended.run.path) / "actions.jsonl"))
+    final = {each["action"].partition(":")[0]: each for each in lines}
+    shown = {each["action"].partition(":")[0]: each for each in ended.show()["actions"]}
+    assert {name: (each["state"], each["outcome"]) for name, each in shown.items()} == {
+        name: (each["state"], each["outcome"]) for name, each in final.items()
+    }
+    return final
+
+
+def stops(run: Path) -> list[Request]:
+    return [each for each in read_requests(str(run)) if each.kind == "stop"]
+
+
+# --- two thresholds of one rule -------------------------------------------------------------------------------
+
+
+def test_a_stall_is_mailed_and_later_stopped(tmp_path: Path) -> None:
+    """The mail is there while nobody has asked the training to stop; the training then ends by signal, for it waits."""
+    mark = tmp_path / "stalled"
+    with mail_endpoint() as server:
+        options = [
+            "--no-default-rules",
+            "--rule", "stall_mail=stalled_training:threshold=10", "--on", "stall_mail=notify:$MAIL",
+            "--rule", "stall_stop=stalled_training:threshold=20", "--on", "stall_stop=stop_training:grace=1",
+        ]  # fmt: skip
+        with started(
+            options, script("stalling.py"), "40", str(mark), folder=tmp_path, MAIL=mail_url(server.port)
+        ) as running:
+            wait_for(lambda: server.mails or running.process.poll() is not None, "the mail")
+            mailed_ns = time.time_ns()
+            assert running.process.poll() is None
+            (run,) = (tmp_path / "runs").iterdir()
+            assert stops(run) == []
+            ended = running.wait()
+    assert ended.status == 10, ended.err
+    stalled_ns = int(mark.read_text())
+    (stop,) = stops(run)
+    assert mailed_ns - stalled_ns > 9 * SECOND_NS
+    assert stop.time_ns - stalled_ns > 19 * SECOND_NS
+    (mail,) = server.mails
+    assert mail["Subject"].startswith("stall_mail fired at step 39 in stalling-")
+    assert "nothing new since step 39, for more than 10 s" in mail.get_content()
+    said = ended.show()
+    assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:stall_stop")
+    for alias, threshold in (("stall_mail", 10.0), ("stall_stop", 20.0)):
+        (finding,) = rule(said, alias)["findings"]
+        assert threshold < finding["evidence"]["silent_seconds"] <= threshold + 1.5
+    assert outcomes(ended)["notify"]["state"] == "done"
+
+
+# --- everything at once ---------------------------------------------------------------------------------------
+
+
+def test_everything_at_once(tmp_path: Path) -> None:
+    """One finding is mailed, posted, published, and starts a command, and the training is stopped for it."""
+    with mail_endpoint() as mails, http_endpoint() as hook, http_endpoint() as receiver:
+        ended = watched(
+            following(
+                "notify:$MAIL", "webhook:$HOOK", f"publish_metric:otlp,endpoint={receiver.url}/v1/metrics",
+                "run_command:cat > notice.json", "tracker", "stop_training",
+            ),
+            script("exploding.py"), "loss", "37", folder=tmp_path,
+            MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
+        )  # fmt: skip
+    assert (ended.status, ended.out) == (10, "")
+    found = outcomes(ended)
+    states = {name: each["state"] for name, each in found.items()}
+    assert states.pop("tracker") in ("failed", "skipped")  # the script has none; or it was stopped before it was asked
+    assert states == dict.fromkeys(("notify", "webhook", "publish_metric", "run_command", "stop_training"), "done")
+    (posted,) = hook.received
+    heard = json.loads((tmp_path / "notice.json").read_text())
+    assert heard | {"tensors": ...} == posted.json | {"tensors": ...}
+    assert [each["name"] for each in heard["tensors"]] == [each["name"] for each in posted.json["tensors"]]
+    assert any(each["statistics"] for each in heard["tensors"]), "a snapshot, and no mere names"
+    assert (posted.json["rule"], posted.json["step"], posted.json["kind"]) == ("exploding_tensor", 37, "finding")
+    (mail,) = mails.mails
+    assert mail["Subject"].startswith("exploding_tensor fired at step 37 in exploding-")
+    assert receiver.received
+    assert {each.path for each in receiver.received} == {"/v1/metrics"}
+    told = "\n".join(ended.said)
+    assert "step 37  exploding_tensor: loss is NaN" in told
+    assert "stopping at step" in told
+    assert "stopped by exploding_tensor: exit 10" in told
+    assert ended.show()["stopped_by"] == "rule:exploding_tensor"
+    for secret in (str(mails.port), f"{hook.url}/hook"):
+        assert secret not in json.dumps(list(found.values()))
+
+
+# --- at the end -----------------------------------------------------------------------------------------------
+
+
+def test_a_finding_at_the_last_step_is_delivered_though_the_training_is_over(tmp_path: Path) -> None:
+    with mail_endpoint() as mails, http_endpoint() as hook:
+        ended = watched(
+            following("notify:$MAIL", "webhook:$HOOK", "stop_training"),
+            script("breaking.py"), "60", "59", "0", folder=tmp_path, MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
+        )  # fmt: skip
+    assert ended.status == 0, ended.err
+    assert [each.json["step"] for each in hook.received] == [59]
+    assert len(mails.mails) == 1
+    found = outcomes(ended)
+    assert (found["notify"]["state"], found["webhook"]["state"]) == ("done", "done")
+    assert found["stop_training"]["state"] in ("skipped", "done")
+    assert ended.show()["status"] == "Completed"
+    assert "exploding_tensor  step 59" in ended.err
+
+
+def test_what_fails_is_told_and_leaves_the_training_alone(tmp_path: Path) -> None:
+    """Every action fails in a way of its own; the script's bits, words and exit status are what they are without us."""
+    alone = bare("breaking.py", "200", "20", "3", folder=tmp_path)
+    assert alone.status == 3
+    (tmp_path / "mine.py").write_text(CRASHING)
+    with mail_endpoint(refuses="me@example.org") as mails, http_endpoint(Reply(500)) as hook:
+        ended = watched(
+            following(
+                "notify:$MAIL,retries=1,backoff=0.1", "webhook:$HOOK,retries=2,backoff=0.1", "run_command:exit 7",
+                "mine.py:Crash:retries=0", "tracker",
+            ),
+            script("breaking.py"), "200", "20", "3",
+            folder=tmp_path, MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
+        )  # fmt: skip
+    assert (ended.status, ended.out) == (alone.status, alone.out), ended.err
+    found = outcomes(ended)
+    assert mails.mails == []
+    check_tries(hook, found["webhook"])
+    why = {"notify": "550", "webhook": "500", "mine.py": "ended by SIGKILL"}
+    told = "\n".join(ended.said)
+    for name, reason in why.items():
+        assert found[name]["state"] == "failed", found[name]
+        assert reason in found[name]["outcome"]
+        assert reason in told
+    said = ended.show()
+    assert (said["status"], said["exit_status"]) == ("Failed", 3)
+    (finding,) = rule(said, "exploding_tensor")["findings"]
+    assert finding["step"] == 20
+
+
+CRASHING = """
+import os, signal
+
+from leadline.actions.action import Action
+
+
+class Crash(Action, frozen=True, kw_only=True):
+    def run(self, occasion):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def check_tries(hook: HttpEndpoint, line: dict[str, Any]) -> None:
+    assert line["attempts"] == 3
+    assert [each.json["id"] for each in hook.received] == ["exploding_tensor/opened/20"] * 3

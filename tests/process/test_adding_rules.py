@@ -1,0 +1,70 @@
+"""A rule that a running job is given: judged by from the start, with what it needs captured from then on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import LEADLINE, PATIENCE, Running, environment, script, show, started, wait_for
+
+import leadline
+
+LIGHT = ("--preset", "light", "--no-default-rules", "--rule", "exploding_tensor")
+
+
+def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
+        text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+def rule(running: Running, name: str) -> dict[str, Any]:
+    (path,) = (running.folder / "runs").iterdir()
+    return next((each for each in show(path)["rules"] if each["name"] == name), {})
+
+
+@pytest.mark.slow
+def test_a_rule_judges_a_job_that_was_started_without_it(tmp_path: Path) -> None:
+    end = tmp_path / "end"
+    with started(LIGHT, script("until.py"), str(end), folder=tmp_path) as running:
+        wait_for(lambda: running.flushed_steps() > 3, "steps")
+        done = call(tmp_path, "set", "rule=small=vanishing_gradient:threshold=1000000.0")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "judge: taken" in done.stdout
+        assert "captures abs_mean of gradients, too" in done.stdout
+        again = call(tmp_path, "set", "rule=small=vanishing_gradient")
+        assert again.returncode == 2
+        assert "has a rule named 'small' already" in again.stderr
+        wait_for(lambda: rule(running, "small").get("status") == "IssuesFound", "a finding of the new rule")
+        end.touch()
+        ended = running.wait()
+    assert ended.status == 0, ended.err
+    live = {each["name"]: (each["status"], each["verdict"], each["findings"]) for each in ended.show()["rules"]}
+    assert set(live) == {"exploding_tensor", "small"}
+    judged = call(tmp_path, "judge", str(ended.run.uri), "--json")
+    assert '"small"' in judged.stdout, "afterwards it is judged by the same rules"
+    run = leadline.open_run(ended.run.uri)
+    assert any(name.startswith("gradient/") for name in run.tensor_names())
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("rule=vanishing_gradien", "did you mean 'vanishing_gradient'?"),
+        ("rule=vanishing_gradient:treshold=1", "did you mean 'threshold'?"),
+        ("rule=vanishing_gradient:threshold=-1", "threshold"),
+        ("rule=", "--rule"),
+    ],
+)
+@pytest.mark.slow
+def test_a_rule_that_cannot_be_is_one_clear_line_and_no_request(tmp_path: Path, word: str, said: str) -> None:
+    with started(LIGHT, "sh", "-c", "sleep 600", folder=tmp_path):
+        wait_for(lambda: list((tmp_path / "runs").glob("*/status.json")), "a run")
+        done = call(tmp_path, "set", word)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not list((tmp_path / "runs").glob("*/control/*.json"))

@@ -1,0 +1,88 @@
+"""The charts of a real run: what docs/notebook-charts.md shows works as it stands, and draws what there is."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+import pyarrow as pa
+import pytest
+from launching import PATIENCE, script, watched
+
+from leadline import figures
+from leadline.testing.runs import RunWriter
+from leadline.testing.timelines import training
+
+PAGE = Path(__file__).parents[2] / "docs" / "notebook-charts.md"
+EMPTY = {
+    'figures.metrics_over_time(run, "gpu", "memory_used_percent")': "no GPU on this node",
+    "figures.rank_times(run)": "one rank trained alone: there is nothing to compare",
+}
+"""What cannot be drawn of one process on a machine without a GPU, and what is said instead."""
+
+
+def evaluate(code: str) -> dict[str, Any]:
+    """Run code; each expression that stands by itself, as a cell of a notebook would show it."""
+    names: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
+    tree = ast.parse(code)
+    cells = [each for node in tree.body for each in (node.body if isinstance(node, ast.If) else [node])]
+    for node in cells:
+        text = ast.unparse(node).replace("'", '"')
+        if isinstance(node, ast.Expr):
+            shown[text] = eval(compile(ast.Expression(node.value), str(PAGE), "eval"), names)
+        else:
+            exec(compile(ast.Module([node], []), str(PAGE), "exec"), names)
+    return shown
+
+
+@pytest.mark.slow
+def test_every_line_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("default", "pyinstrument:at=20,for=5", "detailed:at=30,for=2")
+    options = [word for each in asked for word in ("--profile", each)]
+    options += ["--capture", "gradients:every=10,statistics=histogram", "--capture", "weights:every=20,raw=true"]
+    run = watched(options, script("profiled.py"), "watched", "60", folder=tmp_path).run
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEADLINE_ROOT", str(Path(run.path).parent))
+    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    shown = evaluate(code)
+    assert len(shown) > 25
+    empty = {text: each.layout.meta["empty"] for text, each in shown.items()
+             if isinstance(each, go.Figure) and not each.data}  # fmt: skip
+    assert empty.pop("figures.value(run, gradient, 0)").startswith("gradient/")
+    assert {text: words for text, words in empty.items() if EMPTY.get(text) != words} == {}
+    tables = [each for each in shown.values() if isinstance(each, pa.Table)]
+    assert [each.num_rows > 0 for each in tables[:2]] == [True, True]
+    with gzip.open(tmp_path / "timeline.json.gz", "rt") as file:
+        assert json.load(file)["traceEvents"]
+    weight = run.tensor_names(collection="weights")[0]
+    assert figures.value(run, weight, 20).data
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_a_figure_as_it_is(tmp_path: Path) -> None:
+    with warnings.catch_warnings(action="ignore"):  # of Jupyter's own
+        from nbclient import NotebookClient
+    from nbformat import v4
+
+    steps = [{"data": 5.0, "forward": 20.0, "backward": 40.0}] * 20
+    path = RunWriter(tmp_path / "run").write_all(training(steps)).end().path
+    code = f"import leadline\nfrom leadline import figures\nfigures.step_timeline(leadline.open_run({path!r}))"
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(code)])
+    with warnings.catch_warnings(action="ignore"):
+        NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3").execute()
+    (shown,) = notebook.cells[0].outputs
+    figure = shown["data"]["application/vnd.plotly.v1+json"]
+    assert {each["name"] for each in figure["data"]} == {"data", "forward", "backward"}
+    assert figure["layout"]["title"]["text"] == "Steps 0 to 19, phase by phase"
+
+
+def test_every_chart_is_told_of_on_the_page() -> None:
+    text = PAGE.read_text()
+    assert [name for name in figures.__all__ if name[0].islower() and f"figures.{name}(" not in text] == []

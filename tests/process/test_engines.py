@@ -1,0 +1,275 @@
+"""Stored runs judged on every engine: the same verdicts as each run judged alone, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from fault_examples import examples
+from hypothesis import HealthCheck, Phase, given, settings
+from launching import PATIENCE, environment, script, wait_for, watched
+
+from leadline.cli.prepare import rule_specs
+from leadline.judge.judging import Judging
+from leadline.judge.plan import resolve_rules
+from leadline.reader.locate import find_runs, read_manifest
+from leadline.rules.registry import BUILT_IN
+from leadline.testing.runs import Part, RunWriter
+from leadline.testing.stories import stories
+
+pytestmark = pytest.mark.slow
+
+RAY_PYTHON = str(Path(__file__).parents[2] / ".venvs" / "ray" / "bin" / "python")
+GIVEN = {
+    "all_zero": "collection_names=gradients",
+    "similar_across_runs": "other_trials=story-0,fires_on=similar",
+    "tensor_variance": "tensor_regex=.,max_threshold=1.0",
+    "unchanged_tensor": "collection_names=gradients",
+}
+FAULTS = ("dead_relu", "loss_spike", "unused_parameter")
+"""Trainings with a planted fault that are recorded here."""
+MINE = """
+import os
+from leadline.rules import Clear, Fired, Needs, Rule
+
+class Mine(Rule):
+    def needs(self):
+        return Needs.of("losses", "value")
+
+    def evaluate(self, window):
+        if window.step == 5:
+            raise ValueError(f"at {window.step}")
+        return Fired("as asked") if window.step == 2 else Clear()
+
+class Dies(Mine):
+    def evaluate(self, window):
+        if window.step == 3:
+            os._exit(3)
+        return Clear()
+
+class Hangs(Mine):
+    def evaluate(self, window):
+        while True:
+            pass
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs: generated ones of every kind, and recorded faults."""
+    folder = tmp_path_factory.mktemp("engines")
+    (folder / "mine.py").write_text(MINE)
+    for index, story in enumerate(some_stories(10)):
+        RunWriter(folder / "runs" / f"story-{index}", batch_rows=3, segment_batches=2).write_all(story).end()
+    for name in FAULTS:
+        options = (*examples()[name].options, "--name", name)
+        assert watched(options, script("faults.py"), name, folder=folder).status in (0, 10)
+    return folder
+
+
+def some_stories(count: int) -> list[list[Part]]:
+    """The same at every call."""
+    found: list[list[Part]] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate],
+              suppress_health_check=list(HealthCheck), deadline=None)  # fmt: skip
+    @given(stories(is_rich=True))
+    def collect(story: list[Part]) -> None:
+        found.append(story)
+
+    collect()
+    return found[:count]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes on this machine."""
+    process = subprocess.Popen(
+        [RAY_PYTHON, script("ray_nodes.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment(), stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate("", timeout=PATIENCE)
+
+
+def rules() -> list[str]:
+    options = [f"{name}:{GIVEN[name]}" if name in GIVEN else name for name in BUILT_IN]
+    return [*options, "mine.py:Mine", "dies=mine.py:Dies"]
+
+
+def judge(folder: Path, *options: str, rules: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    words = [RAY_PYTHON, "-m", "leadline", "judge", *options, *(word for rule in rules for word in ("--rule", rule))]
+    env = environment(LEADLINE_ROOT=str(folder / "runs"))
+    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """By run what was judged; nobody else had anything to say on standard error."""
+    assert done.returncode == 0, done.stderr
+    assert all(line.startswith("leadline: judged ") for line in done.stderr.splitlines()), done.stderr
+    return {each["name"]: each for each in json.loads(done.stdout)}
+
+
+def alone(folder: Path, run: str) -> dict[str, Any]:
+    """What each built-in rule says of a run when it is judged all by itself, in this process."""
+    found = {}
+    specs = [spec for spec in rule_specs(rules(), str(folder)) if spec.rule in BUILT_IN]
+    for spec, rule in resolve_rules(specs):
+        judging = Judging(run, [(spec.alias, rule)], started_ns=read_manifest(run).started_ns)
+        progress = judging.advance(is_over=True)
+        (state,) = progress.rules.values()
+        last = {event["id"]: event for _, event in progress.events}
+        findings = [(each["step"], each["last_step"], each["message"], list(each["tensors"])) for each in last.values()]
+        found[spec.alias] = (state["verdict"], state["why"], state["judged_steps"], findings)
+    return found
+
+
+def test_every_engine_comes_to_the_verdicts_of_each_run_judged_alone(root: Path, cluster: str) -> None:
+    local = told(judge(root, "runs", "--json", rules=rules()))
+    there = told(judge(root, "runs", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules()))
+    assert there == local
+    assert len(local) == 10 + len(FAULTS)
+    fired = set()
+    for run in find_runs(root / "runs"):
+        judged = {each["name"]: each for each in local[Path(run).name]["rules"]}
+        assert len(judged) == len(rules())
+        for name, (verdict, why, judged_steps, findings) in alone(root, run).items():
+            each = judged[name]
+            said = [(one["step"], one["last_step"], one["message"], one["tensors"]) for one in each["findings"]]
+            assert (each["verdict"], said) == (verdict, findings), (run, name)
+            assert each["judged_steps"] == judged_steps
+            if verdict == "undecided":
+                assert each["why"] == why
+            fired |= {name} if findings else set()
+    assert fired >= set(FAULTS)
+    assert len(fired) >= 10
+    of_long_run = {each["name"]: each for each in local["loss_spike"]["rules"]}
+    assert of_long_run["mine"]["why"] == "ValueError: at 5 (mine.py:11)"
+    assert [each["message"] for each in of_long_run["mine"]["findings"]] == ["as asked"]
+    assert of_long_run["dies"]["why"] == "its process ended with status 3"
+
+
+def test_fewer_runs_than_processors_are_cut_by_rules(root: Path, cluster: str) -> None:
+    one = told(judge(root, "loss_spike", "--json", rules=rules()))
+    assert told(judge(root, "loss_spike", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules())) == one
+
+
+def test_what_a_node_does_not_see_is_said(root: Path, cluster: str) -> None:
+    """As on a node that has not what the asking machine has: the engine is given paths that are not there."""
+    asked = f"""
+import json
+from leadline.judge.engines.engine import Task
+from leadline.judge.engines.ray import RayEngine
+from leadline.records.manifest import RuleSpec
+
+rules = (RuleSpec("mine", "mine.py:Mine", folder="/nowhere"), RuleSpec("bad", "exploding_tensor"))
+tasks = [Task("/nowhere/run", rules), Task({str(root / "runs" / "loss_spike")!r}, rules)]
+for each in RayEngine({cluster!r}).judge(tasks):
+    print(json.dumps([each.run, each.problem, [[rule.name, rule.status, rule.why] for rule in each.rules]]))
+"""
+    done = subprocess.run(
+        [RAY_PYTHON, "-c", asked], cwd=root, env=environment(), capture_output=True, text=True, timeout=PATIENCE,
+        check=True,
+    )  # fmt: skip
+    host = os.uname().nodename
+    answers = {run: rest for run, *rest in map(json.loads, done.stdout.splitlines())}
+    assert answers.pop("/nowhere/run") == [
+        f"node {host} sees no run at /nowhere/run; Ray needs runs where all nodes see them under one path", [],
+    ]  # fmt: skip
+    ((fine, results),) = answers.values()
+    assert fine == ""
+    assert results == [
+        ["mine", "Error", f"node {host} lacks the rule file /nowhere/mine.py; "
+                          "put it where all nodes see it under one path"],
+        ["bad", "NoIssuesFound", ""],
+    ]  # fmt: skip
+
+
+def test_a_cluster_that_is_not_there_is_one_line_at_once(root: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    for place, said in ((address, "no cluster answers there"), ("nonsense", "must be host:port")):
+        done = judge(root, "runs", "--engine", "ray", "--ray-address", place, rules=["loss_spike"])
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert done.stderr.startswith(f"leadline: --ray-address {place}: {said}")
+
+
+def test_a_process_of_rays_that_is_killed_is_replaced_and_takes_its_rule_workers_with_it(root: Path) -> None:
+    local = told(judge(root, "runs", "--json", rules=rules()))
+    words = ["runs", "--json", "--engine", "ray", *(word for rule in rules() for word in ("--rule", rule))]
+    process = subprocess.Popen(
+        [RAY_PYTHON, "-m", "leadline", "judge", *words], cwd=root, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        victim = wait_for(lambda: judging_for_ray(process.pid), "a rule worker below a process of Ray's")
+        orphans = victim.children(recursive=True)
+        victim.kill()
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert {each["name"]: each for each in json.loads(out)} == local
+    _, alive = psutil.wait_procs(orphans, timeout=PATIENCE)
+    assert alive == []
+
+
+def judging_for_ray(pid: int) -> psutil.Process | None:
+    """A process of Ray's, below another, that has started a rule worker."""
+    for each in psutil.Process(pid).children(recursive=True):
+        try:
+            if "leadline.judge.worker" in each.cmdline():
+                return each.parent()
+        except psutil.NoSuchProcess:
+            continue
+    return None
+
+
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_ctrl_c_ends_it_and_all_it_started(root: Path, engine: str) -> None:
+    words = f"-m leadline judge runs --engine {engine} --rule mine.py:Hangs --rule exploding_tensor"
+    process = subprocess.Popen(
+        [RAY_PYTHON, *shlex.split(words)], cwd=root, env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        spinning = wait_for(lambda: hanging(process.pid), "a rule worker that hangs")
+        started = [*psutil.Process(process.pid).children(recursive=True), *spinning]
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err) == (130, "", "")
+    _, alive = psutil.wait_procs(started, timeout=PATIENCE)
+    assert alive == []
+
+
+def hanging(pid: int) -> list[psutil.Process]:
+    """Rule workers below a process that have been busy for half a second longer than starting takes."""
+    found = []
+    for each in psutil.Process(pid).children(recursive=True):
+        try:
+            if "leadline.judge.worker" in each.cmdline() and each.nice() >= 10 and each.cpu_times().user > 2.0:
+                found.append(each)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def test_the_runs_are_as_they_were(root: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (root / "runs").rglob("*")}
+    told(judge(root, "runs", "--json", rules=["loss_spike"]))
+    assert {path: path.stat().st_mtime_ns for path in (root / "runs").rglob("*")} == before

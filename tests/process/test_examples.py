@@ -1,0 +1,62 @@
+"""The examples run, bare and under ``leadline run``, with the same result; they are judged live."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from launching import LEADLINE, environment, finish
+
+ROOT = Path(__file__).parents[2]
+TREES = str(ROOT / ".venvs" / "trees" / "bin" / "python")
+EXAMPLES = {
+    "numpy_loop.py": (
+        sys.executable, {"train": 200, "eval": 10}, {"weight": "weights", "gradient/weight": "gradients"},
+    ),
+    "sklearn_partial_fit.py": (TREES, {"train": 120, "eval": 3}, {"coef": "weights", "intercept": "biases"}),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_captured_and_judged(tmp_path: Path, name: str) -> None:
+    python, steps, members = EXAMPLES[name]
+    script = str(ROOT / "examples" / name)
+    bare = finish([python, script], tmp_path, env=environment(LEADLINE_DISABLED="1"))
+    words = [python, *LEADLINE[1:], "run", "--out", str(tmp_path / "runs"), "--rule", "loss_not_decreasing", script]
+    watched = finish(words, tmp_path, env=environment())
+    assert (bare.status, watched.status) == (0, 0), bare.err + watched.err
+    assert watched.out == bare.out
+    run = watched.run
+    assert {mode: len(run.steps(mode=mode)) for mode in run.modes()} == steps
+    assert {each: run.tensor(each).collections for each in members} == {each: (of,) for each, of in members.items()}
+    verdicts = {each["name"]: each["verdict"] for each in watched.show()["rules"]}
+    assert verdicts["loss_not_decreasing"] == "clear"
+    assert not (tmp_path / "leadline-runs").exists()
+
+
+def test_every_example_is_tested() -> None:
+    assert {each.name for each in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys()
+
+
+@pytest.mark.slow
+def test_a_rule_stops_a_loop_that_only_the_hook_watches(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP)
+    words = [*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--on", "exploding_tensor=stop_training", str(script)]
+    ended = finish(words, tmp_path, env=environment())
+    assert ended.status == 10, ended.err
+    assert "never" not in ended.out
+    assert ended.show()["stopped_by"] == "rule:exploding_tensor"
+
+
+LOOP = """
+import leadline
+
+hook = leadline.Hook()
+for step in range(1_000_000):
+    hook.log(loss=float("nan") if step == 20 else 1.0)
+    hook.step()
+print("never")
+"""

@@ -1,0 +1,71 @@
+"""A timeline that a real process writes as Horovod does is in the run while it grows, on the wall clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from launching import only_run, script, started, wait_for, watched
+
+from leadline.cli import export
+from leadline.reader.run import Run
+from leadline.testing.chrome_trace import read_trace, tracks
+
+TENSORS = {"conv1.weight", "conv1.bias", "head.weight"}
+
+
+def check(run: Run, path: Path) -> None:
+    """The rows are those of the file, and lie within the run's steps."""
+    rows = run.horovod().to_pylist()
+    assert {each["tensor"] for each in rows} == TENSORS
+    assert {each["activity"] for each in rows} == {"NEGOTIATE_ALLREDUCE", "0", "ALLREDUCE", "MPI_ALLREDUCE"}
+    assert {each["depth"] for each in rows if each["activity"] == "MPI_ALLREDUCE"} == {1}
+    assert len(rows) == path.read_text().count('"ph": "E"') + path.read_text().count('"ph": "X"')
+    assert all(each["duration_ns"] >= 2_000_000 for each in rows if each["activity"] == "MPI_ALLREDUCE")
+
+
+@pytest.mark.slow
+def test_the_timeline_is_followed_while_it_grows_and_exported(tmp_path: Path) -> None:
+    path, waits = tmp_path / "horovod.json", tmp_path / "it"
+    with started(
+        (), script("with_horovod.py"), "20", str(waits), folder=tmp_path, HOROVOD_TIMELINE="horovod.json"
+    ) as job:
+        wait_for(Path(f"{waits}.waits").exists, "the middle")
+        run = only_run(tmp_path / "runs")
+        expected = 11 * 3
+        wait_for(lambda: count(run, "MPI_ALLREDUCE") == expected, "the agent's copy")
+        assert count(run, "ALLREDUCE") == expected  # the one whose line is cut off is not there yet
+        Path(f"{waits}.go").touch()
+        ended = job.wait()
+    assert ended.status == 0, ended.err
+    check(ended.run, path)
+    assert count(ended.run, "ALLREDUCE") == 20 * 3 + 1
+    check_clock(ended.run)
+    export.export(ended.run.path, "perfetto", str(tmp_path / "trace.json"), None, None)
+    trace = tracks(read_trace(str(tmp_path / "trace.json")))
+    (worker,) = ended.run.workers()
+    assert {f"Horovod {each}" for each in TENSORS} <= {track for name, track in trace if name == worker}
+    assert len(trace[worker, "Horovod head.weight"]) == 20 * 4
+
+
+def count(run: Run, activity: str) -> int:
+    return int(pc.sum(pc.equal(run.horovod()["activity"], activity)).as_py() or 0)
+
+
+def check_clock(run: Run) -> None:
+    """Every exchange lies between the begin of the first and the end of the last step."""
+    steps: Any = run.timeline("step")
+    first = pc.min(steps["start_ns"]).as_py()
+    last = pc.max(pc.add(steps["start_ns"], steps["duration_ns"])).as_py()
+    rows = run.horovod()
+    assert first <= pc.min(rows["start_ns"]).as_py()
+    assert pc.max(pc.add(rows["start_ns"], rows["duration_ns"])).as_py() <= last
+
+
+@pytest.mark.slow
+def test_what_an_earlier_run_left_is_not_this_ones(tmp_path: Path) -> None:
+    (tmp_path / "horovod.json").write_text('[\n{"ph": "X", "name": "OLD", "ts": 1, "dur": 1, "pid": 0},\n')
+    ended = watched((), script("profiled.py"), "out", "5", folder=tmp_path, HOROVOD_TIMELINE="horovod.json")
+    assert len(ended.run.horovod()) == 0

@@ -1,0 +1,117 @@
+"""Prometheus scrapes the gauges of a training that is under way: a rule fires, resets, and another cannot say."""
+
+from __future__ import annotations
+
+import math
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from endpoints import HttpEndpoint
+from launching import Running, script, started, wait_for, watched
+from prometheus_client.parser import text_string_to_metric_families
+from wire import otlp
+
+from leadline.monitor.processes import list_pids
+from leadline.reader.run import Run
+from leadline.store.documents import read_lines
+
+Seen = dict[str, dict[str, float]]
+
+
+def scrape(url: str) -> Seen:
+    with urllib.request.urlopen(url, timeout=60) as response:
+        text = response.read().decode()
+    found: Seen = {}
+    for family in text_string_to_metric_families(text):
+        for each in family.samples:
+            found.setdefault(each.name, {})[each.labels.get("rule") or each.labels.get("status") or ""] = each.value
+    return found
+
+
+def address(running: Running) -> str:
+    """Where the terminal says that the gauges are."""
+    assert running.process.stderr is not None
+    for line in running.process.stderr:
+        found = re.search(r"publish_metric:prometheus: served at (http://\S+)", line)
+        if found:
+            return found[1]
+    raise AssertionError("the terminal did not say where")
+
+
+@pytest.mark.slow
+def test_an_alarm_goes_on_and_off_while_a_training_is_under_way(tmp_path: Path) -> None:
+    rules = script("steered_rules.py")
+    options = [
+        "--no-default-rules", "--rule", f"high={rules}:High", "--rule", f"never={rules}:Never",
+        "--on", "*=publish_metric:prometheus",
+    ]  # fmt: skip
+    with started(options, script("steered.py"), folder=tmp_path) as running:
+        url = address(running)
+
+        def value(rule: str) -> float:
+            return scrape(url)["leadline_rule_fired"][rule]
+
+        wait_for(lambda: value("high") == 0.0, "a rule that is clear")
+        first = scrape(url)
+        assert math.isnan(first["leadline_rule_fired"]["never"])
+        assert first["leadline_job_status"]["InProgress"] == 1.0
+        (tmp_path / "high").touch()
+        wait_for(lambda: value("high") == 1.0, "a rule that fires")
+        (tmp_path / "high").unlink()
+        wait_for(lambda: value("high") == 0.0, "a rule that resets")
+        last = scrape(url)
+        assert math.isnan(last["leadline_rule_fired"]["never"])
+        assert last["leadline_job_findings"][""] == 1.0
+        assert last["leadline_job_step"][""] > first["leadline_job_step"][""]
+        (tmp_path / "end").touch()
+        ended = running.wait()
+    assert ended.status == 0, ended.err
+    with pytest.raises(urllib.error.URLError):
+        scrape(url)
+    _check_outcomes(ended.run, url)
+
+
+@pytest.mark.slow
+def test_the_last_that_a_receiver_is_told_is_how_the_training_ended(tmp_path: Path) -> None:
+    endpoint = HttpEndpoint()
+    rules = script("steered_rules.py")
+    options = [
+        "--no-default-rules", "--rule", f"high={rules}:High", "--rule", f"never={rules}:Never",
+        "--on", f"*=publish_metric:otlp,endpoint={endpoint.url},headers=$HEADERS",
+        "--on", "high=run_command:touch end",
+    ]  # fmt: skip
+    (tmp_path / "high").touch()
+    mark = str(tmp_path / "mark")
+    ended = watched(options, script("steered.py"), folder=tmp_path, MARK=mark, HEADERS="x-key=s3cret-of-the-user")
+    endpoint.close()
+    assert ended.status == 0, ended.err
+    assert all(each.headers["x-key"] == "s3cret-of-the-user" for each in endpoint.received)
+    last, _ = otlp(endpoint.received[-1].body)
+    assert last["leadline.rule.fired"]["high"] == 1.0
+    assert math.isnan(last["leadline.rule.fired"]["never"])
+    assert last["leadline.job.status"]["Completed"] == 1.0
+    assert last["leadline.job.findings"] == {"": 1.0}
+    assert _processes_with(mark) == []
+
+
+def _processes_with(mark: str) -> list[int]:
+    found = []
+    for pid in list_pids():
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        found += [pid] if mark.encode() in environ else []
+    return found
+
+
+def _check_outcomes(run: Run, url: str) -> None:
+    lines = {each["notice"]: each for each in read_lines(str(Path(run.uri) / "actions.jsonl"))}
+    told = {name: (each["state"], each["outcome"]) for name, each in lines.items()}
+    assert set(told.values()) == {("done", f"served at {url}")}
+    assert {"job/Completed", "high/status/InProgress/clear"} <= told.keys()
+    assert any(name.startswith("high/opened/") for name in told)
+    assert any(name.startswith("high/closed/") for name in told)

@@ -1,0 +1,196 @@
+"""Windows of depth on real jobs: asked before the start and in the middle, readable, with nothing changed or left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+from launching import LEADLINE, PATIENCE, bare, environment, only_run, script, started, wait_for, watched
+
+from leadline.reader.run import Run
+
+STEPS = "40"
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{name}.json").read_text()))
+
+
+def check_unchanged(found: dict[str, Any], expected: dict[str, Any], *, is_end_recorded: bool = False) -> None:
+    for what in ("digest", "losses", "random"):
+        assert found[what] == expected[what]
+    assert (found["hooks"], found["profile"]) == (0, is_end_recorded)
+
+
+def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
+        text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+def windows(run: Run) -> dict[str, dict[str, Any]]:
+    return {each["id"]: each for each in run.profiles().to_pylist()}
+
+
+def modules(run: Run, **given: Any) -> set[str]:
+    return set(run.operators(("module",), **given)["module"].to_pylist())
+
+
+@pytest.mark.slow
+def test_every_kind_asked_before_the_start(tmp_path: Path) -> None:
+    """The process' start and end, Debugger's default steps, and pyinstrument."""
+    without = bare("profiled.py", "bare", STEPS, folder=tmp_path)
+    asked = ("default", "cprofile:at=start", "cprofile:at=end", "pyinstrument:at=20,for=2", "detailed:at=30,for=2")
+    options = [word for each in asked for word in ("--profile", each)]
+    ended = watched(options, script("profiled.py"), "watched", STEPS, folder=tmp_path)
+    assert (without.status, ended.status) == (0, 0), ended.err
+    check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"), is_end_recorded=True)
+    run = ended.run
+    found = windows(run)
+    assert {name: (each["first_step"], each["end_step"]) for name, each in found.items()} == {
+        "cprofile-total-start": (0, 0), "detailed-5": (5, 6), "dataloader-7": (7, 8), "cprofile-total-9": (9, 10),
+        "cprofile-cpu-10": (10, 11), "cprofile-off_cpu-11": (11, 12), "pyinstrument-20": (20, 22),
+        "detailed-30": (30, 32), "cprofile-total-end": (40, 40),
+    }  # fmt: skip
+    assert not any("kineto" in line.lower() or "USDT" in line for line in ended.err.splitlines())
+    check_operators(run)
+    check_functions(run)
+    assert {"wait", "fetch"} <= set(run.data_loading()["event"].to_pylist())
+
+
+def check_operators(run: Run) -> None:
+    backward = run.operators(phase="backward", window="detailed-30")
+    rows = {(each["operator"], each["module"]): each["calls"] for each in backward.to_pylist()}
+    assert rows["aten::native_batch_norm_backward", "layer1.0.bn1"] == 2
+    assert backward["cumulative_share"].to_pylist()[-1] == pytest.approx(1.0)
+    steps = run.operator_calls(window="detailed-30")
+    assert set(steps["step"].to_pylist()) == {30, 31}
+    assert {"forward", "backward", "optimizer"} <= set(steps["phase"].to_pylist())
+
+
+def check_functions(run: Run) -> None:
+    start = run.python_profile(part="start")
+    assert start.slices()["phase"].to_pylist() == ["start"]
+    assert any("Conv2d.__init__" in each for each in start.top("calls", None)["function"].to_pylist())
+    step = run.python_profile(step=9)
+    assert step.slices()["phase"].to_pylist() == ["forward", "backward", "optimizer"]
+    names = run.python_profile(step=9, phase="forward").top("cumulative", None)["function"].to_pylist()
+    assert "Net.forward" in names
+    assert "Net.forward" not in run.python_profile(step=9, phase="optimizer").top("own", None)["function"].to_pylist()
+    callers = run.python_profile(step=9).callers("Block.forward")["caller_function"].to_pylist()
+    assert any("_call_impl" in each for each in callers)
+    assert run.python_profile(timer="cpu").slices()["step"].to_pylist() == [10] * 3
+    stacks = run.python_profile(kind="pyinstrument")
+    assert set(stacks.slices()["step"].to_pylist()) == {20, 21}
+    assert "profiled.py" in stacks.tree()  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_every_kind_in_the_middle_of_a_running_job(tmp_path: Path) -> None:
+    without = bare("profiled.py", "bare", "390", folder=tmp_path)
+    assert without.status == 0, without.err
+    with started((), script("profiled.py"), "watched", "390", "10", folder=tmp_path) as job:
+        wait_for((tmp_path / "watched.waits").exists, "step 10")
+        said = call(tmp_path, "profile", "--detailed", "--python", "cprofile:cpu", "--dataloader", "--for", "2")
+        assert said.returncode == 0, said.stdout + said.stderr
+        assert "taken: detailed" in said.stdout
+        assert "taken: cprofile (cpu)" in said.stdout
+        again = call(tmp_path, "profile", "--python", "pyinstrument", "--for", "2")
+        past = call(tmp_path, "profile", "--at", "3")
+        (tmp_path / "watched.go").touch()
+        ended = job.wait()
+    assert again.returncode == 0, again.stdout
+    assert (past.returncode, "step 3 has begun already" in past.stdout) == (1, True)
+    assert ended.status == 0, ended.err
+    check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"))
+    found = windows(ended.run)
+    assert sorted(each["kind"] for each in found.values()) == ["cprofile", "dataloader", "detailed", "pyinstrument"]
+    assert all(each["end_step"] - each["first_step"] == 2 for each in found.values())
+    assert {"layer1.0.bn1", "head"} <= modules(ended.run)
+    answers = [json.loads(each.read_text()) for each in (Path(ended.run.path) / "control" / "acks").glob("*.json")]
+    assert len(answers) == 3
+
+
+@pytest.mark.slow
+def test_memory_is_what_it_was_before(tmp_path: Path) -> None:
+    """The first windows load libraries; every further one gives back what it took: growth is that of other jobs."""
+    (tmp_path / "without").mkdir()
+    without = watched((), script("profiled.py"), "without", "160", folder=tmp_path / "without")
+    asked = [f"{kind}:at={at},for=2" for at in range(10, 130, 10) for kind in ("detailed",)]
+    asked += [f"cprofile:at={at},for=2" for at in range(15, 135, 10)]
+    options = [word for each in asked for word in ("--profile", each)]
+    ended = watched(options, script("profiled.py"), "watched", "160", folder=tmp_path)
+    assert ended.status == 0, ended.err
+    assert len(windows(ended.run)) == 24
+    grown = [
+        found[155] - found[45]
+        for found in (read(tmp_path, "watched")["memory"], read(tmp_path / "without", "without")["memory"])
+    ]
+    assert without.status == 0, without.err
+    assert grown[0] - grown[1] < 16 << 20
+
+
+@pytest.mark.slow
+def test_each_rank_records_its_own(tmp_path: Path) -> None:
+    job = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    given = ("--profile", "detailed:at=5,for=2", "--profile", "cprofile:at=9", "--profile", "cprofile:at=start")
+    ended = watched(given, *job, script("profiled.py"), "watched", "20", "1000", "--ranks", folder=tmp_path)
+    assert ended.status == 0, ended.err
+    run = ended.run
+    assert len(set(run.profiles()["worker"].to_pylist())) == 2
+    assert sorted(run.profiles()["id"].to_pylist()) == sorted(
+        ["detailed-5", "cprofile-total-9", "cprofile-total-start"] * 2
+    )
+    for worker in run.workers():
+        calls = run.operator_calls(worker=worker)
+        assert set(calls["step"].to_pylist()) == {5, 6}
+        assert pc.sum(pc.equal(calls["module"], "layer1.0.bn1")).as_py() > 0
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_profiled_and_not_compiled_again(tmp_path: Path) -> None:
+    without = bare("profiled.py", "bare", STEPS, "1000", "--compile", folder=tmp_path)
+    ended = watched(
+        ("--profile", "detailed:at=0,for=1", "--profile", "detailed:at=20,for=2", "--profile", "cprofile:at=30"),
+        script("profiled.py"), "watched", STEPS, "1000", "--compile", folder=tmp_path,
+    )  # fmt: skip
+    assert (without.status, ended.status) == (0, 0), ended.err
+    check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"))
+    found = windows(ended.run)
+    assert found["detailed-20"]["notes"] == ["operators of compiled code bear no module"]
+    calls = ended.run.operators(("operator", "phase"), window="detailed-20").to_pylist()
+    assert {"forward", "backward", "optimizer"} <= {each["phase"] for each in calls}
+    assert "aten::native_batch_norm_backward" in {each["operator"] for each in calls}
+
+
+def test_what_was_not_recorded_is_said(tmp_path: Path) -> None:
+    ended = watched((), "true", folder=tmp_path)
+    run = only_run(ended.root)
+    from leadline.errors import NotCapturedError
+
+    with pytest.raises(NotCapturedError, match="leadline profile --detailed"):
+        run.operators()
+    with pytest.raises(NotCapturedError, match="leadline profile --python cprofile"):
+        run.python_profile()
+    with pytest.raises(NotCapturedError, match="leadline profile --dataloader"):
+        run.data_loading()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--profile", "detaild"), "did you mean 'detailed'?"),
+        (("--profile", "detailed:at=soon"), "is no step (120)"),
+    ],
+)
+def test_what_cannot_be_profiled_is_refused_before_the_start(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    ended = watched(words, "true", folder=tmp_path)
+    assert ended.status == 2
+    assert said in ended.err
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,102 @@
+"""Where a rule stands is logged next to the script's own numbers, and neither those nor the training are changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import LEADLINE, Ended, environment, finish, script, show
+from test_loggers import OFFLINE, PYTHON
+
+NAME = "leadline/between"
+EVENTS = [["board", NAME, 3, [1.0]], ["board", NAME, 9, [0.0]]]
+METRICS = [[NAME, "1.0", 3], [NAME, "0.0", 9]]
+KINDS: dict[str, dict[str, list[Any]]] = {
+    "tensorboard": {"tensorboard": EVENTS},
+    "tensorboardx": {"tensorboard": EVENTS},
+    "wandb": {"wandb": [1.0]},
+    "wandb_by_steps": {"wandb": [1.0]},
+    "wandb_plainly": {"wandb": [1.0]},
+    "mlflow": {"mlflow": METRICS},
+    "mlflow_client": {"mlflow": METRICS},
+    "several": {"tensorboard": EVENTS, "wandb": [1.0]},
+    "none": {},
+}
+"""What each training has besides the script's own; what wandb is told after the last row is in its summary only."""
+TITLES = {"tensorboard": "TensorBoard /", "wandb": "wandb run ", "mlflow": "MLflow run "}
+NOWHERE = "the script has no live wandb, MLflow or TensorBoard run"
+LIBRARIES = ("wandb", "mlflow", "tensorboard", "tensorboardX", "comet_ml")
+
+
+def launch(kind: str, folder: Path, *options: str) -> Ended:
+    words = [PYTHON, script("tracked.py"), str(folder), kind]
+    if options:
+        words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", *options, "--", *words]
+    return finish(words, folder, env=environment(**OFFLINE, HOME=str(folder)))
+
+
+def diary(folder: Path, kind: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{kind}.json").read_text()))
+
+
+def taken_apart(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rows of the script's own, and ours."""
+    theirs = {
+        "wandb": [{key: each for key, each in row.items() if key != NAME} for row in kept["wandb"]],
+        "tensorboard": [row for row in kept["tensorboard"] if row[1] != NAME],
+        "mlflow": [row for row in kept["mlflow"] if row[0] != NAME],
+    }
+    ours = {
+        "wandb": [row[NAME] for row in kept["wandb"] if NAME in row],
+        "tensorboard": [row for row in kept["tensorboard"] if row[1] == NAME],
+        "mlflow": [row for row in kept["mlflow"] if row[0] == NAME],
+    }
+    return theirs, {library: rows for library, rows in ours.items() if rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rule_is_told_to_the_scripts_trackers_and_no_row_of_its_own_is_another(tmp_path: Path, kind: str) -> None:
+    bare, watched = tmp_path / "bare", tmp_path / "watched"
+    for folder in (bare, watched):
+        folder.mkdir()
+    assert launch(kind, bare).status == 0
+    ended = launch(kind, watched, "--rule", f"{script('between.py')}:Between", "--on", "between=tracker")
+    assert ended.status == 0, ended.err
+    without, told = diary(bare, kind), diary(watched, kind)
+    theirs, ours = taken_apart(told)
+    assert told["digest"] == without["digest"]
+    assert theirs == taken_apart(without)[0]
+    assert ours == KINDS[kind]
+    if "wandb" in ours:
+        assert told["summary"] == without["summary"] | {NAME: 0.0}
+    assert not {each.partition(".")[0] for each in {*told["imported"]} - {*without["imported"]}} & {*LIBRARIES}
+    metrics = {*ended.run.tensor_names(collection="metrics")}
+    assert not {name for name in metrics if "between" in name}
+    for outcome in outcomes(ended):
+        assert all(TITLES[library] in outcome for library in ours), outcome
+        assert outcome.startswith("logged to ") if ours else outcome.endswith(NOWHERE)
+
+
+def outcomes(ended: Ended) -> list[str]:
+    """What the run says came of the rule's episode."""
+    notices = ("between/opened/3", "between/closed/3")
+    found = {each["notice"]: each for each in show(ended.run.path)["actions"] if each["notice"] in notices}
+    assert {each["state"] for each in found.values()} <= {"done", "failed"}
+    return [str(found[each]["outcome"]) for each in notices]
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_costs_the_training_no_bit_and_its_end_a_moment(tmp_path: Path) -> None:
+    bare, watched = tmp_path / "bare", tmp_path / "watched"
+    for folder in (bare, watched):
+        folder.mkdir()
+    assert launch("hanging", bare).status == 0
+    ended = launch("hanging", watched, "--rule", f"{script('between.py')}:Between", "--on", "between=tracker:mlflow")
+    assert ended.status == 0, ended.err
+    assert diary(watched, "hanging")["digest"] == diary(bare, "hanging")["digest"]
+    (document,) = ended.run.worker_documents().values()
+    assert (document["off"], document["lost"], document["notes"]) == (None, None, [])
+    assert "failed: the script ended while its tracker did not answer" in outcomes(ended)

@@ -1,0 +1,71 @@
+"""``leadline set`` on a running job: taken up, acknowledged, visible in the data."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from launching import LEADLINE, PATIENCE, environment, only_run, started
+
+from leadline.reader.run import Run
+
+
+def times(run: Run) -> list[int]:
+    """When the machine was sampled."""
+    return sorted(set(run.system_metrics()["time_ns"].to_pylist()))
+
+
+def wait_for_samples(root: Path, count: int, *, after_ns: int = 0) -> list[int]:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        time.sleep(0.1)
+        if list((root / "runs").glob("*/system/*/*.arrow")):
+            found = [each for each in times(only_run(root / "runs")) if each > after_ns]
+            if len(found) >= count:
+                return found
+    raise AssertionError(f"no {count} samples after {after_ns}")
+
+
+def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
+        text=True, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+
+
+def median_gap(samples: list[int]) -> float:
+    gaps = sorted(later - earlier for earlier, later in itertools.pairwise(samples))
+    return gaps[len(gaps) // 2] / 1e6
+
+
+@pytest.mark.slow
+def test_the_interval_is_changed_on_a_running_job_that_is_no_python(tmp_path: Path) -> None:
+    with started(("--interval-ms", "500"), "sh", "-c", "while :; do :; done", folder=tmp_path) as job:
+        before = wait_for_samples(tmp_path, 4)
+        done = call(tmp_path, "set", "interval-ms=100")
+        changed = time.time_ns()
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().endswith(": taken")
+        after = wait_for_samples(tmp_path, 12, after_ns=changed)
+        assert median_gap(before) >= 450 > 250 > median_gap(after)
+        assert job.process.poll() is None, "the job goes on"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to set; write for example: leadline set interval-ms=100"),
+        (("interval-m=100",), "did you mean 'interval-ms'?"),
+        (("interval-ms=150",), "interval_ms must be one of 100, 200, 500, 1000, 5000, 60000, not 150"),
+        (("interval-ms=fast",), "interval-ms must be a whole number, not 'fast'"),
+        (("interval-ms=100",), "no run"),
+    ],
+)
+def test_what_cannot_be_set_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = call(tmp_path, "set", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

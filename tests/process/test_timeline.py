@@ -1,0 +1,136 @@
+"""Where the time of real trainings went, against what torch.profiler saw of the same steps."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import Ended, script, watched
+
+from leadline.reader.run import Run
+
+TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
+PHASES = ("data", "forward", "backward", "optimizer")
+KINDS = ("loader_bound", "python_bound", "computing", "checkpointing", "accumulating", "adversarial", "evaluating")
+STEPS = 12
+SLOW_SECONDS = 0.03
+FIRST = 2
+"""The steps before have much to do once: names are found, programs made."""
+
+pytestmark = pytest.mark.slow
+
+
+def rows(run: Run, rank: int = 0) -> list[dict[str, Any]]:
+    found = [each for each in run.timeline().to_pylist() if each["worker"].startswith(f"rank{rank}-")]
+    return [{**each, "args": json.loads(each["args"])} for each in found]
+
+
+def sums(found: list[dict[str, Any]], mode: str = "train", since: int = FIRST) -> dict[str, float]:
+    """Seconds of each phase; what lies within another is no part of that one."""
+    total: dict[str, float] = {}
+    for row in found:
+        if row["phase"] == mode and row["step"] >= since:
+            total[row["name"]] = total.get(row["name"], 0.0) + row["duration_ns"] / 1e9
+            within = row["args"].get("within")
+            if within:
+                total[within] = total.get(within, 0.0) - row["duration_ns"] / 1e9
+            total["own"] = total.get("own", 0.0) + row["args"].get("own_ns", 0) / 1e9
+    return total
+
+
+def traced(folder: Path, kind: str, rank: int = 0) -> dict[str, float]:
+    return dict(json.loads((folder / f"{kind}_{rank}.json").read_text()))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def training(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ended, Path]:
+    folder = tmp_path_factory.mktemp(request.param)
+    ended = watched((), script("timed.py"), request.param, str(folder), folder=folder)
+    assert ended.status == 0, ended.err
+    return request.param, ended, folder
+
+
+def test_the_phases_are_those_of_torch_profiler(training: tuple[str, Ended, Path]) -> None:
+    kind, ended, folder = training
+    found, expected = sums(rows(ended.run)), traced(folder, kind)
+    for name in (*PHASES, "checkpoint"):
+        if expected.get(name, 0.0) > 0.05 * found["step"]:
+            # torch's names include what watching does within them
+            slack = 0.2 * expected[name] + 0.03 * found["step"] + found["own"]
+            assert abs(found[name] - expected[name]) <= slack, name
+
+
+def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> None:
+    kind, ended, folder = training
+    found, expected = sums(rows(ended.run)), traced(folder, kind)
+    known = sum(found.get(name, 0.0) for name in (*PHASES, "checkpoint", "collective"))
+    assert known <= 1.02 * found["step"]
+    if kind == "python_bound":
+        assert known + expected["other"] + found["own"] == pytest.approx(found["step"], rel=0.1)
+    elif kind in ("loader_bound", "computing", "accumulating"):
+        # what is left is what lies between the phases: zero_grad, the loop itself
+        assert known + found["own"] >= 0.9 * found["step"]
+
+
+def test_steps_follow_one_another_and_nothing_is_lost(training: tuple[str, Ended, Path]) -> None:
+    _, ended, _ = training
+    found = sorted((each for each in rows(ended.run) if each["name"] == "step"), key=lambda each: each["start_ns"])
+    train = [each["step"] for each in found if each["phase"] == "train"]
+    assert len(train) == STEPS == len(set(train))
+    for before, after in pairwise(found):
+        assert abs(before["start_ns"] + before["duration_ns"] - after["start_ns"]) < 5e6
+    (document,) = ended.run.worker_documents().values()
+    assert (document["off"], document["lost"]) == (None, None)
+    begun = {each["name"]: each for each in rows(ended.run) if each["phase"] == "initialization"}
+    assert set(begun) == {"imports", "setup", "first_step"}
+    ends = [begun[name]["start_ns"] + begun[name]["duration_ns"] for name in ("imports", "setup")]
+    assert abs(begun["setup"]["start_ns"] - ends[0]) < 5e6
+    assert abs(begun["first_step"]["start_ns"] - ends[1]) < 5e6
+    assert begun["imports"]["duration_ns"] > 1e8  # PyTorch's own
+
+
+def test_what_bounds_a_training_is_its_longest_phase(training: tuple[str, Ended, Path]) -> None:
+    kind, ended, _ = training
+    found = sums(rows(ended.run))
+    found["other"] = found["step"] - found["own"] - sum(found.get(name, 0.0) for name in (*PHASES, "checkpoint"))
+    longest = max((*PHASES, "other"), key=lambda name: found.get(name, 0.0))
+    expected = {"loader_bound": "data", "python_bound": "other"}
+    if kind in expected:
+        assert longest == expected[kind]
+    if kind == "evaluating":
+        evaluated = sums(rows(ended.run), "eval", since=0)
+        assert evaluated["data"] >= 3 * 8 * 0.01
+        assert found["step"] - found["own"] < 1.5 * sum(found[name] for name in PHASES) + 0.1
+    if kind == "accumulating":
+        counts = [each["args"].get("count") for each in rows(ended.run) if each["name"] == "backward"]
+        assert counts == [4] * STEPS
+    if kind == "adversarial":
+        # the first step ends with the first of two optimizers
+        counts = [each["args"].get("count") for each in rows(ended.run) if each["name"] == "optimizer"]
+        assert counts == [None, *[2] * (STEPS - 1)]
+
+
+@pytest.mark.parametrize("kind", ["ranks", "replicas"])
+def test_one_rank_of_two_is_slow_and_the_other_waits_for_it(tmp_path: Path, kind: str) -> None:
+    ended = watched((), *TORCHRUN, script("timed.py"), kind, str(tmp_path), folder=tmp_path)
+    assert ended.status == 0, ended.err
+    quick, slow = (sums(rows(ended.run, rank)) for rank in (0, 1))
+    lost = (STEPS - FIRST) * SLOW_SECONDS
+    assert slow["data"] >= 0.99 * lost
+    late = slow["data"] - quick["data"]
+    assert late >= 0.7 * lost
+    # ranks that share a busy core wait for one another besides
+    assert quick["collective"] - slow["collective"] >= 0.5 * late
+    assert quick["step"] == pytest.approx(slow["step"], rel=0.3)
+    found = [each["args"] for each in rows(ended.run) if each["name"] == "collective" and each["phase"] == "train"]
+    if kind == "ranks":
+        assert {(each["op"], each["group"], each["count"]) for each in found} == {("all_reduce", "world", 6)}
+        expected = traced(tmp_path, kind)["collective"]
+        assert quick["collective"] == pytest.approx(expected, rel=0.2)
+    else:
+        assert {(each["op"], each["group"], each["within"]) for each in found} == {("reduction", "world", "backward")}
+        assert {each["bytes"] for each in found} == {4 * (64 * 64 + 64 + 64 * 64 + 64 + 64 * 8 + 8)}

@@ -1,0 +1,83 @@
+"""Faults of boosted trees are caught while they train, and end it; their healthy twins are let alone."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from launching import LEADLINE, Ended, environment, finish, rule, script
+
+PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
+ROUNDS = 5000
+"""Of a training with a fault, if nobody stops it; as the script has it."""
+OPTIONS = {
+    "overfit": "overfit:patience=5,ratio_threshold=0.5",
+    "class_imbalance": "class_imbalance",
+    "feature_importance_overweight": "feature_importance_overweight",
+    "tree_depth": "tree_depth",
+}
+MESSAGES = {
+    "overfit": "above training loss",
+    "class_imbalance": "class 0 has",
+    "feature_importance_overweight": "of the importance by",
+    "tree_depth": "a tree of this round has a depth of",
+}
+TENSORS = {
+    "overfit": r"holdout-\w+", "class_imbalance": "labels", "tree_depth": "trees/Depth",
+    "feature_importance_overweight": r"feature_importance/(weight|gain)/(f|Column_)7",
+}  # fmt: skip
+"""The tensor that is named first."""
+
+pytestmark = pytest.mark.slow
+
+
+def launch(fault: str, library: str, folder: Path, *more: str, healthy: bool = False) -> Ended:
+    is_by_gain = (fault, library) == ("feature_importance_overweight", "lightgbm")
+    asked = OPTIONS[fault] + (":tensor_regex=feature_importance/gain,nfeatures=1" if is_by_gain else "")
+    job = [PYTHON, script("tree_faults.py"), fault, library, *(["--healthy"] if healthy else [])]
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", "--rule", asked, *more]
+    return finish([*words, "--", *job], folder, env=environment())
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("fault", OPTIONS)
+def test_a_fault_is_caught_and_ends_the_training(tmp_path: Path, fault: str, library: str) -> None:
+    ended = launch(fault, library, tmp_path, "--on", f"{fault}=stop_training")
+    assert ended.status == 10, ended.err
+    said = ended.show()
+    assert (said["status"], said["stopped_by"], said["damage"], said["lost"]) == ("Stopped", f"rule:{fault}", [], [])
+    found = rule(said, fault)
+    assert (found["status"], found["verdict"]) == ("IssuesFound", "fired")
+    first = found["findings"][0]
+    assert MESSAGES[fault] in first["message"]
+    assert re.fullmatch(TENSORS[fault], first["tensors"][0])
+    assert first["step"] < said["steps"]["train"] < ROUNDS
+    others = {each["name"]: each["findings"] for each in said["rules"] if each["findings"] and each["name"] != fault}
+    assert others == {}
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("fault", OPTIONS)
+def test_the_healthy_twin_is_clear(tmp_path: Path, fault: str, library: str) -> None:
+    ended = launch(fault, library, tmp_path, "--on", f"{fault}=stop_training", healthy=True)
+    assert ended.status == 0, ended.err
+    said = ended.show()
+    assert (said["status"], said["steps"], said["damage"], said["lost"]) == ("Completed", {"train": 40}, [], [])
+    assert {each["name"]: each["findings"] for each in said["rules"] if each["findings"]} == {}
+    assert (rule(said, fault)["verdict"], rule(said, fault)["why"]) == ("clear", "")
+
+
+def test_all_rules_of_trees_and_the_default_ones_leave_a_healthy_training_alone(tmp_path: Path) -> None:
+    more = ("class_imbalance", "confusion", "feature_importance_overweight", "tree_depth", "create_xgboost_report")
+    asked = [word for each in more for word in ("--rule", each)]
+    said = launch("overfit", "xgboost", tmp_path, *asked, healthy=True).show()
+    told = {each["name"]: (each["verdict"], each["why"]) for each in said["rules"]}
+    assert {name: each for name, each in told.items() if each[0] == "fired"} == {}
+    assert {told[each] for each in (*more, "overfit", "exploding_tensor", "loss_spike")} == {("clear", "")}
+    undecided = {name: why for name, (verdict, why) in told.items() if verdict == "undecided"}
+    of_networks = {
+        name for name, why in undecided.items() if why == "boosted trees have no gradients, weights or layers"
+    }
+    assert of_networks >= {"exploding_gradient", "no_learning", "missing_zero_grad", "unused_parameter"}
+    assert all(undecided.values())

@@ -1,0 +1,74 @@
+"""What bound real trainings is named, its rule fires, and healthy ones are left alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import script, watched
+
+TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
+WATCHING = ("straggler", "input_bound", "memory_growth", "gpu_throttling", "step_outlier")
+ASKED = tuple(word for name in WATCHING for word in ("--rule", name))
+
+pytestmark = pytest.mark.slow
+
+
+def shown(tmp_path: Path, kind: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], list[str]]:
+    """What ``show --json`` tells of the time, each rule's last word, and the words on the terminal."""
+    job = (script("bound.py"), kind)
+    ended = watched(ASKED, *((*TORCHRUN, *job) if "rank" in kind or kind == "straggler" else job), folder=tmp_path)
+    assert ended.status == 0, ended.err
+    told = ended.show()
+    return told["time"], {each["name"]: each for each in told["rules"]}, ended.err.splitlines()
+
+
+def fired(rules: dict[str, dict[str, Any]]) -> set[str]:
+    return {name for name in WATCHING if rules[name]["findings"]}
+
+
+def test_a_slow_loader_is_the_input(tmp_path: Path) -> None:
+    time, rules, lines = shown(tmp_path, "loader")
+    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("input", "data")
+    assert fired(rules) == {"input_bound"}
+    assert any("bound by input" in line for line in lines)
+    assert any("num_workers" in line for line in lines)
+
+
+def test_python_between_the_phases_is_the_host(tmp_path: Path) -> None:
+    time, rules, _ = shown(tmp_path, "python")
+    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("host", "other")
+    assert "input_bound" not in fired(rules)
+
+
+def test_a_leak_is_memory(tmp_path: Path) -> None:
+    time, rules, _ = shown(tmp_path, "leak")
+    assert "memory_growth" in fired(rules)
+    assert time["bound"]["kind"] == "memory"
+
+
+def test_steps_that_are_slow_now_and_then_are_outliers(tmp_path: Path) -> None:
+    time, rules, _ = shown(tmp_path, "periodic")
+    (finding,) = rules["step_outlier"]["findings"]
+    assert "most in other" in finding["message"]
+    assert time["throughput"]["step_ms"]["p95"] < 500
+
+
+def test_a_slow_rank_is_named_with_its_phase(tmp_path: Path) -> None:
+    time, rules, _ = shown(tmp_path, "straggler")
+    assert "straggler" in fired(rules)
+    finding = rules["straggler"]["findings"][0]
+    assert (finding["evidence"]["rank"], finding["evidence"]["phase"]) == (1, "forward")
+    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("communication", "forward")
+    assert "rank 1" in time["bound"]["message"]
+
+
+@pytest.mark.parametrize("kind", ["healthy_mlp", "healthy_cnn", "healthy_ranks"])
+def test_a_healthy_training_is_left_alone(tmp_path: Path, kind: str) -> None:
+    time, rules, _ = shown(tmp_path, kind)
+    assert fired(rules) - {"step_outlier"} == set()
+    assert rules["gpu_throttling"]["verdict"] in ("undecided", "clear")
+    assert time["bound"]["kind"] in ("compute", "communication")
+    assert sum(each["share"] for each in time["phases"]) == pytest.approx(1.0)

@@ -1,0 +1,60 @@
+"""Live == afterwards == after a restart == another cut of segments, for the rules of boosters."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from unittest import mock
+
+import test_replay
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_replay import Hearing, judge_afterwards
+
+from leadline.rules.registry import find_rule
+from leadline.rules.rule import Rule
+from leadline.testing.runs import Part, RunWriter
+from leadline.testing.tree_stories import tree_stories
+
+RULES: dict[str, Callable[[], Rule]] = {
+    "feature_importance_overweight": partial(find_rule("feature_importance_overweight"), start_step=3, nfeatures=1),
+    "gain": partial(find_rule("feature_importance_overweight"), tensor_regex=("importance/gain",), threshold=0.5),
+    "tree_depth": find_rule("tree_depth"),
+    "create_xgboost_report": find_rule("create_xgboost_report"),
+    "overfit": find_rule("overfit"),
+    "overtraining": partial(find_rule("overtraining"), patience_train=2, patience_validation=3),
+    "loss_not_decreasing": partial(find_rule("loss_not_decreasing"), num_steps=2),
+    "class_imbalance": partial(find_rule("class_imbalance"), samples=20),
+    "confusion": find_rule("confusion"),
+    "unchanged_tensor": partial(find_rule("unchanged_tensor"), collection_names=("feature_importance",)),
+    "all_zero": partial(find_rule("all_zero"), collection_names=("feature_importance",), threshold=100.0),
+}
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    story=tree_stories(),
+    rows=st.integers(1, 5),
+    batches=st.integers(1, 3),
+    look=st.integers(1, 6),
+    restart=st.integers(0, 20),
+)
+def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
+    story: Sequence[Part], rows: int, batches: int, look: int, restart: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(test_replay, "RULES", RULES):
+        once = judge_afterwards(RunWriter(f"{folder}/once").write_all(story).end().path)
+        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
+        live = Hearing(writer.path)
+        for count, _ in enumerate(writer.grow(story)):
+            if count == restart:
+                live.restart()
+            if count % look == 0:
+                live.listen(most_seconds=0.0)
+        writer.end()
+        live.listen(is_over=True)
+        again = judge_afterwards(writer.path)
+        assert (live.events, live.states) == (once.events, once.states)
+        assert (again.events, again.states) == (once.events, once.states)
+        assert all(each["error"] is None for each in once.states.values())

@@ -1,0 +1,94 @@
+"""Gauges: what each value of a rule means, and where the job's come from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.actions.action import Occasion, Progress
+from leadline.actions.metrics.gauges import GAUGES, Board, rule_value
+from leadline.records.names import JOB_STATUSES
+from leadline.records.notice import Notice, RuleState
+from leadline.store import layout
+from leadline.store.documents import make_folder, write_document
+
+
+def state(name: str = "loss", **given: Any) -> RuleState:
+    return RuleState(name, name, **{"status": "InProgress", "verdict": None} | given)
+
+
+def occasion(run: Path, *rules: RuleState, step: int | None = None, worker_step: int | None = None) -> Occasion:
+    notice = Notice("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
+    workers = () if worker_step is None else (Progress("rank0-1", worker_step, 0, 0.1),)
+    return Occasion(str(run), notice, workers, 0)
+
+
+def values(board: Board, name: str) -> dict[str, float]:
+    return {"".join(each.labels.values()): each.value for each in board.samples() if each.name == name}
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        (state(status="IssuesFound", verdict="fired", is_open=True), 1.0),
+        (state(status="IssuesFound", verdict="fired"), 0.0),
+        (state(verdict="clear"), 0.0),
+        (state(status="NoIssuesFound", verdict="clear"), 0.0),
+        (state(), math.nan),
+        (state(status="NoIssuesFound", verdict="undecided"), math.nan),
+        (state(status="Error"), math.nan),
+        (state(status="Error", verdict="fired", is_open=True), math.nan),
+    ],
+)
+def test_a_rule_is_1_while_an_episode_is_open_and_nan_where_it_cannot_say(rule: RuleState, value: float) -> None:
+    assert rule_value(rule) == pytest.approx(value, nan_ok=True)
+
+
+def test_before_the_first_notice_there_is_nothing() -> None:
+    assert Board().samples() == []
+
+
+def test_each_rule_has_a_gauge_as_the_last_notice_has_it(tmp_path: Path) -> None:
+    board = Board()
+    board.take(occasion(tmp_path, state("a", verdict="clear"), state("b", verdict="fired", is_open=True, findings=2)))
+    assert (values(board, "rule_fired"), values(board, "job_findings")) == ({"a": 0.0, "b": 1.0}, {"": 2.0})
+    board.take(occasion(tmp_path, state("a", verdict="fired", is_open=True, findings=1), state("b", findings=2)))
+    assert values(board, "rule_fired")["a"] == 1.0
+    assert math.isnan(values(board, "rule_fired")["b"])
+    assert values(board, "job_findings") == {"": 3.0}
+    assert {each.name for each in board.samples()} == set(GAUGES) - {"job_step"}
+
+
+def test_the_job_is_as_the_run_has_it_now(tmp_path: Path) -> None:
+    board = Board()
+    board.take(occasion(tmp_path))
+    assert values(board, "job_status") == {each: float(each == "InProgress") for each in JOB_STATUSES}
+    write_document(str(tmp_path / layout.STATUS), {"status": "Failed"})
+    assert values(board, "job_status") == {each: float(each == "Failed") for each in JOB_STATUSES}
+
+
+def test_the_step_is_the_furthest_that_anybody_says(tmp_path: Path) -> None:
+    board = Board()
+    board.take(occasion(tmp_path))
+    assert values(board, "job_step") == {}  # not 0: nobody knows
+    board.take(occasion(tmp_path, step=7))
+    assert values(board, "job_step") == {"": 7.0}
+    board.take(occasion(tmp_path, worker_step=9))
+    board.take(occasion(tmp_path, step=8))
+    assert values(board, "job_step") == {"": 9.0}
+    make_folder(str(tmp_path / layout.WORKERS))
+    write_document(str(tmp_path / layout.worker_document("rank0-1")), {"step": 12})
+    assert values(board, "job_step") == {"": 12.0}
+
+
+@pytest.mark.parametrize(("follows", "shown"), [("*", {"a", "b"}), ("a", {"a"}), ("job", set())])
+def test_rules_whose_changes_are_not_heard_of_are_not_shown(follows: str, shown: set[str], tmp_path: Path) -> None:
+    board = Board()
+    heard = occasion(tmp_path, state("a", verdict="clear", findings=1), state("b", verdict="clear", findings=2))
+    board.take(replace(heard, follows=follows))
+    assert values(board, "rule_fired").keys() == shown
+    assert values(board, "job_findings") == {"": {"*": 3.0, "a": 1.0, "job": 0.0}[follows]}

@@ -1,0 +1,111 @@
+"""A notice in words, line by line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from notices import FINDING
+
+from leadline.actions import message
+from leadline.records.notice import Notice, NoticeKind, TensorSnapshot
+from leadline.store.documents import encode
+
+TEXT = """\
+loss is NaN, and 28 more tensors
+
+run       demo-1120 (InProgress, started 2026-11-20 15:36:40 UTC)
+rule      loud (exploding_tensor)
+step      1,313
+worker    rank0-12
+time      2026-11-20 15:53:20 UTC
+folder    /home/me/leadline runs/demo-1120
+
+Try: what nonfinite_origin says first; this usually follows from it
+
+Numbers:
+  nan_count               3
+  limit                   inf
+  share                   0.1235
+
+29 tensors, the first 2:
+  loss (one number, float32)
+    mean NaN
+    values NaN
+  gradient/fc.weight (8x4, bfloat16)
+    min -1.235, max 3e+10
+    values 0.1 0.2 0.3 1 2 3 4 5 …
+    file:///runs/demo/000001.safetensors#train/1313/fc.weight
+
+1 of 3 rules found something: loud
+
+look: leadline show '/home/me/leadline runs/demo-1120'
+stop: leadline stop '/home/me/leadline runs/demo-1120'"""
+
+
+def of_rule(kind: NoticeKind, status: str, **fields: Any) -> Notice:
+    return Notice("1", kind, "demo", "/a", status, 1, rule="slow", **fields)
+
+
+def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors() -> None:
+    assert message.title(FINDING) == "loud fired at step 1,313 in demo-1120"
+    assert message.text(FINDING) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("notice", "title"),
+    [
+        (of_rule("closed", "IssuesFound", step=12), "slow is over at step 12 in demo"),
+        (
+            of_rule("rule_status", "NoIssuesFound", previous="InProgress", verdict="clear"),
+            "slow in demo: NoIssuesFound (clear), before InProgress",
+        ),
+        (of_rule("rule_status", "Error"), "slow in demo: Error"),
+        (
+            Notice("1", "job_status", "demo", "/a", "Completed", 1, previous="InProgress"),
+            "demo: Completed, before InProgress",
+        ),
+    ],
+)  # fmt: skip
+def test_the_other_kinds(notice: Notice, title: str) -> None:
+    assert message.title(notice) == title
+    assert message.text(notice).startswith(f"{title}\n\nrun ")
+
+
+def test_of_a_job_that_ended_no_way_to_stop_it_is_shown() -> None:
+    assert "leadline stop" not in message.text(replace(FINDING, job_status="Completed"))
+
+
+def test_of_many_tensors_five_are_shown() -> None:
+    many = replace(FINDING, tensors=tuple(TensorSnapshot(f"t{each}") for each in range(20)), tensor_count=20)
+    text = message.text(many)
+    assert "20 tensors, the first 5:\n  t0\n  t1\n  t2\n  t3\n  t4\n\n" in text
+    assert "t5" not in text
+
+
+def test_one_tensor_is_not_called_tensors() -> None:
+    assert "\n1 tensor:\n  t\n" in message.text(replace(FINDING, tensors=(TensorSnapshot("t"),), tensor_count=1))
+
+
+@pytest.mark.parametrize("most_characters", [20, 70, 160, 500])
+def test_a_text_message_is_one_line_and_as_short_as_it_must(most_characters: int) -> None:
+    said = message.short(replace(FINDING, message="line one\nline two " * 40), most_characters)
+    assert len(said) <= most_characters
+    assert "\n" not in said
+    assert said.isascii()
+    assert said.startswith("leadline: loud fired"[: most_characters - 3])
+    assert said.endswith("...")
+
+
+def test_a_short_text_message_is_whole() -> None:
+    assert message.short(FINDING, 160) == (
+        "leadline: loud fired at step 1,313 in demo-1120: loss is NaN, and 28 more tensors"
+    )
+
+
+def test_what_came_through_json_reads_the_same() -> None:
+    assert message.text(Notice.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
+        "limit                   inf", "limit                   Infinity"
+    )

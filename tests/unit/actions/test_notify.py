@@ -1,0 +1,221 @@
+"""notify: to real mail and HTTP servers on loopback, and to Amazon's SNS as moto has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from amazon import amazon, client, make_queue, received
+from endpoints import HANGS, MailEndpoint, Reply, free_port, http_endpoint, mail_endpoint
+from notices import FINDING, occasion
+
+from leadline.actions import message
+from leadline.actions.action import RefusedError
+from leadline.actions.notify import Notify
+from leadline.actions.registry import find_action
+from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
+from leadline.records.notice import Notice
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
+PASSWORD = "p@ss/w0rd?"
+QUOTED = "p%40ss%2Fw0rd%3F"
+
+
+def mail_url(server: MailEndpoint, login: str = "", to: str = "me@example.org") -> str:
+    return f"mailto://{login}127.0.0.1:{server.port}?from=train@example.org&to={to}"
+
+
+def tell(url: str, notice: Notice = FINDING, **parameters: Any) -> str:
+    return Notify(url=url, **parameters).run(occasion(notice)).outcome
+
+
+@pytest.mark.parametrize("has_login", [False, True])
+def test_a_mail_arrives_with_title_and_text(has_login: bool) -> None:
+    with mail_endpoint(password=PASSWORD if has_login else None) as server:
+        assert tell(mail_url(server, f"bob:{QUOTED}@" if has_login else "")) == "sent: mail through 127.0.0.1"
+    (mail,) = server.mails
+    assert mail["Subject"] == message.title(FINDING)
+    assert (mail["From"], mail["To"]) == ("train@example.org", "me@example.org")
+    assert mail.get_content().replace("\r\n", "\n").strip() == message.text(FINDING)
+
+
+@pytest.mark.parametrize(
+    ("login", "to", "why"),
+    [
+        ("bob:wr0ngpassword@", "me@example.org", "535 5.7.8 Authentication credentials invalid"),
+        ("", "me@example.org", "530 5.7.0 Authentication required"),
+        (f"bob:{QUOTED}@", "nobody@example.org", "550 5.1.1 no such user here"),
+    ],
+)
+def test_a_refused_mail_is_not_tried_again_and_says_why(login: str, to: str, why: str) -> None:
+    with mail_endpoint(password=PASSWORD, refuses="nobody@example.org") as server:
+        with pytest.raises(RefusedError) as caught:
+            tell(mail_url(server, login, to))
+        assert server.mails == []
+    assert str(caught.value) == f"mail through 127.0.0.1: {why}"
+
+
+def test_a_login_at_a_server_that_knows_none_is_refused_for_good() -> None:
+    with mail_endpoint() as server, pytest.raises(RefusedError, match="AUTH"):
+        tell(mail_url(server, "bob:secret@"))
+
+
+def test_a_server_that_is_down_is_tried_again_and_said_so() -> None:
+    port = free_port()
+    with pytest.raises(ConnectionError, match=r"^mail through 127\.0\.0\.1: connection refused$"):
+        tell(f"mailto://127.0.0.1:{port}?from=a@example.org&to=me@example.org")
+
+
+def test_what_the_password_is_never_stands_in_an_error() -> None:
+    reply = Reply(500, f"no {PASSWORD} here, nor {QUOTED}, nor topsecretpath")
+    with http_endpoint(reply) as server, pytest.raises(ConnectionError) as caught:
+        tell(f"json://bob:{QUOTED}@127.0.0.1:{server.port}/topsecretpath?:key=value")
+    assert "error=500" in str(caught.value)
+    assert "no **** here, nor ****, nor ****" in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "is_final"), [(401, True), (403, True), (404, True), (429, False), (503, False)])
+def test_what_http_services_refuse_for_good(status: int, is_final: bool) -> None:
+    with http_endpoint(Reply(status)) as server, pytest.raises(RefusedError if is_final else ConnectionError) as caught:
+        tell(f"json://127.0.0.1:{server.port}/x")
+    assert f"error={status}" in str(caught.value)
+    assert str(caught.value).startswith("json at 127.0.0.1: ")
+
+
+def test_of_several_targets_only_the_one_that_failed_is_tried_again() -> None:
+    with http_endpoint(Reply(503), Reply(200)) as shaky, mail_endpoint() as server, http_endpoint() as third:
+        url = f"{mail_url(server)} json://127.0.0.1:{shaky.port}/ \n json://127.0.0.1:{third.port}/"
+        with pytest.raises(ConnectionError, match="error=503"):
+            tell(url, replace(FINDING, id="several/1"))
+        tell(url, replace(FINDING, id="several/1"))
+        tell(url, replace(FINDING, id="several/2"))
+        assert (len(server.mails), len(shaky.received), len(third.received)) == (2, 3, 2)
+
+
+def test_a_refusal_beside_a_failure_is_tried_again_and_alone_is_not() -> None:
+    with http_endpoint(Reply(503), Reply(200)) as shaky, http_endpoint(Reply(404)) as gone:
+        url = f"json://127.0.0.1:{shaky.port}/ json://127.0.0.1:{gone.port}/"
+        with pytest.raises(ConnectionError, match=r"error=503.*; json.*error=404"):
+            tell(url, replace(FINDING, id="both/1"))
+        with pytest.raises(RefusedError, match=r"^json.*error=404[^;]*$"):
+            tell(url, replace(FINDING, id="both/1"))
+        assert len(shaky.received) == 2
+
+
+@pytest.mark.parametrize(
+    ("notice", "kind"),
+    [
+        (replace(FINDING, id="s1"), "warning"),
+        (replace(FINDING, id="s2", kind="rule_status", status="NoIssuesFound"), "success"),
+        (replace(FINDING, id="s3", kind="rule_status", status="Error"), "failure"),
+        (replace(FINDING, id="s4", kind="job_status", status="Failed"), "failure"),
+        (replace(FINDING, id="s5", kind="job_status", status="InProgress"), "info"),
+    ],
+)
+def test_services_are_told_how_bad_it_is(notice: Notice, kind: str) -> None:
+    with http_endpoint() as server:
+        tell(f"json://127.0.0.1:{server.port}/", notice)
+    (got,) = server.received
+    assert got.json["type"] == kind
+    assert (got.json["title"], got.json["message"]) == (message.title(notice), message.text(notice))
+
+
+def test_a_server_that_hangs_is_left_by_apprise() -> None:
+    with http_endpoint(Reply(HANGS)) as server, pytest.raises(ConnectionError, match="timed out"):
+        tell(f"json://127.0.0.1:{server.port}/?rto=0.3")
+
+
+@pytest.fixture
+def sns(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """moto's server, to which Apprise's SNS posts over real HTTP."""
+    from apprise.plugins.sns import NotifySNS
+
+    made = NotifySNS.__init__
+    with amazon() as address:
+
+        def made_here(self: Any, *given: Any, **named: Any) -> None:
+            made(self, *given, **named)
+            self.notify_url = f"{address}/"
+
+        monkeypatch.setattr(NotifySNS, "__init__", made_here)
+        yield address
+
+
+def test_a_topic_of_sns_hands_it_on(sns: str) -> None:
+    queue, arn = make_queue(sns, "seen")
+    topics = client("sns", sns)
+    topic = topics.create_topic(Name="training")["TopicArn"]
+    topics.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)
+    assert tell("sns://AKIATEST/verysecretkey/eu-west-1/training?mode=topic") == "sent: sns"
+    (got,) = received(sns, queue)
+    assert "loss is NaN, and 28 more tensors" in got
+    assert "loud fired at step 1,313 in demo-1120" in got
+
+
+def test_a_telephone_gets_one_line(sns: str) -> None:
+    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.sns.models import sns_backends
+
+    assert tell("sns://AKIATEST/verysecretkey/eu-west-1/+15551234567") == "sent: sns"
+    ((number, text),) = sns_backends[DEFAULT_ACCOUNT_ID]["eu-west-1"].sms_messages.values()
+    assert (number, text) == ("+15551234567", message.short(FINDING, 160))
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "why"),
+    [
+        ("", ConfigurationError, "the target is empty"),
+        ("slak://AAAAAA/BBBBBBB", UnknownNameError, "did you mean 'slack'"),
+        ("nosuch://secretkey", UnknownNameError, "no service of Apprise named 'nosuch'"),
+        ("sns://secretkey", ConfigurationError, "the sns:// URL lacks something (An invalid AWS"),
+        ("slack://secretkey", ConfigurationError, "the slack:// URL lacks something (An invalid Slack"),
+        ("mailto://bob:secretkey@127.0.0.1", ConfigurationError, "Invalid ~From~ email"),
+        ("mailto://", ConfigurationError, "the mailto:// URL is empty behind its beginning"),
+        ("json://[secretkey", ConfigurationError, "malformed"),
+        ("secretkey", ConfigurationError, "the target is no URL"),
+        ("me@example.org", ConfigurationError, "a bare mail address does not say which server sends it"),
+        ("+15551234567", ConfigurationError, "a bare telephone number does not say who sends the message"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_the_start(url: str, error: type[Exception], why: str) -> None:
+    with pytest.raises(error) as caught:
+        Notify(url=url).check()
+    assert why in str(caught.value)
+    assert "secretkey" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_host_in_plain_must_answer() -> None:
+    with mail_endpoint() as server, http_endpoint() as other:
+        Notify(
+            url=f"{mail_url(server)} json://127.0.0.1:{other.port}/ sns://AKIATEST/verysecret/eu-west-1/+15551234567"
+        ).check()
+    for url in (mail_url(server), f"json://127.0.0.1:{other.port}/"):
+        with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:\d+ cannot be reached: connection refused"):
+            Notify(url=url).check()
+        Notify(url=url, probe=False).check()
+
+
+def test_a_dry_run_tells_nobody() -> None:
+    with mail_endpoint() as server:
+        said = Notify(url=f"{mail_url(server)} $SLACK", dry_run=True).describe(occasion())
+    assert said == "would send (mail through 127.0.0.1, $SLACK): loud fired at step 1,313 in demo-1120"
+    assert server.mails == []
+
+
+def test_without_apprise_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "apprise", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'leadline\[notify\]'"):
+        Notify(url="json://127.0.0.1/").check()
+
+
+def test_amazons_names_mean_it() -> None:
+    assert find_action("Email") is find_action("SMS") is find_action("notify") is Notify
+
+
+def test_what_apprise_logs_reaches_no_other_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"), pytest.raises(ConnectionError):
+        tell(f"json://bob:secretkey@127.0.0.1:{free_port()}/secretkey")
+    assert "secretkey" not in caplog.text

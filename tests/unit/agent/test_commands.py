@@ -1,0 +1,197 @@
+"""Commands, with processes that are not there: what is refused, in which order, within which limits."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from leadline.agent import commands
+from leadline.agent.commands import Commands, event_environment
+from leadline.agent.signals import SignalGate
+from leadline.bootstrap import SITE
+from leadline.records.request import Request
+from leadline.store import control, layout
+
+MANIFEST = {"folder": "/", "actions": [{"action": "run_command", "parameters": {"command": each}} for each in "abc"]}
+
+
+class Machine:
+    """Processes that are only spoken of."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started: list[str] = []
+        self.environments: list[dict[str, str]] = []
+        self.alive: dict[int, int] = {}
+        """How many processes each session has."""
+        self.signals: list[tuple[int, int]] = []
+        self.error: OSError | None = None
+        monkeypatch.setattr(commands, "spawn", self.spawn)
+        monkeypatch.setattr(commands, "_members", lambda session: [(session, 0)] * self.alive.get(session, 0))
+        monkeypatch.setattr(commands, "_signal", lambda session, number: self.signals.append((session, number)))
+
+    def spawn(self, words: list[str], environment: dict[str, str], _: Any, *, streams: Any, **__: Any) -> int:
+        if self.error is not None:
+            raise self.error
+        self.started.append(words[-1])
+        self.environments.append(environment)
+        pid = 100 + len(self.started)
+        self.alive[pid] = 1
+        return pid
+
+
+class Agent:
+    """Commands, and what they answered."""
+
+    def __init__(self, run: Path, machine: Machine, environment: Mapping[str, str] | None = None) -> None:
+        self.machine = machine
+        self.sessions = {7}
+        self.answers: dict[str, str] = {}
+        self.commands = Commands(
+            str(run), MANIFEST, environment or {}, cast(SignalGate, None), sessions=self.sessions, answer=self.answer
+        )
+
+    def answer(self, request: Request, outcome: str) -> None:
+        self.answers[request.id] = outcome
+
+    def take(self, *names: str, **parameters: Any) -> None:
+        for each in names:
+            self.commands.take(Request(f"id-{each}", "run_command", parameters={"command": each} | parameters))
+
+    def exit(self, pid: int, code: int, now: float, *, leaving: int = 0) -> None:
+        self.machine.alive[pid] = leaving
+        self.commands.on_exit(pid, code)
+        self.commands.advance(now)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    return Agent(tmp_path, Machine(monkeypatch))
+
+
+def test_one_after_the_other_in_their_order(agent: Agent) -> None:
+    agent.take("b", "a", "c")
+    agent.commands.advance(0.0)
+    agent.commands.advance(1.0)
+    assert agent.machine.started == ["b"]
+    agent.exit(101, 0, 2.0)
+    assert agent.answers == {"id-b": "exit status 0 after 2.0 s"}
+    assert agent.machine.started == ["b", "a"]
+    agent.exit(999, 0, 3.0)
+    agent.exit(102, 1, 3.0)
+    agent.exit(103, -9, 3.5)
+    assert agent.machine.started == ["b", "a", "c"]
+    assert agent.answers["id-a"] == "failed: exit status 1 after 1.0 s"
+    assert agent.answers["id-c"] == "failed: ended by SIGKILL after 0.5 s"
+    assert agent.commands.is_idle
+
+
+def test_only_what_the_run_knows(agent: Agent) -> None:
+    agent.take("d")
+    agent.commands.take(Request("no-command", "run_command"))
+    agent.commands.take(Request("../../elsewhere", "run_command", parameters={"command": "a"}))
+    agent.commands.advance(0.0)
+    why = "refused: the run was not started with that command"
+    assert agent.answers == {"id-d": why, "no-command": why}
+    assert agent.machine.started == []
+    assert agent.commands.is_idle
+
+
+def test_what_was_asked_before_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / layout.CONTROL).mkdir()
+    control.write_request(str(tmp_path), Request("id-a", "run_command", parameters={"command": "a"}))
+    agent = Agent(tmp_path, Machine(monkeypatch))
+    agent.take("a")
+    assert agent.answers == {"id-a": "refused: it was asked for before this agent began"}
+
+
+def test_what_another_agent_has_begun_is_not_begun_again(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / layout.COMMANDS).mkdir()
+    (tmp_path / layout.command_output("id-a")).touch()
+    agent.take("a", "b")
+    agent.commands.advance(0.0)
+    assert agent.answers == {"id-a": "refused: another agent has begun it"}
+    assert agent.machine.started == ["b"]
+
+
+@pytest.mark.parametrize(("given", "limit"), [({"timeout": 2.0}, 2.0), ({}, 60.0), ({"timeout": "soon"}, 60.0)])
+def test_the_limit_is_kept_exactly_and_sigkill_follows_after_5_s(given: Any, limit: float, agent: Agent) -> None:
+    agent.take("a", **given)
+    agent.commands.advance(10.0)
+    agent.commands.advance(10.0 + limit - 0.001)
+    assert agent.machine.signals == []
+    agent.commands.advance(10.0 + limit)
+    agent.commands.advance(10.0 + limit + 4.999)
+    assert agent.machine.signals == [(101, signal.SIGTERM)]
+    agent.commands.advance(10.0 + limit + 5.0)
+    assert agent.machine.signals == [(101, signal.SIGTERM), (101, signal.SIGKILL)]
+    assert agent.answers == {}
+    agent.exit(101, -9, 10.0 + limit + 5.0)
+    assert agent.answers["id-a"].startswith("failed: it still ran after ")
+
+
+def test_the_next_waits_until_all_of_one_that_was_ended_is_gone(agent: Agent) -> None:
+    agent.take("a", "b", timeout=1.0)
+    agent.commands.advance(0.0)
+    agent.commands.advance(1.0)
+    agent.exit(101, -15, 1.1, leaving=2)
+    assert agent.answers == {}
+    agent.machine.alive[101] = 0
+    agent.commands.advance(1.2)
+    assert agent.answers["id-a"] == "failed: it still ran after 1.0 s and was ended"
+    assert agent.machine.started == ["a", "b"]
+
+
+def test_its_session_is_no_part_of_the_job_as_long_as_something_lives_in_it(agent: Agent) -> None:
+    agent.take("a", "b")
+    agent.commands.advance(0.0)
+    assert agent.sessions == {7, 101}
+    agent.exit(101, 0, 1.0, leaving=1)
+    agent.exit(102, 0, 2.0)
+    assert agent.sessions == {7, 101}
+
+
+def test_one_that_cannot_be_started_is_told_and_the_next_has_its_turn(agent: Agent) -> None:
+    agent.machine.error = OSError(7, "Argument list too long")
+    agent.take("a")
+    agent.commands.advance(0.0)
+    agent.machine.error = None
+    agent.take("b")
+    agent.commands.advance(0.0)
+    assert agent.answers == {"id-a": "failed: it cannot be started: Argument list too long"}
+    assert agent.machine.started == ["b"]
+
+
+def test_at_the_end_nothing_is_begun_any_more(agent: Agent) -> None:
+    agent.take("a", "b")
+    agent.commands.advance(0.0)
+    agent.commands.end(1.0)
+    agent.commands.end(1.1)
+    assert agent.machine.signals == [(101, signal.SIGTERM)]
+    agent.exit(101, -15, 1.2)
+    assert agent.answers == {"id-b": "refused: the run had ended", "id-a": "failed: it was ended with the run"}
+    assert agent.commands.is_idle
+    agent.commands.close()
+
+
+def test_the_environment_makes_nobody_a_part_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "LEADLINE_RUN": "/a", "LEADLINE_NODE": "n", "LEADLINE_DISABLED": "1", "LEADLINE_ROOT": "/r", "HOME": "/h",
+        "PYTHONPATH": os.pathsep.join([SITE, "/mine"]),
+    }  # fmt: skip
+    agent = Agent(tmp_path, Machine(monkeypatch), given)
+    agent.take("a")
+    agent.commands.advance(0.0)
+    (found,) = agent.machine.environments
+    plain = {key: value for key, value in found.items() if not key.startswith("LEADLINE_EVENT_")}
+    assert plain == {"LEADLINE_ROOT": "/r", "HOME": "/h", "PYTHONPATH": "/mine"}
+
+
+def test_what_an_environment_cannot_hold_is_left_out_of_it() -> None:
+    told = event_environment({"message": "a\0b\ud800" + "x" * 10_000, "step": 0, "rule": None})
+    assert told["LEADLINE_EVENT_MESSAGE"] == ("ab?" + "x" * 10_000)[:4096]
+    assert (told["LEADLINE_EVENT_STEP"], told["LEADLINE_EVENT_RULE"]) == ("0", "")

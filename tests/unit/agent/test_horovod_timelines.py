@@ -1,0 +1,101 @@
+"""Horovod's file is copied as it grows, from outside, within a bound, and begun anew where it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadline.agent import horovod
+from leadline.agent.horovod import HorovodTimelines
+from leadline.store import layout
+
+WORKERS = {"rank0-7": {"node": "here", "pid": 7}, "rank1-8": {"node": "here", "pid": 8}}
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    """Two processes that name one file, and one that names none."""
+    for pid, said in ((7, "HOROVOD_TIMELINE=t.json"), (8, "HOROVOD_TIMELINE=t.json"), (9, "HOME=/")):
+        folder = tmp_path / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "environ").write_bytes(b"A=1\0" + said.encode() + b"\0")
+        (folder / "cwd").symlink_to(tmp_path)
+    (tmp_path / "run").mkdir()
+    return tmp_path / "proc"
+
+
+def followed(proc: Path, started_ns: int = 0) -> HorovodTimelines:
+    return HorovodTimelines(str(proc.parent / "run"), "here", started_ns, proc=str(proc))
+
+
+def copy(proc: Path, ordinal: int = 1, worker: str = "rank0-7") -> Path:
+    return proc.parent / "run" / layout.horovod(worker) / layout.horovod_copy(ordinal)
+
+
+def test_what_comes_is_copied_once_for_all_that_name_the_file(proc: Path) -> None:
+    timelines, file = followed(proc), proc.parent / "t.json"
+    assert timelines.poll(WORKERS) == []
+    assert not copy(proc).exists()
+    for text in ("[\n", '{"ph"', ': "M"},\n'):
+        with open(file, "a") as growing:
+            growing.write(text)
+        assert timelines.poll(WORKERS) == []
+        assert copy(proc).read_text() == file.read_text()
+    assert not copy(proc, worker="rank1-8").exists()
+    clock = json.loads((copy(proc).parent / layout.horovod_clock(1)).read_text())
+    assert (clock["bytes"], clock["modified_ns"]) == (file.stat().st_size, file.stat().st_mtime_ns)
+    assert copy(proc).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_begins_anew_gets_another_copy(proc: Path) -> None:
+    timelines, file = followed(proc), proc.parent / "t.json"
+    file.write_text("[\nfirst,\n")
+    timelines.poll(WORKERS)
+    file.write_text("[\n2,\n")
+    timelines.poll(WORKERS)
+    assert (copy(proc).read_text(), copy(proc, 2).read_text()) == ("[\nfirst,\n", "[\n2,\n")
+
+
+def test_what_was_there_before_the_run_is_left_alone(proc: Path) -> None:
+    file = proc.parent / "t.json"
+    file.write_text("old")
+    followed(proc, file.stat().st_mtime_ns + 1).poll(WORKERS)
+    assert not (proc.parent / "run" / layout.PROFILES).exists()
+
+
+def test_other_nodes_and_processes_without_it_are_left_alone(proc: Path) -> None:
+    (proc.parent / "t.json").write_text("[\n")
+    followed(proc).poll({"a": {"node": "there", "pid": 7}, "b": {"node": "here", "pid": 9}})
+    assert not (proc.parent / "run" / layout.PROFILES).exists()
+
+
+def test_a_process_that_is_gone_is_asked_by_the_agents_own_environment(
+    proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = proc.parent / "t.json"
+    file.write_text("[\n")
+    monkeypatch.setenv("HOROVOD_TIMELINE", str(file))
+    followed(proc).poll({"rank0-99": {"node": "here", "pid": 99}})
+    assert copy(proc, worker="rank0-99").read_text() == "[\n"
+
+
+def test_it_is_bounded_and_says_so_once(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovod, "MOST_BYTES", 10)
+    timelines, file = followed(proc), proc.parent / "t.json"
+    file.write_text("x" * 25)
+    (line,) = timelines.poll(WORKERS)
+    assert "followed no more: it has more than 10 bytes" in line
+    assert copy(proc).stat().st_size == 10
+    file.write_text("x" * 35)
+    assert timelines.poll(WORKERS) == []
+
+
+def test_a_run_that_takes_nothing_is_told_once(proc: Path) -> None:
+    (proc.parent / "t.json").write_text("[\n")
+    (proc.parent / "run" / layout.PROFILES).write_text("in the way")
+    timelines = followed(proc)
+    (line,) = timelines.poll(WORKERS)
+    assert "is followed no more" in line
+    assert timelines.poll(WORKERS) == []

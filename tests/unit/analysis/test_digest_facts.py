@@ -1,0 +1,54 @@
+"""What a digest knows of a run without reading its rows: workers, tensors, who captured what, what is damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leadline.analysis.digest import Digest
+from leadline.reader.run import Run
+from leadline.testing.runs import Capture, RunWriter
+from leadline.testing.timelines import in_time, training
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Three workers: two that captured, one that only timed; and one that only spoke."""
+    loss = {"loss": {"value": 1.0}}
+    captures = [
+        *(Capture(step, {**loss, "fc.weight": {"l2": 1.0, "max": 2.0}}, worker="rank2-1") for step in range(5)),
+        *(Capture(step, loss, worker="rank10-1") for step in range(5)),
+    ]
+    timed = training([{"forward": 1.0}] * 5, worker="rank3-1", has_captures=False)
+    writer = RunWriter(tmp_path / "run").write_all(in_time(captures, timed)).end()
+    writer.write_worker("rank11-1", state="ended")
+    return writer.path
+
+
+def test_workers_are_all_who_wrote_or_spoke(path: str) -> None:
+    assert Digest(Run(path)).workers() == ["rank2-1", "rank3-1", "rank10-1", "rank11-1"]
+
+
+def test_tensors_are_known_with_their_collections_as_the_run_has_them(path: str) -> None:
+    run = Run(path)
+    assert Digest(run).infos() == run.archive.infos()
+
+
+def test_who_captured_what_is_told_without_the_clock(path: str) -> None:
+    assert Digest(Run(path)).captured() == {
+        "loss": {"value": {"rank2-1", "rank10-1"}}, "fc.weight": {"l2": {"rank2-1"}, "max": {"rank2-1"}}
+    }  # fmt: skip
+
+
+def test_what_cannot_be_read_is_said(path: str) -> None:
+    assert Digest(Run(path)).damage == []
+    folder = os.path.join(path, "timeline", "rank3-1")
+    place = os.path.join(folder, sorted(os.listdir(folder))[0])
+    content = Path(place).read_bytes()
+    half = len(content) // 2
+    Path(place).write_bytes(content[:half] + bytes(each ^ 0xFF for each in content[half:]))
+    digest = Digest(Run(path))
+    digest.steps()
+    assert any("rank3-1" in each for each in digest.damage)

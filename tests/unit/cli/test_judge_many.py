@@ -1,0 +1,196 @@
+"""``leadline judge`` over many runs: which are meant, what is shown of them, and with which status it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from leadline.cli import main
+from leadline.testing.runs import Capture, RunWriter
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three runs that have ended, of which the second has a loss that is NaN at step 3, and the tenth at step 5."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LEADLINE_ROOT", raising=False)
+    monkeypatch.setenv("COLUMNS", "140")
+    for name, bad in (("lr-1", -1), ("lr-2", 3), ("lr-10", 5)):
+        parts = [Capture(step, {"loss": {"value": NAN if step == bad else 1.0}}) for step in range(8)]
+        RunWriter(tmp_path / "leadline-runs" / name).write_all(parts).end()
+    return tmp_path / "leadline-runs"
+
+
+RULES = ("--rule", "bad=exploding_tensor", "--rule", "vanishing_gradient")
+
+
+def judge(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Status, standard output and standard error."""
+    sys.argv[1:] = ["judge", *arguments]
+    with pytest.raises(SystemExit) as left:
+        main()
+    said = capfd.readouterr()
+    return int(left.value.code or 0), said.out, said.err
+
+
+def names(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    status, out, err = judge(capfd, *arguments, *RULES, "--json")
+    assert (status, err) == (0, "")
+    return [each["name"] for each in json.loads(out)]
+
+
+def test_runs_are_named_by_name_path_pattern_or_folder(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    everything = ["lr-1", "lr-2", "lr-10"]
+    assert names(capfd, "leadline-runs") == everything
+    assert names(capfd, str(root)) == everything
+    assert names(capfd, "lr-*") == everything
+    assert names(capfd, "leadline-runs/lr-1*") == ["lr-1", "lr-10"]
+    assert names(capfd, "lr-2", str(root / "lr-1"), "lr-*") == ["lr-2", "lr-1", "lr-10"]
+    assert names(capfd, "leadline-*") == everything
+
+
+def test_runs_come_in_the_order_of_their_numbers(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("lr-0.1", "lr-0.03", "lr-0.003"):
+        RunWriter(root / name).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    assert names(capfd, "leadline-runs") == ["lr-0.003", "lr-0.03", "lr-0.1", "lr-1", "lr-2", "lr-10"]
+
+
+def test_a_table_tells_what_fired_where(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, err = judge(capfd, "lr-*", *RULES)
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert out.endswith("\n3 runs, 2 rules: findings in 2 runs\n")
+    assert ["bad", "2", "of", "3", "1", "0", "0", "3", "…", "5"] in rows
+    assert ["vanishing_gradient", "0", "of", "3", "0", "3", "0", "–"] in rows
+    assert ["vanishing_gradient", "3", "runs", "no", "gradients", "were", "captured"] in rows
+    assert rows[1:3] == [["lr-2", "bad", "at", "3"], ["lr-10", "bad", "at", "5"]]
+
+
+def test_a_rule_that_fails_is_told_with_its_reason(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (root.parent / "mine.py").write_text(
+        "from leadline.rules import Needs, Rule\n\n\nclass Mine(Rule):\n"
+        "    def needs(self):\n        return Needs.of('losses', 'value')\n\n"
+        "    def evaluate(self, window):\n        return 1 / 0\n"
+    )
+    status, out, _ = judge(capfd, "lr-*", "--rule", "mine.py:Mine", "--rule", "exploding_tensor")
+    rows = [line.split() for line in out.splitlines()]
+    assert status == 0
+    assert ["mine", "0", "of", "3", "0", "0", "3", "–"] in rows
+    assert ["mine", "3", "runs", "ZeroDivisionError:", "division", "by", "zero", "(mine.py:9)"] in rows
+    assert ["exploding_tensor", "2", "of", "3", "1", "0", "0", "3", "…", "5"] in rows
+
+
+def test_json_has_all_of_every_run(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = judge(capfd, "lr-2", *RULES, "--json")
+    (run,) = json.loads(out)
+    assert (run["uri"], run["problem"], run["is_running"], run["damage"]) == (str(root / "lr-2"), None, False, [])
+    bad, vanishing = run["rules"]
+    assert (bad["name"], bad["rule"], bad["status"], bad["verdict"], bad["judged_steps"]) == (
+        "bad", "exploding_tensor", "IssuesFound", "fired", 8,
+    )  # fmt: skip
+    assert [(each["step"], each["message"]) for each in bad["findings"]] == [(3, "loss is NaN")]
+    assert (vanishing["verdict"], vanishing["why"]) == ("undecided", "no gradients were captured")
+
+
+@pytest.mark.parametrize(
+    ("places", "options", "status"),
+    [
+        (("lr-1",), ("--fail-on-issues",), 0),
+        (("lr-1", "lr-2"), ("--fail-on-issues",), 1),
+        (("lr-1", "lr-2"), (), 0),
+        (("lr-1", "torn"), (), 0),
+        (("lr-1", "torn"), ("--fail-on-issues",), 1),
+        (("torn",), (), 2),
+        (("torn", "leadline-runs/notes.txt"), (), 2),
+    ],
+)
+def test_status(
+    root: Path, capfd: pytest.CaptureFixture[str], places: tuple[str, ...], options: tuple[str, ...], status: int
+) -> None:
+    (root / "torn").mkdir()
+    (root / "torn" / "manifest.json").write_text("{")
+    (root / "notes.txt").write_text("not a run")
+    assert judge(capfd, *places, *RULES, *options)[0] == status
+
+
+def test_runs_that_cannot_be_judged_are_a_line_each(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (root / "torn").mkdir()
+    (root / "torn" / "manifest.json").write_text("{")
+    (root / "notes.txt").write_text("not a run")
+    places = sorted(str(each) for each in root.iterdir())
+    status, out, err = judge(capfd, *places, *RULES)
+    assert status == 0
+    assert out.endswith("\n3 runs, 2 rules: findings in 2 runs\n")
+    lines = err.splitlines()
+    assert len(lines) == 2
+    assert any("torn/manifest.json is no manifest that can be read" in line for line in lines)
+    assert any("notes.txt is no run" in line for line in lines)
+    problems = [each["problem"] for each in json.loads(judge(capfd, *places, *RULES, "--json")[1])]
+    assert sum(each is not None for each in problems) == 2
+
+
+def test_of_many_such_runs_only_the_first_lines_are_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for index in range(14):
+        (root / f"torn-{index}").mkdir()
+        (root / f"torn-{index}" / "manifest.json").write_text("{")
+    _, _, err = judge(capfd, str(root), *RULES)
+    assert len(err.splitlines()) == 11
+    assert err.splitlines()[-1] == "leadline: 4 runs more could not be judged; --json lists all"
+
+
+def test_a_run_that_goes_on_is_judged_as_it_stands(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    running = RunWriter(root / "lr-3").write_all([Capture(0, {"loss": {"value": NAN}}), Capture(1, {})])
+    running.set_status("InProgress", node=os.uname().nodename)
+    status, out, err = judge(capfd, "lr-1", "lr-3", *RULES)
+    assert status == 0
+    assert err == "leadline: lr-3 is still running: judged as it stands; --follow goes on until it ends\n"
+    assert "lr-3  bad at 0" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lr-1", "lr-3"), "no run named 'lr-3' in ./leadline-runs; did you mean 'lr-"),
+        (("xy-*",), "no run matches 'xy-*', here or in ./leadline-runs"),
+        (("lr-1", "lr-2", "--follow"), "--follow goes with one run and --engine local; name one run"),
+        (("lr-1", "--follow", "--engine", "ray"), "--follow goes with one run and --engine local"),
+        (("lr-1", "--engine", "locl"), "no engine named 'locl'; did you mean 'local'?"),
+        (("lr-1", "--ray-address", "auto"), "--ray-address is for --engine ray"),
+        (("s3://bucket/run",), "only local runs can be read"),
+    ],
+)
+def test_bad_input_is_one_line(
+    root: Path, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    status, out, err = judge(capfd, *arguments, *RULES)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_runs_of_one_name_are_called_by_their_paths(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    RunWriter(root.parent / "other" / "lr-2").write_all([Capture(0, {"loss": {"value": NAN}})]).end()
+    _, out, _ = judge(capfd, "leadline-runs", "other", *RULES)
+    assert "leadline-runs/lr-2  bad at 3" in out
+    assert "other/lr-2          bad at 0" in out
+
+
+def test_progress_is_told_now_and_then_where_nobody_looks(
+    root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadline.cli.counting._TELL_SECONDS", 0.0)
+    _, _, err = judge(capfd, "leadline-runs", *RULES)
+    assert [line.partition(" runs")[0] for line in err.splitlines()] == [
+        "leadline: judged 1 of 3", "leadline: judged 2 of 3",
+    ]  # fmt: skip
+
+
+def test_nothing_is_written_into_the_runs(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
+    judge(capfd, "leadline-runs", *RULES)
+    assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before

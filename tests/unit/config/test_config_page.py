@@ -1,0 +1,97 @@
+"""The page of the configuration shows every key, and what it shows is right."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from leadline.actions import registry as actions
+from leadline.actions.action import Action
+from leadline.cli.prepare import Wishes, prepare
+from leadline.config.options import CAPTURE_KEYS
+from leadline.config.settings import Preset, Settings, parse
+from leadline.reader.locate import read_manifest
+from leadline.records.names import PRESETS
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "config.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def shown() -> dict[str, Any]:
+    (text,) = blocks("toml")
+    return tomllib.loads(text)
+
+
+def fields(kind: type) -> set[str]:
+    return {each.encode_name for each in msgspec.structs.fields(kind)}
+
+
+def test_every_key_is_shown(shown: dict[str, Any]) -> None:
+    assert set(shown) == fields(Settings)
+    assert set().union(*shown["presets"].values()) == fields(Preset)
+
+
+def test_every_key_of_a_capture_table_is_shown(shown: dict[str, Any]) -> None:
+    tables = [each for given in shown["capture"].values() for each in (given if isinstance(given, list) else [given])]
+    assert set().union(*tables) == set(CAPTURE_KEYS)
+
+
+def test_no_value_but_those_told_to_be_so_is_the_default(shown: dict[str, Any]) -> None:
+    """An example that shows defaults only would prove nothing of what is read."""
+    settings = parse(shown, "docs/config.md")
+    same = {name for name in fields(Settings) if getattr(settings, name) == getattr(Settings(), name)}
+    assert same == {"budget", "default_rules"}
+
+
+def test_all_presets_are_named() -> None:
+    assert all(preset in PAGE for preset in PRESETS)
+
+
+def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = blocks("toml")
+    (tmp_path / "leadline.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for name in ("TEAM_URL", "MAIL", "HOOK_TOKEN"):
+        monkeypatch.setenv(name, "json://127.0.0.1:1/x")
+    monkeypatch.setattr("leadline.actions.reach.check_reachable", lambda *_, **__: None)  # examples need no server
+    manifest = read_manifest(prepare(Wishes(), ["train"]))
+    assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
+    assert {"stall_mail", "stall_stop", "overfit"} <= {each.alias for each in manifest.rules}
+    assert "loss_spike" not in {each.alias for each in manifest.rules}
+    assert [(each.rule, each.action) for each in manifest.actions] == [
+        ("stall_stop", "stop_training"), ("stall_mail", "notify"), ("stall_mail", "webhook"),
+        ("exploding_tensor", "notify"), ("job", "run_command"),
+    ]  # fmt: skip
+
+
+def test_what_stands_in_the_python_example_exists() -> None:
+    (program,) = blocks("python")
+    tree = ast.parse(program)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = __import__(node.module or "", fromlist=["*"])
+            assert all(issubclass(getattr(module, each.name), Action) for each in node.names)
+    (call,) = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "watch"
+    ]
+    from inspect import signature
+
+    import leadline
+
+    assert {each.arg for each in call.keywords} <= set(signature(leadline.watch).parameters)
+
+
+def test_every_action_that_is_named_exists() -> None:
+    named = set(re.findall(r"--on '?[\w*@]+=(\w+)", PAGE))
+    assert "notify" in named
+    assert all(actions.is_built_in(each) for each in named)

@@ -1,0 +1,75 @@
+"""What --profile says, in all its forms, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.config.windows import DEFAULT, parse_windows
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.window import ProfileWindow
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("detailed", ProfileWindow("detailed", id="detailed")),
+        ("detailed:at=120,for=2", ProfileWindow("detailed", step=120, steps=2, id="detailed-120")),
+        ("detailed:memory=true", ProfileWindow("detailed", with_memory=True, id="detailed")),
+        ("python", ProfileWindow("cprofile", id="cprofile-total")),
+        ("cprofile:timer=cpu,at=90s,for=10s",
+         ProfileWindow("cprofile", "cpu", after_seconds=90, seconds=10, id="cprofile-cpu")),
+        ("pyinstrument:at=1.5min", ProfileWindow("pyinstrument", after_seconds=90, id="pyinstrument")),
+        ("dataloader:for=1 min", ProfileWindow("dataloader", seconds=60, id="dataloader")),
+        ("cprofile:at=start", ProfileWindow("cprofile", part="start", id="cprofile-total-start")),
+        ("detailed:at=1970-01-01T00:00:02+00:00", ProfileWindow("detailed", time_ns=2_000_000_000, id="detailed")),
+    ],
+)  # fmt: skip
+def test_one_window(text: str, window: ProfileWindow) -> None:
+    assert parse_windows([text]) == (window,)
+
+
+def test_the_default_is_debuggers() -> None:
+    found = parse_windows(["default"])
+    assert [(each.kind, each.step, each.steps) for each in found] == [
+        ("detailed", 5, 1), ("dataloader", 7, 1), ("cprofile", 9, 1), ("cprofile", 10, 1), ("cprofile", 11, 1)
+    ]  # fmt: skip
+    assert [each.timer for each in found[2:]] == ["total", "cpu", "off_cpu"]
+    assert len({each.id for each in found}) == len(DEFAULT)
+
+
+def test_no_two_windows_share_a_name() -> None:
+    assert [each.id for each in parse_windows(["detailed:at=5", "detailed:at=5,for=2"])] == [
+        "detailed-5",
+        "detailed-5-2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("detaild", "did you mean 'detailed'?"),
+        ("detailed:step=5", "no key of --profile detailed named 'step'"),
+        ("detailed:timer=cpu", "timer is cProfile's only"),
+        ("cprofile:timer=wall", "no timer named 'wall'"),
+        ("cprofile:memory=true", "memory is true or false, and of detailed"),
+        ("detailed:at=soon", "is no step \\(120\\)"),
+        ("detailed:for=0", "a window lasts 1 to 100 steps"),
+        ("detailed:for=101", "a window lasts 1 to 100 steps"),
+        ("detailed:for=3h", "a window lasts 1 to 100 steps"),
+        ("detailed:at=start", "is for cprofile and pyinstrument only"),
+        ("cprofile:at=end,for=2", "lasts as long as it lasts"),
+        ("default:at=5", "default takes no keys"),
+    ],
+)
+def test_what_is_refused(text: str, said: str) -> None:
+    with pytest.raises((ConfigurationError, UnknownNameError), match=said):
+        parse_windows([text])
+
+
+def test_it_is_spoken_in_a_few_words() -> None:
+    said = [each.spoken() for each in parse_windows(["cprofile:timer=cpu,at=9,for=2", "detailed", "python:at=start"])]
+    assert said == [
+        "cprofile (cpu) from step 9 on, 2 steps",
+        "detailed from the next step on, 1 step",
+        "cprofile (total) of the process' start",
+    ]

@@ -1,0 +1,89 @@
+"""The page Compare: what two runs were told, what they gave, and what their rules came to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import page_stories as stories
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.dashboard import run_difference
+from leadline.reader.run import Run
+from leadline.records.manifest import RuleSpec
+from leadline.store import layout
+from leadline.store.documents import write_document
+from leadline.testing import hostile
+from leadline.testing.runs import Capture, RunWriter
+
+Open = Callable[..., TestClient]
+PAGE = {"accept": "text/html"}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    stories.write_story(tmp_path / "one")
+    other = RunWriter(tmp_path / "other", rules=(RuleSpec("mine", "vanishing_gradient", {"threshold": 0.25}),))
+    manifest = replace(other.manifest, preset="full", command=("python", "train.py", "--rate", "0.1"))
+    write_document(str(tmp_path / "other" / layout.MANIFEST), manifest.to_dict())
+    other.write_all([Capture(step, {"loss": {"value": 5.0}, "a": {"l2": 3.0}}) for step in range(5)]).end()
+    hostile.write_rule(str(tmp_path / "other"), "mine", rule="vanishing_gradient", verdict="clear")
+    return tmp_path
+
+
+def test_what_differs_comes_first_and_what_is_alike_is_told_too(two: Path) -> None:
+    rows = run_difference.configuration(Run(str(two / "one")), Run(str(two / "other")))
+    told = {each.name: (each.one, each.other) for each in rows if each.differs}
+    assert told == {
+        "preset": ("standard", "full"), "command": ("python train.py", "python train.py --rate 0.1"),
+        "rules.mine.threshold": ("0.5", "0.25"),
+    }  # fmt: skip
+    assert [each.differs for each in rows] == sorted((each.differs for each in rows), reverse=True)
+    assert ("interval_ms", "500", "500") in [(each.name, each.one, each.other) for each in rows]
+
+
+def test_rules_of_both_stand_beside_each_other(two: Path) -> None:
+    rows = run_difference.rules(Run(str(two / "one")), Run(str(two / "other")))
+    found = {each.name: (each.one and each.one.verdict, each.other and each.other.verdict) for each in rows}
+    assert found == {"mine": ("fired", "clear"), "overfit": ("undecided", None)}
+
+
+def test_a_number_of_both_is_drawn_with_a_line_each(two: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(two)
+    figure = client.get("/compare/charts/scalar.json?a=one&b=other&name=loss").json()
+    lines = [each for each in figure["data"] if each.get("mode") == "lines"]
+    assert len(lines) == 2
+    assert {("one" in each["name"], "other" in each["name"]) for each in lines} == {(True, False), (False, True)}
+    again = client.get("/compare/charts/scalar.json?a=one&b=one&name=loss").json()
+    assert len([each for each in again["data"] if each.get("mode") == "lines"]) == 2
+
+
+def test_the_page_draws_what_both_have(two: Path, open_dashboard: Open) -> None:
+    text = open_dashboard(two).get("/compare?a=one&b=other", headers=PAGE).text
+    assert re.findall(r'id="scalar-\d+"[^>]*name=([^"&]+)', text) == ["loss"]
+    assert text.count('data-chart="layers"') == 0, "they share no collection of arrays with statistics"
+    same = open_dashboard(two).get("/compare?a=one&b=one", headers=PAGE).text
+    assert same.count('data-chart="layers"') == 2
+
+
+def test_without_two_runs_it_asks_for_them(two: Path, open_dashboard: Open) -> None:
+    text = open_dashboard(two).get("/compare?a=one", headers=PAGE).text
+    assert '<option value="other">' in text
+    assert "Configuration" not in text
+
+
+@pytest.mark.parametrize("query", ["a=one&b=nothing", "a=..%2fone&b=one", "a=%2Fetc&b=one"])
+def test_what_is_no_run_here_is_refused(query: str, two: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(two)
+    assert client.get(f"/compare?{query}", headers=PAGE).status_code == 404
+    assert client.get(f"/compare/charts/scalar.json?{query}&name=loss").status_code == 404
+
+
+def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+    stories.write_hostile(tmp_path / "ill")
+    stories.write_story(tmp_path / "story")
+    for query in ("a=ill&b=story", "a=ill&b=ill", "a=<script>&b="):
+        stories.expect_text_only(open_dashboard(tmp_path).get(f"/compare?{query}", headers=PAGE).text)

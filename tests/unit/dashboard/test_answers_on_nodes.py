@@ -1,0 +1,116 @@
+"""What the page Nodes and its charts answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.analysis.digest import Digest
+from leadline.dashboard.node_view import chosen, node_views, why_missing
+from leadline.reader.run import Run
+from leadline.records.metric import Channel
+from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
+from leadline.testing.timelines import CPU, MEMORY, gpu, in_time, sampled, training
+
+Open = Callable[..., TestClient]
+
+
+def cores(count: int) -> dict[Channel, list[float]]:
+    return {Channel("cpu", f"core{each}", "utilization_percent"): [10.0 * each] * 20 for each in range(count)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Two nodes: one with twelve cores and two GPUs, one with two cores; ten seconds of training."""
+    first = sampled(
+        {CPU: [40.0] * 20, MEMORY: [30.0] * 20, gpu(0): [90.0] * 20, gpu(1): [10.0] * 20, **cores(12)}, node="n2"
+    )
+    second = sampled({CPU: [20.0] * 20, **cores(2)}, node="n10")
+    steps = training([{"data": 50.0, "forward": 20.0, "backward": 30.0}] * 100)
+    writer = RunWriter(tmp_path / "first").write_all(in_time(first, second, steps))
+    writer.write_node("n2", cpu_count=12, gpus=[{"name": "H200"}] * 2)
+    writer.write_node("n10", absent={"gpu": "no NVIDIA driver answers"})
+    writer.end()
+    return tmp_path
+
+
+def chart(client: TestClient, name: str, **query: Any) -> dict[str, Any]:
+    answer = client.get(f"/runs/first/charts/{name}.json", params=query)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def lines(figure: dict[str, Any]) -> list[str]:
+    return [each["name"] for each in figure["data"] if each.get("showlegend") is not False]
+
+
+def test_nodes_are_told_apart_and_in_the_order_of_people(path: Path) -> None:
+    run = Run(str(path / "first"))
+    views = node_views(run, Digest(run))
+    assert [each.label for each in views] == ["algo-1 (n2)", "algo-2 (n10)"]
+    assert views[0].cores[-1] == "core11"
+    assert views[0].gpus == ("gpu0", "gpu1")
+    assert chosen(views, "n10") is views[1]
+    assert chosen(views, "gone") is views[0]
+    assert chosen([], None) is None
+    assert why_missing(run, ["gpu"], "n10") == "no GPU on this node (no NVIDIA driver answers)"
+
+
+def test_the_page_shows_the_node_that_is_asked_for(path: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(path)
+    first, second = (client.get(f"/runs/first/nodes?node={each}").text for each in ("n2", "n10"))
+    assert "12 cores" in first
+    assert ">H200</span>" in first
+    assert "mean of 12 cores" in first
+    assert "no GPU on this node" in second
+    assert "node=n10&amp;kind=cpu" in second
+
+
+def test_the_mean_or_any_devices_are_drawn(path: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(path)
+    asked = {"kind": "cpu", "metric": "utilization_percent", "node": "n2"}
+    assert lines(chart(client, "usage", device="total", **asked)) == ["all cores"]
+    assert lines(chart(client, "usage", device="core2,core11", **asked)) == ["core 2", "core 11"]
+    gpus = chart(client, "usage", kind="gpu", metric="utilization_percent", node="n2", together="1")
+    assert lines(gpus) == ["mean"]
+    told = chart(client, "usage", kind="gpu", metric="utilization_percent", node="n10")
+    assert told["layout"]["meta"]["empty"] == "no GPU on this node (no NVIDIA driver answers)"
+
+
+def test_the_heat_map_has_a_row_for_each_core_and_gpu(path: Path, open_dashboard: Open) -> None:
+    rows = chart(open_dashboard(path), "heat-map", node="n2")["data"][0]["y"]
+    assert rows == [f"core {each}" for each in range(12)] + ["GPU 0", "GPU 1"]
+
+
+def test_the_machine_is_one_line_a_resource(path: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(path)
+    assert len(lines(chart(client, "machine", node="n2"))) == 3
+    assert len(lines(chart(client, "machine", node="n10"))) == 1
+
+
+def test_few_steps_are_drawn_in_lanes_and_many_as_shares(tmp_path: Path, open_dashboard: Open) -> None:
+    steps = training([{"data": 50.0, "backward": 50.0}] * 1000, has_captures=False)
+    RunWriter(tmp_path / "first", batch_rows=100).write_all(steps).end()
+    client = open_dashboard(tmp_path)
+    assert chart(client, "training")["layout"]["yaxis"]["title"]["text"].startswith("share of")
+    short = chart(client, "training", start_ns=START_NS + SECOND_NS, end_ns=START_NS + 3 * SECOND_NS)
+    assert [each["name"] for each in short["data"]] == ["train steps", "data", "backward"]
+    later = chart(client, "training", start_ns=START_NS + 1000 * SECOND_NS, end_ns=START_NS + 1001 * SECOND_NS)
+    assert later["layout"]["meta"]["empty"] == "no step was timed in this interval"
+
+
+@pytest.mark.parametrize(("last", "count"), [("", 30), ("100", 100), ("5", 5), ("nonsense", 30), ("99999", 100)])
+def test_so_many_of_the_last_steps_are_told(path: Path, open_dashboard: Open, last: str, count: int) -> None:
+    figure = chart(open_dashboard(path), "step-timeline", last=last)
+    assert figure["layout"]["title"]["text"].startswith(f"Steps {100 - count} to 99")
+
+
+def test_steps_are_told_by_length(path: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(path)
+    assert "median 100" in chart(client, "step-histogram")["data"][0]["name"]
+    assert lines(chart(client, "step-durations")) == ["rank0-1/train"]

@@ -1,0 +1,200 @@
+"""What the page Overview answers: of a full run, an empty one, a hostile one, and in its charts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.analysis.digest import Digest
+from leadline.analysis.job import Job
+from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
+from leadline.dashboard.phase_words import phase_words
+from leadline.dashboard.rule_view import rule_views
+from leadline.reader.run import Run
+from leadline.records.manifest import RuleSpec
+from leadline.store import layout
+from leadline.store.documents import make_folder, write_document
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, RunWriter
+from leadline.testing.timelines import CPU, gpu, in_time, sampled, training
+
+HOSTILE = "<script>alert(1)</script>"
+Open = Callable[..., TestClient]
+
+
+def text(client: TestClient, address: str) -> str:
+    answer = client.get(address, headers={"accept": "text/html"})
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def figure(client: TestClient, address: str) -> dict[str, Any]:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunWriter:
+    steps = training([{"data": 30.0, "forward": 5.0, "backward": 10.0}] * 40)
+    machine = sampled({CPU: [50.0] * 9 + [90.0], gpu(0): [10.0] * 10})
+    window = Detailed("w1", 3, START_NS + SECOND_NS, [("aten::mm", 0.0, 40.0), ("aten::add", 50.0, 10.0)])
+    return RunWriter(tmp_path / "first").write_all(in_time(steps, machine, [window])).end()
+
+
+def test_it_says_how_long_what_bound_and_which_operators(run: RunWriter, tmp_path: Path, open_dashboard: Open) -> None:
+    client = open_dashboard(tmp_path)
+    page = text(client, "/runs/first/overview")
+    for words in (
+        "1 h 0 m", "What bounds it: input", "67 % of the step time is waiting for data", "num_workers", "aten::mm",
+        "GPU 0", "Cost of watching", "no rule judges this run".capitalize(), "80 %",
+    ):  # fmt: skip
+        assert words in page, words
+    assert "No GPU was measured" not in page
+    assert page == text(client, "/runs/first")
+
+
+def test_a_run_without_a_step_is_told_in_words(tmp_path: Path, open_dashboard: Open) -> None:
+    RunWriter(tmp_path / "first").write_all([])
+    client = open_dashboard(tmp_path)
+    page = text(client, "/runs/first/overview")
+    for words in ("No step was timed", "Nothing was measured of the machine", "No operator was recorded", "none"):
+        assert words in page, words
+    assert "What bounds it" not in page
+    for chart in ("job", "phases", "progress", "loss"):
+        assert figure(client, f"/runs/first/charts/{chart}.json")["layout"]["meta"]["empty"]
+
+
+def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+    writer = RunWriter(tmp_path / "first", rules=(RuleSpec(HOSTILE, "vanishing_gradient"),))
+    told = {
+        "name": HOSTILE, "rule": HOSTILE, "status": "IssuesFound", "verdict": "fired", "why": HOSTILE,
+        "explained_by": HOSTILE,
+    }  # fmt: skip
+    write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": [told]})
+    writer.write_all([Capture(0, {f"{HOSTILE}loss": {"value": 1.0}}, worker="rank0-1")])
+    writer.write_worker("rank0-1", notes=[HOSTILE], models=[{"name": HOSTILE, "parameters": 1}], optimizers=[HOSTILE])
+    with open(os.path.join(writer.path, layout.ACTIONS), "w", encoding="utf-8") as file:
+        said = {"rule": HOSTILE, "action": HOSTILE, "outcome": HOSTILE, "state": "done", "time_ns": START_NS, "step": 1}
+        file.write(json.dumps(said) + "\n")
+    client = open_dashboard(tmp_path)
+    page = text(client, "/runs/first/overview")
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page
+    chart = figure(client, f"/runs/first/charts/loss.json?name={HOSTILE}loss")
+    assert chart["layout"]["title"]["text"] == "&lt;script&gt;alert(1)&lt;/script&gt;loss"
+
+
+def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashboard: Open) -> None:
+    parts = [
+        Capture(step, {"loss": {"value": float(step)}}, mode="train" if step % 4 else "eval") for step in range(40)
+    ]
+    writer = RunWriter(tmp_path / "first").write_all(parts)
+    path = os.path.join(writer.path, layout.rule_findings("loss_spike"))
+    make_folder(os.path.dirname(path))
+    found = {
+        "event": "opened", "id": 1, "rule": "loss_spike", "step": 7, "last_step": 7, "is_open": False,
+        "time_ns": START_NS, "message": "m", "suggestion": "", "tensors": [],
+        "tensor_count": 0, "worker": None, "evidence": {}, "count": 1,
+    }  # fmt: skip
+    Path(path).write_text(json.dumps(found) + "\n")
+    chart = figure(open_dashboard(tmp_path), "/runs/first/charts/loss.json?name=loss&start_step=5&end_step=15")
+    assert {"train", "eval"} <= {each.get("name") for each in chart["data"]}
+    assert [each["x0"] for each in chart["layout"]["shapes"]] == [7]
+
+
+def test_parts_of_the_job_add_up() -> None:
+    job = Job(0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0})
+    parts = job_parts(job)
+    assert [(each.name, each.seconds) for each in parts if not each.is_inner] == [
+        ("initialization", 20.0), ("training_loop", 70.0), ("finalization", 10.0)
+    ]  # fmt: skip
+    assert sum(each.share or 0 for each in parts if not each.is_inner) == pytest.approx(1.0)
+    inner = [each.seconds for each in parts[:4] if each.is_inner]
+    assert sum(inner) == pytest.approx(20.0)
+    assert job_parts(Job(0, SECOND_NS, None, None, {})) == []
+
+
+def test_usage_is_told_in_units_and_in_the_order_of_people() -> None:
+    values = {"min": 0.0, "p50": 2.0**29, "p90": 2.0**30, "p95": 2.0**30, "p99": 2.0**30, "max": 2.0**30}
+    rows = [
+        {"node": "n", "kind": "process", "device": "job", "metric": "rss_bytes", "samples": 3, **values},
+        *({"node": "n", "kind": "gpu", "device": f"gpu{each}", "metric": "utilization_percent", "samples": 1, **values}
+          for each in (10, 2)),
+        {"node": "n", "kind": "cpu", "device": "total", "metric": "utilization_percent", "samples": 1, **values},
+    ]  # fmt: skip
+    found = usage_rows(rows)
+    assert [each.what for each in found] == ["CPU", "GPU 2", "GPU 10", "memory of the job"]
+    assert (found[-1].unit, found[-1].values) == ("GiB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))
+
+
+def test_what_found_something_leads(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "first", rules=tuple(RuleSpec(each, each) for each in ("overfit", "dead_relu")))
+    rules = [
+        {"name": "overfit", "rule": "overfit", "status": "NoIssuesFound", "verdict": "undecided", "why": "no data"},
+        {"name": "dead_relu", "rule": "dead_relu", "status": "Error", "verdict": "clear", "why": "it raised"},
+    ]
+    write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": rules})
+    groups = rule_groups(rule_views(Run(writer.path)))
+    assert [each.alias for each in groups["found"]] == ["dead_relu"]
+    assert [each.alias for each in groups["quiet"]] == ["overfit"]
+
+
+def test_what_was_lost_is_warned_of(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "first").write_all([Capture(0, {"loss": {"value": 1.0}})])
+    writer.write_worker(
+        "rank0-1",
+        lost={"since_step": 1200, "reason": "the disk is full"},
+        off={"step": 9, "error": "boom"},
+        notes=["n"],
+    )
+    found = warnings(Run(writer.path))
+    assert any("from step 1,200 on something was not written: the disk is full" in each for each in found)
+    assert any("capture went off at step 9: boom" in each for each in found)
+    assert "rank0-1: n" in found
+
+
+def test_without_a_detailed_window_there_are_no_operations(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "first").write_all([])
+    assert operations(Run(writer.path)) == {}
+
+
+def test_phases_have_words() -> None:
+    assert phase_words("data") == "waiting for data"
+    assert phase_words("my_own_mark") == "my own mark"
+
+
+def test_several_nodes_are_told_together_and_each(tmp_path: Path, open_dashboard: Open) -> None:
+    nodes = [sampled({CPU: [value] * 10}, node=f"n{value:.0f}") for value in (20.0, 60.0)]
+    RunWriter(tmp_path / "first").write_all(in_time(*nodes)).end()
+    page = text(open_dashboard(tmp_path), "/runs/first/overview")
+    told = page[page.index('id="usage-table"') :]
+    assert told.index("all nodes") < told.index("n20") < told.index("n60")
+    assert 'data-value="40.0"' in told  # the median of both
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [("Failed", "with exit status 3"), ("Interrupted", "without a last word")]
+)
+def test_a_job_that_did_not_end_well_says_so(tmp_path: Path, open_dashboard: Open, status: str, words: str) -> None:
+    writer = RunWriter(tmp_path / "first").write_all([])
+    writer.set_status(status, exit_status=3, ended_ns=START_NS + SECOND_NS)
+    assert words in text(open_dashboard(tmp_path), "/runs/first/overview")
+
+
+def test_a_large_run_says_how_much_of_it_is_told(
+    run: RunWriter, tmp_path: Path, open_dashboard: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = open_dashboard(tmp_path)
+    assert "data-preparing" not in text(client, "/runs/first/overview")
+    monkeypatch.setattr(Digest, "progress", property(lambda self: 0.42))
+    for page in ("overview", "nodes"):
+        told = text(client, f"/runs/first/{page}")
+        assert "data-preparing" in told
+        assert "42 % of it is told here so far" in told

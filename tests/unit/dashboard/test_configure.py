@@ -1,0 +1,158 @@
+"""The page Configure: what it gives is what the parsers of options and files read."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from leadline.asking.configuration import Wish, check, command_line, default_rules, settings, toml
+from leadline.cli.configuration import Wishes
+from leadline.cli.prepare import prepare
+from leadline.config.settings import load
+from leadline.config.settings import parse as parse_settings
+from leadline.dashboard.pages.configure import read_wish
+from leadline.dashboard.rule_forms import parameter_words, rule_choices
+from leadline.errors import ConfigurationError
+from leadline.reader.locate import read_manifest
+from leadline.records.manifest import Manifest
+from leadline.testing.runs import Capture, RunWriter
+
+FORMS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"preset": "light", "interval_ms": "100", "budget": "off"},
+    {"preset": "sagemaker"},
+    {"c.gradients.every": "10", "c.gradients.statistics": "l2,max", "c.weights.raw": "true", "c.weights.every": "200"},
+    {"r.vanishing_gradient": "yes", "p.vanishing_gradient.threshold": "1e-9"},
+    {
+        "a0.rule": "exploding_tensor",
+        "a0.action": "stop_training",
+        "a1.action": "webhook",
+        "a1.words": "$HOOK,probe=false",
+    },
+    {"a0.rule": "job", "a0.status": "Failed", "a0.action": "webhook", "a0.words": "$HOOK,probe=false"},
+    {"rules": "yes"},
+)
+
+
+def form(**more: str) -> dict[str, str]:
+    """A form as the page has it: the rules of the preset chosen."""
+    preset = more.get("preset", "standard")
+    return {**{f"r.{each}": "yes" for each in default_rules(preset)}, **more}
+
+
+def made(tmp_path: Path, name: str, **wishes: Any) -> Manifest:
+    return read_manifest(prepare(Wishes(name=name, out=str(tmp_path / "runs"), **wishes), ["python", "train.py"]))
+
+
+def options(line: str) -> dict[str, Any]:
+    """A command line's options as ``leadline run`` hands them on."""
+    words, found = shlex.split(line)[2:], dict[str, Any]()
+    keys = {"--capture": "capture", "--rule": "rules", "--on": "on", "--no-rule": "without"}
+    while words and words[0].startswith("--"):
+        word = words.pop(0)
+        if word == "--no-default-rules":
+            found["no_default_rules"] = True
+        elif word in keys:
+            found[keys[word]] = (*found.get(keys[word], ()), words.pop(0))
+        else:
+            value = words.pop(0)
+            found[word[2:].replace("-", "_")] = int(value) if word == "--interval-ms" else value
+    return found
+
+
+@pytest.mark.parametrize("given_form", FORMS)
+def test_line_file_and_plan_mean_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_form: Mapping[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOOK", "http://127.0.0.1:9/")
+    wish = read_wish(form(**given_form) if "rules" not in given_form else given_form)
+    plan = check(wish, str(tmp_path))
+    by_line = made(tmp_path, "by-line", **options(command_line(wish)))
+    (tmp_path / "leadline.toml").write_text(toml(wish))
+    by_file = made(tmp_path, "by-file")
+    assert by_line.plan.items == by_file.plan.items == plan.items
+    assert by_line.plan.budget == by_file.plan.budget == plan.budget
+    assert by_line.interval_ms == by_file.interval_ms == wish.interval_ms
+    assert {(each.alias, each.rule, str(each.parameters)) for each in by_line.rules} == {
+        (each.alias, each.rule, str(each.parameters)) for each in by_file.rules
+    }
+    assert [(each.rule, each.action, each.statuses) for each in by_line.actions] == [
+        (each.rule, each.action, each.statuses) for each in by_file.actions
+    ]
+
+
+@given(st.text(max_size=40), st.text(min_size=1, max_size=20))
+def test_whatever_is_written_into_a_field_is_read_back_or_refused(value: str, name: str) -> None:
+    try:
+        wish = Wish(on=(f"*=run_command:{value}",), rules=(parameter_words("loss_spike", {"regex": value}),))
+        written = toml(wish)
+    except ConfigurationError:
+        return
+    assert parse_settings(tomllib.loads(written), "it") == parse_settings(settings(wish), "it")
+    assert shlex.split(command_line(Wish(command=(name,))))[2:] == [name]
+
+
+@pytest.mark.parametrize(
+    ("given_form", "said"),
+    [
+        ({"preset": "ligth"}, "did you mean 'light'"),
+        ({"interval_ms": "150"}, "must be one of"),
+        ({"interval_ms": "soon"}, "whole number"),
+        ({"budget": "lots"}, "budget"),
+        ({"c.gradients.every": "0"}, "at least 1"),
+        ({"c.gradients.statistics": "l3"}, "l3"),
+        ({"c.gradients.every": "5,raw=true"}, "cannot be written"),
+        ({"r.loss_spike": "yes", "p.loss_spike.nothing": "1"}, "nothing"),
+        ({"a0.action": "evil.py:Action"}, "no action named"),
+        ({"a0.action": "notify"}, "notify:URL"),
+        ({"a0.action": "notify", "a0.words": "mailto://me:secret@example.org"}, "$"),
+        ({"a0.rule": "x=y", "a0.action": "stop_training"}, "no rule's name"),
+    ],
+)
+def test_what_cannot_be_is_said_in_place(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], given_form: dict[str, str], said: str
+) -> None:
+    RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    answer = open_dashboard(tmp_path).get("/runs/first/configure", params=form(**given_form))
+    assert answer.status_code == 200
+    notice = answer.text.partition('class="notice bad"')[2].partition("</p>")[0]
+    assert said in notice.replace("&#39;", "'"), notice
+    assert "secret@" not in notice
+
+
+def test_a_form_runs_nobodys_code(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    place = f"{tmp_path / 'evil.py'}:Rule"
+    asked = {f"r.{place}": "yes", "a0.rule": "*", "a0.action": place, "preset": "standard"}
+    assert open_dashboard(tmp_path).get("/runs/first/configure", params=asked).status_code == 200
+    assert not (tmp_path / "ran").exists()
+
+
+def test_every_rule_has_a_form() -> None:
+    choices = {each.name: each for each in rule_choices()}
+    threshold = next(each for each in choices["vanishing_gradient"].parameters if each.name == "threshold")
+    assert (threshold.kind, threshold.default) == ("number", "1e-07")
+    assert threshold.about.startswith("Mean absolute value below which")
+    assert all(each.about for each in choices.values())
+    undocumented = [
+        f"{rule.name}.{each.name}" for rule in choices.values() for each in rule.parameters if not each.about
+    ]
+    assert undocumented == []
+
+
+def test_the_run_fills_the_form_in(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    writer = RunWriter(str(tmp_path / "first"))
+    writer.write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    text = open_dashboard(tmp_path).get("/runs/first/configure").text
+    assert "leadline run" in text
+    assert load(None, str(tmp_path)).settings.preset == "standard"

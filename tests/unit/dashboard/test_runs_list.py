@@ -1,0 +1,186 @@
+"""The list of runs: what is in it, in which order, and that it follows the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.dashboard.board import Board, Row
+from leadline.dashboard.pages.runs import ROWS, Wanted, select
+from leadline.testing.runs import START_NS, Capture, RunWriter
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def write_run(root: Path, name: str, steps: int = 3, *, started_ns: int = START_NS, status: str = "Completed") -> Path:
+    writer = RunWriter(str(root / name), started_ns=started_ns)
+    writer.write_all([Capture(step, {"loss": {"value": 1.0 / (step + 1)}}) for step in range(steps)])
+    writer.end(status) if status != "InProgress" else writer.flush()
+    return root / name
+
+
+def put_rules(run: Path, **statuses: str) -> None:
+    rules = [
+        {"name": name, "rule": name, "status": status, "findings": int(status == "IssuesFound")}
+        for name, status in statuses.items()
+    ]
+    (run / "rules" / "summary.json").write_text(json.dumps({"rules": rules}))
+
+
+def fresh(board: Board) -> dict[str, Row]:
+    """The rows as the disk is now."""
+    board._read_at = float("-inf")
+    return {row.name: row for row in board.rows()}
+
+
+def row(name: str, **changes: Any) -> Row:
+    said = {
+        "status": "Completed", "is_over": True, "started_ns": 0, "seconds": 1.0, "steps": 1, "train_steps": 1,
+        "worst": "", "fired": (), "rules": 0, "preset": "standard", "command": "python train.py", "version": 1,
+    }  # fmt: skip
+    return Row(name=name, **{**said, **changes})
+
+
+def test_a_row_says_what_the_documents_say(tmp_path: Path) -> None:
+    run = write_run(tmp_path, "first", 5)
+    put_rules(run, loss_spike="NoIssuesFound", exploding_tensor="IssuesFound", vanishing_gradient="Error")
+    (found,) = Board(str(tmp_path)).rows()
+    assert (found.name, found.status, found.is_over) == ("first", "Completed", True)
+    assert (found.worst, found.fired, found.rules) == ("IssuesFound", ("exploding_tensor",), 3)
+    assert found.command == "python train.py"
+
+
+def test_the_list_follows_the_disk(tmp_path: Path) -> None:
+    board = Board(str(tmp_path))
+    assert fresh(board) == {}
+    first = write_run(tmp_path, "first", status="InProgress")
+    assert fresh(board)["first"].status == "InProgress"
+    version = fresh(board)["first"].version
+    put_rules(first, loss_spike="IssuesFound")
+    assert fresh(board)["first"].worst == "IssuesFound"
+    assert fresh(board)["first"].version != version
+    RunWriter(str(tmp_path / "second")).end()
+    (first / "status.json").write_text(json.dumps({"status": "Failed", "ended_ns": START_NS + 5_000_000_000}))
+    assert {name: each.status for name, each in fresh(board).items()} == {"first": "Failed", "second": "Completed"}
+    assert fresh(board)["first"].seconds == 5.0
+    (first / "status.json").write_text(json.dumps({"status": "Stopped"}))
+    assert fresh(board)["first"].status == "Stopped", "one that is over may have been resumed"
+    shutil.rmtree(first)
+    assert set(fresh(board)) == {"second"}
+
+
+def test_what_is_no_run_is_left_out(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    write_run(root, "good")
+    for name, text in {
+        "torn": '{"name": "to',
+        "empty": "",
+        "other": "[]",
+        "list": '{"started_ns": "yesterday"}',
+    }.items():
+        (root / name).mkdir()
+        (root / name / "manifest.json").write_text(text)
+    (root / "folder").mkdir()
+    (root / "file").write_text("")
+    os.symlink(write_run(tmp_path, "outside"), root / "link")
+    assert set(fresh(Board(str(root)))) == {"good"}
+    assert Board(str(tmp_path / "nowhere")).rows() == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names"),
+    [
+        (Wanted(), ["c", "b", "a"]),
+        (Wanted(is_reversed=True), ["a", "b", "c"]),
+        (Wanted(sort="name"), ["a", "b", "c"]),
+        (Wanted(sort="steps"), ["b", "c", "a"]),
+        (Wanted(sort="rules"), ["a", "b", "c"]),
+        (Wanted(status="Failed"), ["b"]),
+        (Wanted(worst="IssuesFound"), ["a"]),
+        (Wanted(words="SPIKE train"), ["a"]),
+        (Wanted(words="absent"), []),
+    ],
+)
+def test_runs_are_filtered_and_sorted(wanted: Wanted, names: list[str]) -> None:
+    rows = [
+        row("a", started_ns=1, steps=1, worst="IssuesFound", fired=("loss_spike",)),
+        row("b", started_ns=2, steps=30, status="Failed", worst="InProgress"),
+        row("c", started_ns=3, steps=2, worst="NoIssuesFound"),
+    ]
+    assert [each.name for each in select(rows, wanted)] == names
+
+
+def test_a_query_that_makes_no_sense_shows_all(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    write_run(tmp_path, "first")
+    client = open_dashboard(tmp_path)
+    for query in ("?page=-1", "?page=99999999999", "?page=x", "?sort=evil", "?status=evil", "?reversed=1", "?page=7"):
+        answer = client.get(f"/{query}", headers={"accept": "text/html"})
+        assert answer.status_code == 200
+        assert 'href="/runs/first/overview"' in answer.text
+
+
+def test_links_keep_what_was_chosen() -> None:
+    wanted = Wanted(words='a&b="', status="Failed", sort="steps", page=2)
+    assert wanted.link(page=3) == "/?q=a%26b%3D%22&status=Failed&sort=steps&page=3"
+    assert wanted.turned("steps") == "/?q=a%26b%3D%22&status=Failed&sort=steps&reversed=yes"
+    assert Wanted().turned("name") == "/?sort=name"
+
+
+def test_long_lists_come_in_pages(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    original = write_run(tmp_path, "run-0000")
+    for number in range(1, ROWS + 20):
+        shutil.copytree(original, tmp_path / f"run-{number:04d}")
+    client = open_dashboard(tmp_path)
+    first = client.get("/?sort=name", headers={"accept": "text/html"}).text
+    second = client.get("/?sort=name&page=2", headers={"accept": "text/html"}).text
+    assert first.count("data-course=") == ROWS
+    assert second.count("data-course=") == 20
+    assert "page 2 of 2" in second
+
+
+def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    run = write_run(tmp_path, HOSTILE.replace("/", "∕"))
+    put_rules(run, **{HOSTILE: "IssuesFound"})
+    document = json.loads((run / "manifest.json").read_text())
+    document["command"] = ["python", HOSTILE, "😀" * 3000]
+    (run / "manifest.json").write_text(json.dumps(document))
+    text = open_dashboard(tmp_path).get("/", headers={"accept": "text/html"}).text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    assert len(text) < 30_000
+
+
+def test_losses_come_as_numbers(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    writer = RunWriter(str(tmp_path / "first"))
+    losses = [1.0, 0.5, float("nan"), 0.25]
+    writer.write_all([Capture(step, {"loss": {"value": each}}) for step, each in enumerate(losses)]).end()
+    write_run(tmp_path, "other")
+    client = open_dashboard(tmp_path)
+    found = client.get("/courses.json", params=[("run", "first"), ("run", "../first"), ("run", "nobody")]).json()
+    assert list(found) == ["first"]
+    assert [each for each in found["first"]["values"] if each is not None] == [1.0, 0.5, 0.25]
+
+
+def test_ten_thousand_runs_are_asked_for_by_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of runs that are over no document is opened again."""
+    original = write_run(tmp_path, "run-0")
+    for number in range(1, 30):
+        shutil.copytree(original, tmp_path / f"run-{number}")
+    board = Board(str(tmp_path))
+    fresh(board)
+    opened: list[str] = []
+    real = open
+    monkeypatch.setattr(
+        "builtins.open", lambda path, *rest, **more: opened.append(str(path)) or real(path, *rest, **more)
+    )
+    time.sleep(0.01)
+    assert len(fresh(board)) == 30
+    assert [each for each in opened if str(tmp_path) in each] == []

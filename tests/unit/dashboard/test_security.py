@@ -1,0 +1,244 @@
+"""What the dashboard serves to whom: hosts, tokens, requests that change something, paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from leadline.dashboard.page import RUN_PAGES
+from leadline.dashboard.security import MOST_BODY_BYTES, POLICY, Access, Guard, is_loopback, is_ours, make_access
+from leadline.errors import ConfigurationError
+from leadline.testing.runs import Capture, RunWriter
+
+ADDRESS = "http://127.0.0.1:8321"
+TOKEN = "correct-horse-battery"
+PROOF = {"X-Leadline-Token": "proof", "Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    RunWriter(str(tmp_path / "runs" / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    return tmp_path / "runs"
+
+
+class Counter:
+    """An application that something changes, behind the guard."""
+
+    def __init__(self, access: Access) -> None:
+        self.changes: list[bytes] = []
+        app = Starlette(
+            routes=[Route("/change", self._change, methods=["POST", "GET"])],
+            middleware=[Middleware(Guard, access=access)],
+        )
+        self.client = TestClient(app, base_url=ADDRESS, follow_redirects=False)
+
+    async def _change(self, request: Request) -> PlainTextResponse:
+        if request.method == "POST":
+            self.changes.append(await request.body())
+        return PlainTextResponse("done")
+
+
+def test_a_page_of_the_dashboard_changes_things() -> None:
+    counter = Counter(Access(csrf="proof"))
+    assert counter.client.post("/change", data={"a": "1"}, headers=PROOF).status_code == 200
+    form = {"csrf": "proof", "b": "2"}
+    assert counter.client.post("/change", data=form, headers={"Origin": ADDRESS}).status_code == 200
+    assert counter.changes == [b"a=1", b"csrf=proof&b=2"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}, 403),
+        ({**PROOF, "X-Leadline-Token": "guess"}, 403),
+        ({**PROOF, "X-Leadline-Token": ""}, 403),
+        ({**PROOF, "Origin": "http://evil.example"}, 403),
+        ({**PROOF, "Origin": "http://127.0.0.1:9999"}, 403),
+        ({**PROOF, "Origin": "null"}, 403),
+        ({**PROOF, "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**PROOF, "Sec-Fetch-Site": "same-site"}, 403),
+        ({**PROOF, "Host": "evil.example"}, 421),
+        ({**PROOF, "Host": "evil.example:8321", "Origin": "http://evil.example:8321"}, 421),
+        ({**PROOF, "Host": ""}, 421),
+    ],
+)
+def test_a_request_from_elsewhere_changes_nothing(headers: dict[str, str], status: int) -> None:
+    counter = Counter(Access(csrf="proof"))
+    answer = counter.client.post("/change", data={"a": "1"}, headers=headers)
+    assert (answer.status_code, counter.changes) == (status, [])
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_only_get_and_post_are_served(method: str) -> None:
+    counter = Counter(Access(csrf="proof"))
+    assert counter.client.request(method, "/change", headers=PROOF).status_code == 405
+
+
+def test_a_large_body_is_refused_before_it_is_read() -> None:
+    counter = Counter(Access(csrf="proof"))
+    assert counter.client.post("/change", content=b"a" * (MOST_BODY_BYTES + 1), headers=PROOF).status_code == 413
+
+    def chunks() -> object:
+        for _ in range(MOST_BODY_BYTES // 1024 + 2):
+            yield b"a" * 1024
+
+    assert counter.client.post("/change", content=chunks(), headers=PROOF).status_code == 413  # type: ignore[arg-type]
+    assert counter.client.post("/change", content=b"a" * MOST_BODY_BYTES, headers=PROOF).status_code == 200
+    assert len(counter.changes) == 1
+
+
+def test_read_only_refuses_every_change() -> None:
+    counter = Counter(Access(csrf="proof", is_read_only=True))
+    answer = counter.client.post("/change", data={"a": "1"}, headers=PROOF)
+    assert (answer.status_code, counter.changes) == (403, [])
+    assert "read-only" in answer.text
+    assert counter.client.get("/change").status_code == 200
+
+
+def test_foreign_pages_cannot_embed_or_fetch_but_may_link() -> None:
+    client = Counter(Access()).client
+    assert (
+        client.get("/change", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    )
+    assert client.get("/change", headers={"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}).status_code == 403
+    assert client.get("/change", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert (
+        client.get("/change", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}).status_code == 200
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "listened", "is_taken"),
+    [
+        ("127.0.0.1:8321", "127.0.0.1", True),
+        ("localhost", "127.0.0.1", True),
+        ("[::1]:8321", "127.0.0.1", True),
+        ("LOCALHOST:1", "127.0.0.1", True),
+        ("rebound.example", "127.0.0.1", False),
+        ("localhost.evil.example", "127.0.0.1", False),
+        ("127.0.0.1@evil.example", "127.0.0.1", False),
+        ("evil.example/127.0.0.1", "127.0.0.1", False),
+        ("10.0.0.7", "127.0.0.1", False),
+        ("[::1", "127.0.0.1", False),
+        ("10.0.0.7:8321", "10.0.0.7", True),
+        ("node7:8321", "node7", True),
+        ("10.0.0.7", "0.0.0.0", True),
+        ("[fe80::1]", "::", True),
+        ("gpu-box", "0.0.0.0", True),
+        ("rebound.example", "0.0.0.0", False),
+    ],
+)
+def test_the_dashboard_is_known_under_its_own_names_only(host: str, listened: str, is_taken: bool) -> None:
+    assert is_ours(host, Access(listened, names=frozenset({"gpu-box"}))) is is_taken
+
+
+def test_beyond_this_machine_a_token_is_needed() -> None:
+    assert make_access("127.0.0.1").token is None
+    assert make_access("localhost").token is None
+    made = make_access("0.0.0.0").token
+    assert made is not None
+    assert len(made) >= 32
+    assert make_access("0.0.0.0").token != made
+    assert make_access("127.0.0.1", given_token=TOKEN).token == TOKEN
+    with pytest.raises(ConfigurationError, match="16 characters"):
+        make_access("0.0.0.0", given_token="short")
+    assert not is_loopback("0.0.0.0")
+    assert is_loopback("127.8.8.8")
+
+
+def test_without_the_token_nothing_is_served(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root, access=Access(token=TOKEN, csrf="proof"))
+    for path in ("/", "/runs/first", "/runs/first/live", "/live", "/plotly.js", "/static/style.css", "/nowhere"):
+        assert client.get(path).status_code == 401, path
+        assert client.get(path, params={"token": "wrong"}).status_code == 401, path
+        assert client.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401, path
+    assert client.post("/", headers=PROOF).status_code == 401
+    assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(
+    root: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    client = open_dashboard(root, access=Access(token=TOKEN))
+    answer = client.get("/runs/first/tensors", params={"token": TOKEN, "name": 'a&b"><script>'})
+    assert TOKEN not in answer.text
+    assert TOKEN not in str(answer.headers)
+    assert "<script" not in answer.text
+    assert "url=/runs/first/tensors?name=a%26b%22%3E%3Cscript%3E" in answer.text
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert client.get("/runs/first/tensors").status_code == 200
+
+
+def test_a_link_with_the_token_leads_to_no_other_site(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root, access=Access(token=TOKEN))
+    answer = client.get(f"{ADDRESS}//evil.example/?token={TOKEN}")
+    assert "url=/evil.example/" in answer.text
+    assert "//evil.example" not in answer.text
+
+
+def test_every_answer_tells_browsers_what_it_may_load(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root)
+    pages = ["/", "/nowhere", "/static/theme.js", "/runs/no", *(f"/runs/first/{each}" for each in RUN_PAGES)]
+    for path in pages:
+        headers = client.get(path, headers={"accept": "text/html"}).headers
+        assert headers["content-security-policy"] == POLICY
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert ("no-store" in headers["cache-control"]) is not path.startswith("/static/"), path
+    assert "unsafe-eval" not in POLICY
+    assert "script-src 'self';" in POLICY
+
+
+def test_pages_have_no_script_of_their_own(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root)
+    for path in ("/", *(f"/runs/first/{each}" for each in RUN_PAGES)):
+        text = client.get(path, headers={"accept": "text/html"}).text
+        for part in text.split("<script")[1:]:
+            head, _, body = part.partition(">")
+            assert "src=" in head or 'type="application/json"' in head, path
+            assert "src=" not in head or not body.partition("</script>")[0].strip(), path
+        assert " onclick=" not in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..%2f", "..%2foutside", "%2e%2e", "%2e%2e%2foutside", "..%5coutside", "first%2f..%2f..%2foutside", "first%00",
+     "outside", "link", "%2fetc", "x" * 5000, "%ff%fe"],
+)  # fmt: skip
+def test_no_path_leads_out_of_the_root(root: Path, open_dashboard: Callable[..., TestClient], name: str) -> None:
+    RunWriter(str(root.parent / "outside")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    os.symlink(root.parent / "outside", root / "link")
+    client = open_dashboard(root)
+    for page in ("", "/overview", "/tensors", "/live", "/charts/loss.json"):
+        answer = client.get(f"/runs/{name}{page}", headers={"accept": "text/html"})
+        assert answer.status_code == 404, (page, answer.status_code)
+        assert "outside</" not in answer.text
+    assert "link" not in client.get("/", headers={"accept": "text/html"}).text.partition("<main")[2]
+
+
+def test_no_file_outside_of_static_is_served(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root)
+    for path in (
+        "/static/..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static/../app.py",
+        "/static/%2fetc%2fpasswd",
+        "/static/",
+    ):
+        assert client.get(path).status_code == 404, path
+
+
+def test_an_endless_address_is_refused(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    assert open_dashboard(root).get("/?q=" + "x" * 40_000).status_code == 414

@@ -1,0 +1,80 @@
+"""The socket that the dashboard listens on, and the command that starts it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from leadline.dashboard.server import bind
+from leadline.dashboard.shelf import Shelf
+from leadline.errors import ConfigurationError
+from leadline.testing.runs import RunWriter
+
+
+def test_a_port_that_is_taken_is_one_clear_line() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=rf"cannot listen on 127\.0\.0\.1:{port}: it is in use; --port 0"):
+            bind("127.0.0.1", port)
+
+
+def test_the_next_free_port_does_where_none_was_asked_for() -> None:
+    with bind("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with bind("127.0.0.1", port, or_next=True) as found:
+            assert port < found.getsockname()[1] <= port + 20
+
+
+@pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), ("127.0.0.1", 70_000), ("203.0.113.7", 0)])
+def test_an_address_that_is_not_ours_is_one_clear_line(host: str, port: int) -> None:
+    with pytest.raises(ConfigurationError, match=str(port)):
+        bind(host, port)
+
+
+def test_ipv6_is_listened_on() -> None:
+    if not socket.has_ipv6:
+        pytest.fail("this machine has no IPv6 at all")
+    with bind("::1", 0) as found:
+        assert found.family == socket.AF_INET6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere",), "there is no run or folder 'nowhere'"),
+        (("--host", "0.0.0.0", "--port", "0"), "$LEADLINE_TOKEN must have at least 16 characters"),
+        (("--host", "no.such.host.invalid", "--port", "0"), "no address of this machine"),
+    ],
+)
+def test_bad_input_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "leadline", "ui", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env={"PATH": "/usr/bin:/bin", **({"LEADLINE_TOKEN": "short"} if "0.0.0.0" in words else {})}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_fault_of_ours_is_told_on_the_terminal_and_in_one_line(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    RunWriter(str(tmp_path / "first")).end()
+
+    def fail(self: Shelf, name: str) -> None:
+        raise ZeroDivisionError("secret of the inside")
+
+    monkeypatch.setattr(Shelf, "open", fail)
+    answer = open_dashboard(tmp_path, raise_server_exceptions=False).get("/runs/first/nodes")
+    assert answer.status_code == 500
+    assert "a fault of Leadline's" in answer.text
+    assert "secret" not in answer.text
+    assert "secret of the inside" in caplog.text

@@ -1,0 +1,191 @@
+"""A stored run as a trace and as tables: all of it is there, at its time, and a part of it where that is asked."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from leadline.cli import main
+from leadline.exports import machine
+from leadline.exports.perfetto import export_trace
+from leadline.exports.span import Span
+from leadline.reader.run import Run
+from leadline.records.event import Event
+from leadline.store import layout
+from leadline.testing.chrome_trace import read_trace, tracks
+from leadline.testing.runs import START_NS, Capture, Happening, RunWriter
+from leadline.testing.timelines import CPU, MS, gpu, in_time, sampled, training
+
+SECOND = 1000 * MS
+FINDING = {
+    "rule": "low_gpu_utilization", "id": 1, "step": 3, "last_step": 3, "is_open": True, "time_ns": START_NS + SECOND,
+    "message": "gpu0 idles", "suggestion": "more workers", "tensors": ["gpu0", "gpu1"], "tensor_count": 2,
+    "worker": None, "count": 1, "evidence": {},
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two workers of ten steps of 200 ms, one collective, one checkpoint, a skipped step, two sensors, a finding."""
+    steps = [{"data": 20.0, "forward": 60.0, "backward": 80.0, "optimizer": 40.0}] * 10
+    other = [
+        Event("imports", 0, START_NS - 30 * MS, 20 * MS, "initialization"),
+        Event("collective", 4, START_NS + 900 * MS, 30 * MS, "train", args={"op": "all_reduce", "count": 3}),
+        Event("checkpoint", 5, START_NS + 1195 * MS, 50 * MS, "train"),
+        Event("step_skipped", 6, START_NS + 1300 * MS),
+    ]
+    parts = in_time(
+        training(steps), training(steps, worker="rank1-2"), [Happening(each) for each in other],
+        sampled({CPU: [10.0 * each for each in range(8)], gpu(0): [5.0] * 8}, every_ms=250.0),
+    )  # fmt: skip
+    folder = tmp_path / "run"
+    writer = RunWriter(folder).write_all(parts)
+    findings = folder / layout.rule_findings(str(FINDING["rule"]))
+    findings.parent.mkdir()
+    findings.write_text(json.dumps(FINDING) + "\n")
+    writer.end()
+    return folder
+
+
+@pytest.fixture
+def export(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    monkeypatch.chdir(tmp_path)
+
+    def call(output: str, *words: str) -> Path:
+        sys.argv[1:] = ["export", str(run), "-o", output, *words]
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == 0
+        return tmp_path / output
+
+    return call
+
+
+def counters(trace: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
+    for each in trace["traceEvents"]:
+        if each["ph"] == "C":
+            found.setdefault(each["name"], []).append((each["ts"], each["args"]["value"]))
+    return found
+
+
+def test_all_of_a_run_is_in_its_trace(export: Callable[..., Path]) -> None:
+    trace = read_trace(str(export("trace.json.gz")))
+    found = tracks(trace)
+    origin_ns = int(trace["otherData"]["origin_ns"])
+    assert origin_ns == START_NS - 30 * MS
+    assert set(found) == {
+        ("run run", "job"), ("run run", "findings"), ("rank0-1", "start and end"), ("rank0-1", "steps"),
+        ("rank0-1", "phases"), ("rank0-1", "collectives"), ("rank0-1", "checkpoints"), ("rank0-1", "events"),
+        ("rank1-2", "steps"), ("rank1-2", "phases"),
+    }  # fmt: skip
+    steps = found["rank0-1", "steps"]
+    assert [each["name"] for each in steps] == [f"train {step}" for step in range(10)]
+    assert [(each["ts"], each["dur"]) for each in steps[:2]] == [(30_000, 200_000), (230_000, 200_000)]
+    phases = found["rank1-2", "phases"]
+    assert [(each["name"], each["dur"]) for each in phases[:4]] == [
+        ("data", 20_000), ("forward", 60_000), ("backward", 80_000), ("optimizer", 40_000)
+    ]  # fmt: skip
+    (collective,) = found["rank0-1", "collectives"]
+    assert (collective["name"], collective["args"]["count"], collective["args"]["step"]) == ("all_reduce", 3, 4)
+    (finding,) = found["run run", "findings"]
+    assert (finding["name"], finding["s"], finding["ts"]) == ("low_gpu_utilization", "g", 1_030_000)
+    assert finding["args"]["message"] == "gpu0 idles"
+    assert counters(trace)["cpu total utilization_percent"][:2] == [(280_000, 0.0), (530_000, 10.0)]
+    assert trace["otherData"]["system_metrics"] == {"samples": 16, "written": 16}
+
+
+def test_a_part_by_steps_and_by_time_holds_what_was_under_way_then(export: Callable[..., Path]) -> None:
+    by_steps = tracks(read_trace(str(export("steps.json", "--from", "4", "--until", "6"))))
+    assert [each["name"] for each in by_steps["rank1-2", "steps"]] == ["train 4", "train 5"]
+    assert ("run run", "findings") in by_steps
+    trace = read_trace(str(export("time.json", "--from", "1.1s", "--until", "1300ms")))
+    by_time = tracks(trace)
+    assert [each["name"] for each in by_time["rank1-2", "steps"]] == ["train 5", "train 6"]
+    assert ("run run", "findings") not in by_time
+    assert [value for _, value in counters(trace)["cpu total utilization_percent"]] == [40.0]
+    assert trace["otherData"]["from_us"] == 1_130_000
+
+
+def test_a_counter_with_very_many_samples_is_thinned_and_says_so(
+    export: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "MOST_SAMPLES", 4)
+    monkeypatch.setattr(machine.thin, "__defaults__", (4,))
+    trace = read_trace(str(export("trace.json")))
+    assert trace["otherData"]["system_metrics"]["written"] == 4 + 2
+    assert "2 counters had more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]
+    assert "2 counters" in capfd.readouterr().err
+
+
+def test_tables_equal_what_the_reader_gives(export: Callable[..., Path], run: Path) -> None:
+    folder, read = export("tables", "--to", "parquet"), Run(str(run))
+    expected = {
+        "series": read.series(), "system": read.system_metrics(), "timeline": read.timeline(),
+        "findings": read.findings(),
+    }  # fmt: skip
+    for name, table in expected.items():
+        assert table.num_rows
+        assert pq.read_table(folder / f"{name}.parquet").equals(table), name
+
+
+def test_csv_has_lists_as_text_and_a_part_where_it_is_asked(export: Callable[..., Path]) -> None:
+    folder = export("tables", "--to", "csv", "--until", "1500ms")
+    with open(folder / "findings.csv") as file:
+        (finding,) = csv.DictReader(file)
+    assert (finding["message"], finding["tensors"]) == ("gpu0 idles", "gpu0 gpu1")
+    with open(folder / "system.csv") as file:
+        assert len(list(csv.DictReader(file))) == 2 * 5
+
+
+def test_numbers_become_scalars_of_tensorboard(export: Callable[..., Path], run: Path) -> None:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    folder = export("events", "--to", "tensorboard")
+    (file,) = (folder / "rank0-1-train").iterdir()
+    events = list(loader.RawEventFileLoader(str(file)).Load())
+    assert len(events) == 1 + 10  # the format's version, and a loss a step
+    assert b"loss" in events[1]
+
+
+def test_a_run_without_anything_is_a_trace_too(tmp_path: Path) -> None:
+    RunWriter(tmp_path / "empty").write_all([Capture(0)])
+    export_trace(Run(str(tmp_path / "empty")), str(tmp_path / "t.json"), Span())
+    assert ("run empty", "job") in tracks(read_trace(str(tmp_path / "t.json")))
+
+
+def test_a_worker_of_which_only_the_timeline_is_there_is_in_the_trace(tmp_path: Path) -> None:
+    RunWriter(tmp_path / "run").write_all(training([{"forward": 1.0}] * 3, has_captures=False))
+    export_trace(Run(str(tmp_path / "run")), str(tmp_path / "t.json"), Span())
+    assert len(tracks(read_trace(str(tmp_path / "t.json")))["rank0-1", "steps"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "-o is missing: say where to, as in -o trace.json.gz"),
+        (("--to", "perfeto", "-o", "t.json"), "no format named 'perfeto'; did you mean 'perfetto'?"),
+        (("-o", "trace.txt"), "a trace's name ends in .json or .json.gz"),
+        (("-o", "nowhere/trace.json"), "there is no folder nowhere"),
+        (("-o", "t.json", "--from", "soon"), "--from 'soon' is no step (120) and no time after the start (90s, 5min)"),
+        (("-o", "t.json", "--from", "70"), "--from 70: the run has no such step; the last that was timed is 9"),
+        (("-o", "t.json", "--from", "5", "--until", "1s"), "--from 5 is not before --until 1s"),
+        (("-o", "run/status.json", "--to", "csv"), "that is a file; --to csv writes into a folder"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_written(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
+) -> None:
+    monkeypatch.chdir(run.parent)
+    sys.argv[1:] = ["export", str(run), *words]
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    assert message in capfd.readouterr().err
+    assert sorted(each.name for each in run.parent.iterdir()) == ["run"]

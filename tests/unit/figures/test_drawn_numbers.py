@@ -1,0 +1,263 @@
+"""What figures draw is what the tables say: points, units, gaps, shares, marks."""
+
+from __future__ import annotations
+
+import every_figure
+import numpy as np
+import pyarrow as pa
+import pytest
+from every_figure import Made
+
+from leadline.analysis import histograms, operators, ranks, spread
+from leadline.figures import boxes, linked, machine, marks, network, phases, scalars, shares, usage, values
+from leadline.figures import operators as operator_charts
+from leadline.figures import ranks as rank_charts
+from leadline.figures import steps as step_charts
+from leadline.testing.runs import START_NS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Made:
+    return every_figure.write_run(str(tmp_path_factory.mktemp("numbers") / "run"))
+
+
+def lines(shown) -> dict[str, object]:
+    return {each.name: each for each in shown.data if each.showlegend is not False and each.mode != "markers"}
+
+
+def system(rows: list[tuple[str, str, str, str, int, float]]) -> pa.Table:
+    """Rows of node, kind, device, metric, seconds, value."""
+    names = ("node", "kind", "device", "metric", "time_ns", "mean")
+    columns = {name: [each[at] for each in rows] for at, name in enumerate(names)}
+    columns["time_ns"] = [START_NS + 10**9 * each for each in columns["time_ns"]]
+    return pa.table({**columns, "min": columns["mean"], "max": columns["mean"], "samples": [1] * len(rows)})
+
+
+def test_usage_draws_each_device_in_its_unit_and_natural_order(made: Made) -> None:
+    shown = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    drawn = lines(shown)
+    assert list(drawn) == ["GPU 0", "GPU 1"]
+    assert shown.layout.yaxis.title.text == "GPU memory (GiB)"
+    table = made.digest.system("gpu", "memory_used_bytes", "gpu0", "algo-1")
+    assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 2**30, rel=1e-6)
+    assert drawn["GPU 0"].x.tolist() == [each // 1_000_000 for each in table["time_ns"].to_pylist()]
+
+
+def test_core_2_comes_before_core_10(made: Made) -> None:
+    drawn = lines(usage.usage(made.digest.system("cpu", "utilization_percent", node="algo-1")))
+    assert list(drawn) == ["all cores", "core 0", "core 1", "core 2", "core 10"]
+
+
+def test_no_line_is_drawn_where_nothing_was_measured() -> None:
+    rows = [("n", "cpu", "total", "utilization_percent", at, 50.0) for at in (0, 1, 2, 3, 60, 61, 62)]
+    (line,) = usage.usage(system(rows)).data
+    assert np.isnan(line.y).tolist() == [False] * 4 + [True] + [False] * 3
+    assert len(line.x) == 8
+
+
+def test_the_mean_of_devices_leaves_the_total_out() -> None:
+    rows = [("n", "cpu", device, "utilization_percent", 0, value)
+            for device, value in (("total", 99.0), ("core0", 10.0), ("core1", 30.0))]  # fmt: skip
+    shown = usage.usage(system(rows), together=True)
+    line = next(each for each in shown.data if each.showlegend is not False)
+    assert line.y.tolist() == [20.0]
+    assert "mean of all devices" in shown.layout.title.text
+
+
+def test_twenty_series_are_drawn_and_the_others_counted() -> None:
+    rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(64) for t in range(3)]
+    shown = usage.usage(system(rows))
+    assert len(shown.data) == 20
+    assert "and 44 more series" in [each.text for each in shown.layout.annotations]
+
+
+def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
+    rows = [("n", "cpu", "core0", "utilization_percent", at, value) for at, value in enumerate([0.0, 0.0, 100.0, 50.0])]
+    table = system(rows).set_column(8, "samples", pa.array([3, 1, 4, 2]))
+    (curve,) = usage.histogram(table, bins=4).data
+    assert curve.y.tolist()[1:-1:2] == pytest.approx([40.0, 0.0, 20.0, 40.0])
+
+
+def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made) -> None:
+    shown = machine.heat_map(made.digest.system())
+    names = list(shown.data[0].y)
+    assert names == [f"{node} {device}" for node in every_figure.NODES
+                     for device in ("core 0", "core 1", "core 2", "core 10", "GPU 0", "GPU 1")]  # fmt: skip
+    table = made.digest.system("gpu", "utilization_percent", "gpu1", "algo-2")
+    assert shown.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
+    assert (shown.data[0].zmin, shown.data[0].zmax) == (0, 100)
+    assert "%" in shown.data[0].colorbar.title.text
+
+
+def test_long_steps_are_marked_at_their_step(made: Made) -> None:
+    shown = step_charts.durations(made.digest.steps("rank0-7"))
+    (long,) = [each for each in shown.data if each.name == "over 3 medians"]
+    assert long.x.tolist() == [50]
+    assert long.y[0] == pytest.approx(1100, rel=0.05)
+
+
+def test_the_timeline_stacks_what_a_step_lasts(made: Made) -> None:
+    table = made.digest.steps("rank1-8", points=1000)
+    shown = step_charts.timeline(table, last=30)
+    whole = np.sum([each.y for each in shown.data], axis=0)
+    assert len(whole) == 30
+    expected = table.sort_by("step")["duration_ns"].to_numpy()[-30:] / 1e6
+    assert whole == pytest.approx(expected, rel=1e-5)
+    assert "170 to 199" in shown.layout.title.text
+
+
+def test_shares_over_time_make_a_hundred_per_cent(made: Made) -> None:
+    shown = phases.over_time(made.digest.steps())
+    whole = np.nansum([each.y for each in shown.data], axis=0)
+    assert whole == pytest.approx(np.full(len(whole), 100.0), abs=0.01)
+    told = made.digest.phases()
+    widths = [np.nansum(each.y) for each in shown.data]
+    assert {each.name for each in shown.data} == set(told)
+    assert dict(zip([each.name for each in shown.data], widths, strict=True))["backward"] == max(widths)
+
+
+def test_lanes_put_together_only_what_is_too_short_to_be_seen(made: Made) -> None:
+    near = phases.lanes(made.run.timeline(worker="rank0-7", end_step=10))
+    lanes = {each.name: each for each in near.data}
+    assert list(lanes) == ["train steps", "data", "forward", "backward", "optimizer", "collective"]
+    assert {name: len(each.x) for name, each in lanes.items()} == dict.fromkeys(lanes, 10)
+    table = made.run.timeline("forward", worker="rank0-7", end_step=10)
+    assert sum(lanes["forward"].x) == pytest.approx(sum(table["duration_ns"].to_pylist()) / 1e6, rel=1e-5)
+    many = made.run.timeline(worker="rank0-7")
+    rows = many.slice(0, 1).to_pylist() * 5000
+    crowd = [
+        {**each, "name": "mark", "start_ns": START_NS + at * 1000, "duration_ns": 10} for at, each in enumerate(rows)
+    ]
+    wide = {**rows[0], "name": "wide", "start_ns": START_NS, "duration_ns": 3600 * 10**9}
+    shown = phases.lanes(pa.Table.from_pylist([*crowd, wide], schema=many.schema))
+    assert {each.name: len(each.x) for each in shown.data} == {"mark": 1, "wide": 1}
+    assert "5,000 in" in next(each for each in shown.data if each.name == "mark").text[0]
+
+
+def test_progress_ends_at_the_steps_that_were_done(made: Made) -> None:
+    shown = phases.progress(made.digest.steps("rank0-7"), job=made.digest.job(), interruptions=[(1, 2)])
+    assert shown.data[0].y[0] == 0
+    assert shown.data[0].y[-1] == 200
+    assert {each.name for each in shown.layout.shapes} >= {"interrupted", "finalization"}
+
+
+def test_what_is_not_finite_is_marked_and_counted(made: Made) -> None:
+    shown = scalars.scalars(made.digest.scalar("loss"), y="loss")
+    (marked,) = [each for each in shown.data if each.mode == "markers"]
+    assert set(marked.x) == {150}
+    assert marked.name == "not finite (NaN or infinite): 3"
+    loss = next(each for each in shown.data if "rank0-7" in each.name and each.mode == "lines")
+    assert np.isnan(loss.y[150])
+    assert loss.y[10] == pytest.approx(3 / 11)
+
+
+def test_on_a_log_axis_magnitudes_are_drawn(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    negative = table.set_column(6, "value", pa.array([-1.0] * table.num_rows))
+    shown = scalars.scalars(negative, y="loss", is_log=True)
+    assert shown.layout.yaxis.type == "log"
+    assert "magnitude" in shown.layout.yaxis.title.text
+    assert set(shown.data[0].y) == {1.0}
+
+
+def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
+    found = made.digest.layers("gradients", "abs_mean")
+    shown = network.layers(found, statistic="abs_mean")
+    heat = shown.data[0]
+    assert list(heat.y) == [f"gradient/block.{at}.weight" for at in range(4)]
+    assert heat.z[:, 0] == pytest.approx([-6, -5, -4, -3], abs=0.01)
+    assert shown.layout.meta["rows"] == found["tensors"]
+
+
+def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
+    found = {"tensors": ["a", "b"], "steps": [0, 1], "values": np.array([[0.0, 1e-3], [np.nan, np.inf]])}
+    heat = network.layers(found, statistic="abs_mean").data[0]
+    assert heat.z[0].tolist() == pytest.approx([-4.0, -3.0])
+    assert np.isnan(heat.z[1]).all()
+    assert heat.colorbar.ticktext[0] == "0"
+
+
+def test_very_many_tensors_share_rows_with_their_neighbours() -> None:
+    found = {"tensors": [f"t{at}" for at in range(500)], "steps": [0], "values": np.full((500, 1), 10.0)}
+    shown = network.layers(found, statistic="abs_mean")
+    assert len(shown.data[0].y) == 125
+    assert shown.data[0].y[0] == "t0 … t3"
+    assert "4 neighbours share a row" in [each.text for each in shown.layout.annotations]
+    assert shown.layout.meta["rows"][1] == "t4"
+
+
+def test_the_slowest_rank_is_named(made: Made) -> None:
+    found = ranks.compare_ranks(made.steps)
+    shown = rank_charts.step_times(found)
+    assert "rank 2 is slowest" in shown.layout.annotations[0].text
+    assert "backward" in shown.layout.annotations[0].text
+    assert len(set(shown.data[0].marker.color[:2])) == 1
+    assert shown.data[0].marker.color[2] not in shown.data[0].marker.color[:2]
+    stacked = rank_charts.phases(found)
+    assert {each.name for each in stacked.data} >= {"data", "forward", "backward", "optimizer", "collective"}
+
+
+def test_findings_of_one_moment_share_a_label(made: Made) -> None:
+    chart = scalars.scalars(made.digest.scalar("loss"), y="loss")
+    before = len(chart.data)
+    findings = [every_figure._finding(rule, step) for rule, step in (("a", 40), ("b", 41), ("a", 90), ("c", 150))]
+    shown = marks.mark(chart, findings)
+    assert [each.x0 for each in shown.layout.shapes] == [40, 41, 90, 150]
+    assert [each.label.text for each in shown.layout.shapes] == ["a +1", None, None, "c"]
+    assert [list(each) for each in shown.data[before].customdata] == [
+        ["a", 1, 40],
+        ["b", 1, 41],
+        ["a", 1, 90],
+        ["c", 1, 150],
+    ]
+
+
+def test_a_chart_without_steps_or_times_bears_no_marks(made: Made) -> None:
+    chart = shares.pie({"data": 1.0}, title="x")
+    assert marks.mark(chart, [every_figure._finding("a", 1)]).layout.shapes == ()
+
+
+def test_a_pie_puts_small_slices_together() -> None:
+    shown = shares.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
+    assert len(shown.data[0].values) == 8
+    assert shown.data[0].labels[-1].startswith("13 others")
+    assert sum(shown.data[0].values) == 210
+
+
+def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
+    found = spread.spreads(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    (box,) = boxes.boxes(found).data
+    assert list(box.x) == ["GPU 0", "GPU 1"]
+    assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)
+    assert box.lowerfence == pytest.approx([each.p5 / 2**30 for each in found], rel=1e-6)
+
+
+def test_operators_are_told_by_device_with_the_dearest_first() -> None:
+    rows = operators.dearest(every_figure.operator_table("aten::conv2d", "layer1.0"))
+    shown = operator_charts.bars(rows)
+    assert [each.name for each in shown.data] == ["gpu0", "cpu"]
+    assert list(shown.layout.yaxis.categoryarray)[-1] == "conv2d, forward of layer1.0 on gpu0"
+    assert operator_charts.bars(rows, most=1).data[0].x == pytest.approx([1.000002])
+
+
+def test_values_at_a_step_are_all_counted() -> None:
+    shown = values.at_step(np.array([[0.0, 1.0], [np.nan, 1.0]]), tensor="w", step=7, bins=2)
+    assert shown.data[0].y.tolist() == [1, 2]
+    assert shown.layout.annotations[0].text == "1 of 4 values are not finite or too large"
+
+
+def test_a_heat_map_of_histograms_has_all_elements_in_each_step(made: Made) -> None:
+    found = histograms.read_histograms(made.run.tensor("fc.weight"))
+    heat = values.over_steps(found).data[0]
+    assert heat.x.tolist() == list(range(0, 200, 20))
+    assert heat.z.sum(axis=0) == pytest.approx(np.full(10, 100.0), abs=0.5)
+
+
+def test_linked_charts_say_what_each_of_them_leaves_out() -> None:
+    rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(30) for t in range(3)]
+    many = usage.usage(system(rows))
+    none = usage.usage(system(rows).slice(0, 0), missing="no disk was read")
+    shown = linked.linked([many, none])
+    assert [each.text for each in shown.layout.annotations] == ["no disk was read; and 10 more series"]
+    assert len(shown.data) == 20
+    assert linked.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"

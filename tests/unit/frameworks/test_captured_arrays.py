@@ -1,0 +1,120 @@
+"""Numpy arrays of a step: statistics equal the numpy form, raw copies are what they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from leadline.config.options import parse_capture
+from leadline.frameworks.arrays import Block, CapturedArrays
+from leadline.records.series import TensorInfo
+from leadline.statistics.arrays import compute
+from leadline.statistics.definitions import BASIC
+from leadline.store.tensors import HostBuffer
+
+
+def captured(*wishes: str, change_bytes: int = 1 << 20) -> tuple[CapturedArrays, list[str]]:
+    notes: list[str] = []
+    arrays = CapturedArrays(notes.append, change_bytes=change_bytes)
+    arrays.begin([parse_capture(each) for each in wishes], "train")
+    return arrays, notes
+
+
+def row(arrays: CapturedArrays) -> dict[tuple[str, str], float]:
+    found = arrays.row()
+    assert found is not None
+    layout, values = found
+    numbers = np.frombuffer(values)
+    return {(layout.tensors[at].name, name): numbers[i] for i, (at, name) in enumerate(layout.columns)}
+
+
+def raw(arrays: CapturedArrays) -> dict[str, np.ndarray]:
+    form = arrays.raw_form()
+    assert form is not None
+    buffer = HostBuffer(form)
+    assert arrays.fill(buffer) is None
+    kinds = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "BOOL": np.bool_}
+    data = bytes(buffer.memory[form.header_bytes :])
+    return {
+        slot.name: np.frombuffer(data[slot.offset : slot.offset + slot.bytes], kinds[slot.dtype]).reshape(slot.shape)
+        for slot in form.slots
+    }
+
+
+def test_statistics_are_those_of_the_numpy_form() -> None:
+    arrays, notes = captured("weights:every=1")
+    values = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    arrays.keep("w", ("weights",), values)
+    found = row(arrays)
+    assert found == {("w", name): pytest.approx(compute(name, values)) for name in BASIC}
+    assert notes == []
+
+
+def test_what_nobody_wishes_for_is_not_read() -> None:
+    arrays, _ = captured("gradients:every=1")
+    arrays.keep("w", ("weights",), np.ones(3))
+    assert arrays.is_empty
+    assert arrays.row() is None
+    assert arrays.raw_form() is None
+
+
+def test_an_array_is_read_when_it_is_handed_over() -> None:
+    arrays, _ = captured("weights:every=1,raw=true,statistics=sum")
+    values = np.ones(3)
+    arrays.keep("w", ("weights",), values)
+    values *= 7
+    assert row(arrays) == {("w", "sum"): 3.0}
+    np.testing.assert_array_equal(raw(arrays)["w"], np.ones(3))
+
+
+def test_raw_copies_of_all_types_are_aligned_and_whole() -> None:
+    arrays, _ = captured("weights:every=1,raw=true")
+    given = {
+        "flags": np.array([True, False]), "wide": np.arange(5, dtype=np.int64), "half": np.ones((2, 3), np.float32),
+        "crossed": np.arange(6.0).reshape(2, 3).T, "one": np.array(2.5),
+    }  # fmt: skip
+    for name, each in given.items():
+        arrays.keep(name, ("weights",), each)
+    found = raw(arrays)
+    assert found.keys() == given.keys()
+    for name, each in given.items():
+        np.testing.assert_array_equal(found[name], each)
+    assert set(dict.fromkeys(name for name, _ in row(arrays))) == given.keys()  # a row tells their collections
+
+
+def test_a_type_that_safetensors_does_not_know_is_told() -> None:
+    arrays, notes = captured("weights:every=1,raw=true,statistics=max")
+    arrays.keep("w", ("weights",), np.ones(2, np.complex128))
+    assert arrays.raw_form() is None
+    assert notes == ["w is not stored: safetensors has no type complex128"]
+
+
+def test_a_change_is_that_since_the_previous_capture() -> None:
+    arrays, _ = captured("weights:every=1,statistics=change_l2")
+    items = [parse_capture("weights:every=1,statistics=change_l2")]
+    arrays.keep("w", ("weights",), np.zeros(4))
+    assert np.isnan(row(arrays)["w", "change_l2"])
+    arrays.begin(items, "train")
+    arrays.keep("w", ("weights",), np.full(4, 3.0))
+    assert row(arrays)["w", "change_l2"] == 6.0
+
+
+def test_what_does_not_fit_is_not_kept_for_comparison_and_told() -> None:
+    arrays, notes = captured("weights:every=1,statistics=change_l2", change_bytes=16)
+    for _ in range(2):
+        arrays.keep("w", ("weights",), np.zeros(4))
+        assert np.isnan(row(arrays)["w", "change_l2"])
+    assert notes[0] == "what w was before is not kept: it takes 32 bytes"
+
+
+def test_arrays_of_statistics_stand_beside() -> None:
+    arrays, _ = captured("labels:every=1,statistics=class_counts,mean")
+    arrays.keep("labels", ("labels",), np.array([0, 2, 2]))
+    np.testing.assert_array_equal(raw(arrays)["labels@class_counts"], [1, 0, 2])
+
+
+def test_numbers_that_are_worked_out_already_join_the_row() -> None:
+    arrays, _ = captured()
+    block = Block((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))
+    arrays.numbers(block, np.array([1.0, 2.0]))
+    assert row(arrays) == {("b", "value"): 1.0, ("a", "value"): 2.0}

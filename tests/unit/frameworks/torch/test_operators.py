@@ -1,0 +1,199 @@
+"""A detailed window of a real model: its table agrees with torch.profiler's own, and each row knows its module."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leadline.frameworks.torch.homes import Homes
+from leadline.frameworks.torch.models import Names
+from leadline.frameworks.torch.operators import OperatorRecording
+from leadline.frameworks.torch.registry import ModuleRegistry
+from leadline.probes.guard import Guard
+from leadline.probes.recording import RefusedError
+from leadline.reader.operators import read_calls
+from leadline.records.window import ProfileWindow
+from leadline.store import layout
+
+
+class Block(nn.Module):
+    """A residual block, as ResNet has them."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.bn1 = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.bn1(self.conv1(x)) + x)
+
+
+class Net(nn.Module):
+    """Two layers of blocks and a head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer1 = nn.Sequential(Block(3), Block(3))
+        self.head = nn.Linear(3 * 64, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer1(x).flatten(1))  # type: ignore[no-any-return]
+
+
+class Loop:
+    """A training of the net."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = Net()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.homes = Homes(Names(ModuleRegistry()))
+        self.homes.add_trained([self.model])
+        self._x, self._y = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4,))
+
+    def step(self, recording: OperatorRecording | None = None) -> None:
+        self.optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(self.model(self._x), self._y)
+        if recording is not None:
+            recording.mark("backward")
+        loss.backward()
+        self.optimizer.step()
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+def make(loop: Loop, **fields: Any) -> OperatorRecording:
+    def fail(failure: str) -> None:
+        raise AssertionError(failure)
+
+    return OperatorRecording(ProfileWindow("detailed", **fields), loop.homes, Guard(fail))
+
+
+def recorded(loop: Loop, folder: Path, **fields: Any) -> list[dict[str, Any]]:
+    """The calls of two steps, of which the second evaluates nothing but is called so."""
+    for _ in range(2):
+        loop.step()
+    recording = make(loop, **fields)
+    recording.begin(2)
+    loop.step(recording)
+    recording.enter(3, "train")
+    loop.step(recording)
+    assert list(recording.end(4, "train")(str(folder))) == [layout.TRACE, layout.TRACE_STEPS]
+    return list(read_calls(str(folder), "rank0-1", "detailed-2").to_pylist())
+
+
+def test_the_batch_norm_backward_of_a_layer_is_a_row(loop: Loop, tmp_path: Path) -> None:
+    rows = recorded(loop, tmp_path)
+    found = {
+        (each["module"], each["step"])
+        for each in rows
+        if each["operator"] == "aten::native_batch_norm_backward" and each["phase"] == "backward"
+    }
+    assert found == {(f"layer1.{block}.bn1", step) for block in (0, 1) for step in (2, 3)}
+
+
+def test_forward_calls_know_the_innermost_module(loop: Loop, tmp_path: Path) -> None:
+    rows = recorded(loop, tmp_path)
+    modules = {(each["operator"], each["module"]) for each in rows if each["phase"] == "forward"}
+    assert {("aten::conv2d", "layer1.1.conv1"), ("aten::relu", "layer1.0"), ("aten::linear", "head")} <= modules
+    assert ("aten::cross_entropy_loss", "") in modules, "a loss called outside of all modules belongs to none"
+
+
+def test_optimizer_calls_are_of_the_optimizer(loop: Loop, tmp_path: Path) -> None:
+    rows = recorded(loop, tmp_path)
+    phases = {
+        each["phase"]
+        for each in rows
+        if each["operator"] in ("aten::_foreach_add_", "aten::add_") and not each["module"]
+    }
+    assert "optimizer" in phases
+    assert {each["phase"] for each in rows} <= {"forward", "backward", "optimizer", "other"}
+
+
+def test_times_and_calls_agree_with_torchs_own_table(loop: Loop, tmp_path: Path) -> None:
+    for _ in range(2):
+        loop.step()
+    recording = make(loop)
+    recording.begin(0)
+    profile = recording._profile
+    loop.step(recording)
+    recording.end(1, "train")(str(tmp_path))
+    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+    for each in read_calls(str(tmp_path), "w", "d").to_pylist():
+        mine = totals[each["operator"]]
+        mine[0], mine[1], mine[2] = mine[0] + 1, mine[1] + each["total_ns"] / 1e3, mine[2] + each["own_ns"] / 1e3
+    theirs = {each.key: each for each in profile.key_averages() if each.key in totals}
+    assert set(totals) == set(theirs)
+    assert len(totals) > 20
+    for name, (calls, total_us, own_us) in totals.items():
+        assert calls == theirs[name].count
+        assert total_us == pytest.approx(theirs[name].cpu_time_total, rel=0.02, abs=2)
+        assert own_us == pytest.approx(theirs[name].self_cpu_time_total, rel=0.02, abs=5)
+
+
+def test_training_is_bit_identical_and_nothing_is_left(loop: Loop, tmp_path: Path) -> None:
+    bare = Loop()
+    for _ in range(4):
+        bare.step()
+    torch_random = torch.get_rng_state()
+    recorded(loop, tmp_path)
+    for own, other in zip(loop.model.parameters(), bare.model.parameters(), strict=True):
+        assert torch.equal(own, other)
+    assert torch.equal(torch.get_rng_state(), torch_random)
+    assert not torch.autograd._profiler_enabled()
+    assert not torch.nn.modules.module._global_forward_hooks
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+    assert "KINETO_LOG_LEVEL" not in os.environ
+
+
+def test_an_error_in_a_forward_pass_leaves_no_module_open(loop: Loop, tmp_path: Path) -> None:
+    recording = make(loop)
+    recording.begin(0)
+    with pytest.raises(RuntimeError):
+        loop.model(torch.randn(4, 3, 5, 5))
+    torch.ones(3).neg()
+    loop.step(recording)
+    recording.end(1, "train")(str(tmp_path))
+    rows = read_calls(str(tmp_path), "w", "d").to_pylist()
+    assert {each["module"] for each in rows if each["operator"] == "aten::neg" and each["phase"] == "forward"} == {""}
+    assert ("aten::linear", "head") in {(each["operator"], each["module"]) for each in rows}
+
+
+def test_a_script_that_profiles_itself_is_left_alone(loop: Loop, tmp_path: Path) -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True):
+        with pytest.raises(RefusedError, match="profiling itself"):
+            make(loop).begin(0)
+        loop.step()
+
+
+def test_memory_where_it_is_asked_for(loop: Loop, tmp_path: Path) -> None:
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    rows = recorded(loop, tmp_path / "with", with_memory=True)
+    empty = [each["memory_bytes"] for each in rows if each["operator"] == "aten::empty"]
+    assert max(empty) >= 4 * 3 * 8 * 8 * 4, "the output of a convolution"
+    assert {each["memory_bytes"] for each in recorded(loop, tmp_path / "without")} == {None}
+
+
+def test_it_says_nothing_on_the_terminal(tmp_path: Path) -> None:
+    # in a process of its own: the library looks at its level when a profiler of a process first starts
+    script = "import sys, pathlib, test_operators as t; t.recorded(t.Loop(), pathlib.Path(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "")

@@ -1,0 +1,71 @@
+"""Rules that a run was given while it ran."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from leadline.judge.added import AddedRules, rules_of
+from leadline.judge.judge import judge_run
+from leadline.records.manifest import RuleSpec
+from leadline.records.request import Request
+from leadline.store.control import new_request_id, read_acknowledgements, write_request
+from leadline.testing.runs import Capture, RunWriter
+
+
+def give(run: str, *specs: RuleSpec, **parameters: object) -> Request:
+    told = {"rules": [asdict(each) for each in specs], "items": [], **parameters}
+    request = Request(id=new_request_id(), kind="rule", by="user", time_ns=time.time_ns(), parameters=told)
+    write_request(run, request)
+    return request
+
+
+def losses(path: Path, *rules: RuleSpec) -> RunWriter:
+    writer = RunWriter(str(path), rules=rules)
+    return writer.write_all([Capture(step, {"loss": {"value": float("nan")}}) for step in range(3)])
+
+
+def test_a_run_is_judged_afterwards_by_what_it_was_given(tmp_path: Path) -> None:
+    writer = losses(tmp_path / "run", RuleSpec("loss_spike", "loss_spike"))
+    give(writer.path, RuleSpec("bad", "exploding_tensor"))
+    give(writer.path, RuleSpec("bad", "loss_spike"), RuleSpec("loss_spike", "exploding_tensor"))
+    writer.end()
+    assert [(each.alias, each.rule) for each in rules_of(writer.path, writer.manifest)] == [
+        ("loss_spike", "loss_spike"),
+        ("bad", "exploding_tensor"),
+    ]
+    judged = {each.name: each.status for each in judge_run(writer.path).rules}
+    assert set(judged) == {"loss_spike", "bad"}
+    assert judged["bad"] == "IssuesFound"
+
+
+def test_a_request_is_taken_up_once_and_answered(tmp_path: Path) -> None:
+    writer = losses(tmp_path / "run")
+    taken: list[RuleSpec] = []
+    known = ["loss_spike"]
+
+    def add(specs: object) -> None:
+        for each in specs:  # type: ignore[attr-defined]
+            taken.append(each)
+            known.append(each.alias)
+
+    added = AddedRules(writer.path, lambda: known, add)
+    first = give(writer.path, RuleSpec("bad", "exploding_tensor"))
+    time.sleep(0.01)
+    added.take(4)
+    again = give(writer.path, RuleSpec("bad", "loss_spike"))
+    torn = give(writer.path, rules=[{"alias": "x"}])
+    hostile = give(writer.path, RuleSpec("../../x", "loss_spike"))
+    added.take(5)
+    added.take(6)
+    assert [each.alias for each in taken] == ["bad"]
+    said = {each.id: (each.worker, each.step, each.outcome) for each in read_acknowledgements(writer.path)}
+    assert said == {
+        first.id: ("judge", 4, "taken"),
+        again.id: ("judge", 5, "refused: a rule of that name judges already"),
+        torn.id: ("judge", 5, "refused: it cannot be read"),
+        hostile.id: ("judge", 5, "refused: it cannot be read"),
+    }
+    assert AddedRules(writer.path, lambda: known, add).take(7) is None
+    assert len(taken) == 1, "after a restart what was answered is not asked again"

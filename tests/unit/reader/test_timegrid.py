@@ -1,0 +1,93 @@
+"""The grid of moments: what came since the one before, whenever it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.reader.interval import PhaseKey, place_of
+from leadline.reader.timegrid import TimeGrid
+from leadline.records.needs import MetricNeed, Needs
+from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
+from leadline.testing.timelines import CPU, IOWAIT, WORKER, in_time, sampled, step_rows, training
+
+NEEDS = Needs(scan_seconds=1.0, metrics=(MetricNeed("cpu", "utilization_percent"),), phases=("step", "data"))
+
+
+def seen(grid: TimeGrid) -> list[tuple[list[float], list[int]]]:
+    """At each moment: the samples' values, and the steps that ended."""
+    return [
+        (
+            [value for each in scan.interval.samples("cpu", "utilization_percent") for value in each.values.tolist()],
+            [step for each in scan.interval.spans("step") for step in each.steps.tolist()],
+        )
+        for scan in grid.scans()
+    ]
+
+
+def test_a_record_belongs_to_the_moment_after_its_end(tmp_path) -> None:
+    story = in_time(
+        sampled({CPU: [1.0, 2.0, 3.0, 4.0], IOWAIT: [9.0] * 4}),
+        training([{"data": 100.0, "forward": 300.0}] * 5),
+    )
+    path = RunWriter(tmp_path / "run", batch_rows=3).write_all(story).end().path
+    grid = TimeGrid(START_NS, path, [NEEDS])
+    grid.refresh(is_over=True)
+    assert seen(grid) == [([1.0, 2.0], [0, 1]), ([3.0, 4.0], [2, 3, 4])]
+    assert not grid.is_overtaken
+
+
+def test_what_nobody_needs_is_not_kept(tmp_path) -> None:
+    story = in_time(sampled({CPU: [1.0] * 4, IOWAIT: [9.0] * 4}), training([{"data": 100.0, "forward": 300.0}] * 5))
+    path = RunWriter(tmp_path / "run").write_all(story).end().path
+    grid = TimeGrid(START_NS, path, [NEEDS])
+    grid.refresh(is_over=True)
+    first = next(grid.scans()).interval
+    assert first.samples("cpu", "iowait_percent") == []
+    assert {each.key.name for each in first.spans()} == {"step", "data"}
+
+
+def test_what_comes_late_is_noticed_and_all_is_given_out_again(tmp_path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all(sampled({CPU: [50.0] * 20}))
+    grid = TimeGrid(START_NS, writer.path, [NEEDS])
+    grid.refresh()
+    assert len(list(grid.scans())) == 8
+    writer.write_all(step_rows(0, START_NS, {"data": 400.0}))
+    grid.refresh()
+    assert grid.is_overtaken
+    grid.restart()
+    moments = seen(grid)
+    assert moments[0] == ([50.0, 50.0], [0])
+    assert len(moments) == 6, "it waits longer for what comes late"
+    grid.finish()
+    assert [steps for _, steps in seen(grid)] == [[]] * 4
+
+
+@pytest.mark.parametrize(
+    ("args", "place"),
+    [
+        ("{}", ("", 1)), ('{"within": "backward"}', ("backward", 1)), ('{"op": "x"}', ("", 1)),
+        ('{"every": 4, "count": 2}', ("", 4)), ('{"every": 0}', ("", 1)), ("[]", ("", 1)),
+    ],
+)  # fmt: skip
+def test_a_row_says_what_it_lies_within_and_for_how_many_steps_it_stands(args: str, place: tuple[str, int]) -> None:
+    assert place_of(args) == place
+
+
+def test_rows_within_others_are_kept_apart(tmp_path) -> None:
+    rows = step_rows(3, START_NS, {"backward": 50.0, "collective": 20.0}, within={"collective": "backward"})
+    path = RunWriter(tmp_path / "run").write_all([*rows, *sampled({CPU: [1.0] * 2})]).end().path
+    grid = TimeGrid(START_NS, path, [Needs(scan_seconds=1.0, phases=("collective", "backward"))])
+    grid.refresh(is_over=True)
+    (scan,) = grid.scans()
+    keys = [each.key for each in scan.interval.spans()]
+    assert keys == [PhaseKey(WORKER, "train", "backward", ""), PhaseKey(WORKER, "train", "collective", "backward")]
+    assert scan.interval.spans("collective")[0].durations_ns.tolist() == [20 * SECOND_NS // 1000]
+
+
+def test_facts_are_those_of_the_workers_and_their_nodes(tmp_path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all(sampled({CPU: [1.0] * 4}))
+    writer.write_worker(WORKER, facts={"dataloader_workers": 3})
+    writer.write_node("node", cpu_count=8)
+    grid = TimeGrid(START_NS, writer.path, [Needs(scan_seconds=1.0, facts=True)])
+    grid.refresh(is_over=True)
+    assert next(grid.scans()).facts == {WORKER: {"dataloader_workers": 3, "node": "node", "cores": 8}}

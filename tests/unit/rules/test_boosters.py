@@ -1,0 +1,42 @@
+"""Advice fits what trains: a booster is told from a network by what was captured of it."""
+
+from __future__ import annotations
+
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Fired
+from leadline.rules.all_zero import AllZero
+from leadline.rules.overfit import Overfit
+from leadline.rules.rule import Rule
+from leadline.rules.tensor_variance import TensorVariance
+from leadline.rules.unchanged_tensor import UnchangedTensor
+from leadline.testing.runs import Capture
+from leadline.testing.tree_stories import importances, loss
+from leadline.testing.windows import verdicts
+
+
+def advice(rule: Rule, parts: list[Capture]) -> str:
+    (fired, *_) = [each for _, each in verdicts(rule, parts) if isinstance(each, Fired)]
+    return fired.suggestion
+
+
+def test_losses_of_sets_are_a_boosters() -> None:
+    assert "early_stopping_rounds" in advice(Overfit(), [loss(0, train=1.0, holdout=2.0)])
+    plain = [Capture(0, {"loss": {"value": 1.0}}), Capture(1, {"loss": {"value": 2.0}}, mode="eval")]
+    assert "dropout" in advice(Overfit(), plain)
+
+
+def test_a_feature_without_importance_may_be_left_out() -> None:
+    rule = AllZero(collection_names=("feature_importance",))
+    assert "without the feature" in advice(rule, [importances(0, {"a": 0.0})])
+
+
+def test_predictions_under_their_own_name_are_a_boosters() -> None:
+    def captured(name: str, step: int) -> Capture:
+        info = TensorInfo(name, ("predictions",), (9,))
+        return Capture(step, {name: {"variance": 9.0, "close_1e-05_1e-08": 1.0}}, infos={name: info})
+
+    for rule in (TensorVariance(tensor_regex=(".",), max_threshold=1.0), UnchangedTensor(tensor_regex=(".",))):
+        own = advice(rule, [captured("predictions", step) for step in range(3)])
+        other = advice(rule, [captured("CrossEntropyLoss_input_0", step) for step in range(3)])
+        assert own != other
+        assert "; usually " in own

@@ -1,0 +1,105 @@
+"""profiler_report says what its rules say, each judged by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.config.parameters import read_parameters
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.judging import Judging
+from leadline.records.needs import Needs
+from leadline.rules.profiler_report import JUDGED, ProfilerReport
+from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
+from leadline.rules.rule import Rule
+from leadline.testing.runs import START_NS, RunWriter
+from leadline.testing.system_stories import system_story
+
+SOON = {
+    "BatchSize_patience": 3, "BatchSize_window": 10, "CPUBottleneck_patience": 3, "CPUUtilization_patience": 3,
+    "CPUUtilization_window": 10, "HardwareUtilization_patience": 3, "HardwareUtilization_window": 10,
+    "LowGPUUtilization_patience": 3, "LowGPUUtilization_window": 10, "LoadBalancing_patience": 3,
+    "GPUMemoryIncrease_patience": 3, "GPUMemoryIncrease_window": 5, "IOBottleneck_patience": 0,
+    "StepOutlier_stddev": 3.0, "StepOutlier_n_outliers": 1,
+}  # fmt: skip
+
+
+def judged(path: str, rules: Sequence[tuple[str, Rule]]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
+    progress = Judging(path, rules, started_ns=START_NS).advance(is_over=True)
+    return progress.rules, progress.events
+
+
+def every_five_seconds(rule: Rule) -> Rule:
+    """The same rule, asked as seldom as the others."""
+    if rule.needs().scan_seconds == 5.0:
+        return rule
+
+    class Slower(type(rule), frozen=True, kw_only=True):  # type: ignore[misc]
+        def needs(self) -> Needs:
+            return replace(super().needs(), scan_seconds=5.0)
+
+    return Slower(**msgspec.structs.asdict(rule))
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 10_000))
+def test_each_of_its_rules_stands_as_it_does_alone(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    path = RunWriter(tmp_path_factory.mktemp("run") / "run").write_all(system_story(seed, seconds=26)).end().path
+    whole = ProfilerReport(**SOON)
+    alone = [(rule.name, every_five_seconds(rule)) for rule in whole.invoked()]
+    states, events = judged(path, alone)
+    mine, my_events = judged(path, [("it", whole)])
+    assert mine["it"]["error"] is None
+    told = {each["rule"]: each for each in mine["it"]["product"].get("rules", ())}
+    assert {name: each["verdict"] for name, each in states.items()} == {
+        name: each["verdict"] for name, each in told.items()
+    }
+    opened = {name: [e for alias, e in events if alias == name and e["event"] == "opened"] for name in states}
+    for name, each in told.items():
+        assert each["times_triggered"] == len(opened[name])
+        if opened[name]:
+            first = opened[name][0]
+            assert (each["first"]["step"], each["first"]["message"]) == (first["step"], first["message"])
+    assert bool([e for _, e in my_events if e["event"] == "opened"]) == any(opened.values())
+
+
+def test_it_is_found_by_both_names() -> None:
+    assert find_rule("ProfilerReport") is find_rule("profiler_report") is ProfilerReport
+    assert (AMAZON["ProfilerReport"], ProfilerReport.product) == ("profiler_report", "profiling")
+
+
+def test_it_invokes_every_rule_of_the_profiler_that_judges() -> None:
+    amazon = {"BatchSize", "CPUBottleneck", "IOBottleneck", "GPUMemoryIncrease", "LoadBalancing", "LowGPUUtilization",
+              "MaxInitializationTime", "StepOutlier", "Dataloader", "CPUUtilization", "HardwareUtilization",
+              "TfOperatorTime"}  # fmt: skip
+    assert {find_rule(name) for name in amazon} == set(JUDGED)
+    assert all(rule().name in BUILT_IN for rule in JUDGED)
+
+
+def test_its_parameters_are_those_of_its_rules() -> None:
+    rule = ProfilerReport(**read_parameters(ProfilerReport, {"CPUBottleneck_threshold": "7", "StepOutlier_stddev": 3}))
+    by_name = {each.name: each for each in rule.invoked()}
+    assert by_name["cpu_bottleneck"].threshold == 7.0  # type: ignore[attr-defined]
+    assert by_name["step_outlier"].stddev == 3.0  # type: ignore[attr-defined]
+    assert by_name["io_bottleneck"] == find_rule("io_bottleneck")()
+
+
+def test_a_wrong_parameter_is_one_line_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'CPUBottleneck_threshold'"):
+        read_parameters(ProfilerReport, {"CpuBottleneck_treshold": 1})
+    with pytest.raises(ConfigurationError, match="CPUBottleneck_threshold must be a number >= 0 and <= 100, not 500"):
+        ProfilerReport(CPUBottleneck_threshold=500)
+    with pytest.raises(ConfigurationError, match="profiler_report: cpu_utilization: low_threshold"):
+        ProfilerReport(CPUUtilization_high_threshold=1.0)
+
+
+def test_opting_out_of_telemetry_changes_nothing_as_there_is_none() -> None:
+    given_ = read_parameters(ProfilerReport, {"opt_out_telemetry": "False"})
+    assert ProfilerReport(**given_).invoked() == ProfilerReport().invoked()

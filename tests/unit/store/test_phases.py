@@ -1,0 +1,68 @@
+"""Packed steps become rows of the timeline, a phase each."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+from leadline.reader.run import Run
+from leadline.records.phases import ROW
+from leadline.store import codec
+from leadline.store.phases import phase_columns
+from leadline.testing.runs import RunWriter
+
+NOTHING = (0, 0, 0)
+
+
+def row(
+    step: int, *, mode: int = 0, start: int = 100, duration: int = 50, own: int = 3, every: int = 1, nesting: int = 0,
+    data: tuple[int, int, int] = NOTHING, forward: tuple[int, int, int] = NOTHING,
+    backward: tuple[int, int, int] = NOTHING, optimizer: tuple[int, int, int] = NOTHING,
+) -> bytes:  # fmt: skip
+    return ROW.pack(step, mode, start, duration, own, every, 77, nesting, *data, *forward, *backward, *optimizer)
+
+
+def table(*rows: bytes, offset: int = 0) -> list[tuple[object, ...]]:
+    """name, phase, step, start, duration, thread, args of each row."""
+    count, columns = phase_columns(rows, offset)
+    numbers = {
+        name: struct.unpack(f"<{count}q", columns[name]) for name in ("step", "start_ns", "duration_ns", "thread")
+    }
+    args = [json.loads(each) for each in columns["args"]]
+    return list(zip(
+        columns["name"], columns["phase"], numbers["step"], numbers["start_ns"], numbers["duration_ns"],
+        numbers["thread"], args, strict=True,
+    ))  # fmt: skip
+
+
+def test_only_phases_that_there_were_have_rows() -> None:
+    found = table(row(4, data=(100, 9, 1), optimizer=(140, 5, 1)), row(5, forward=(160, 8, 1)), offset=1_000)
+    assert found == [
+        ("step", "train", 4, 1_100, 50, 77, {"own_ns": 3}),
+        ("step", "train", 5, 1_100, 50, 77, {"own_ns": 3}),
+        ("data", "train", 4, 1_100, 9, 77, {}),
+        ("forward", "train", 5, 1_160, 8, 77, {}),
+        ("optimizer", "train", 4, 1_140, 5, 77, {}),
+    ]
+
+
+def test_what_a_row_says_besides() -> None:
+    (step, forward, backward, optimizer) = table(
+        row(1, mode=1, every=8, nesting=2 | 4 | 16, forward=(1, 1, 3), backward=(2, 2, 3), optimizer=(3, 3, 1))
+    )
+    assert step[1] == "eval"
+    assert step[6] == {"own_ns": 3, "every": 8, "clock": "device"}
+    assert forward[6] == backward[6] == {"count": 3, "within": "optimizer"}
+    assert optimizer[6] == {}
+    assert table(row(1, nesting=8, optimizer=(1, 1, 2)))[1][6] == {"count": 2, "within": "backward"}
+
+
+def test_a_phase_of_no_length_is_there() -> None:
+    assert [each[0] for each in table(row(0, forward=(100, 0, 1)))] == ["step", "forward"]
+
+
+def test_every_column_is_one_of_the_timeline(tmp_path: Path) -> None:
+    _, columns = phase_columns([row(0)], 0)
+    assert tuple(columns) == tuple(name for name, _ in codec.TIMELINE.columns)
+    assert Run(RunWriter(tmp_path / "run").end().path).timeline().num_rows == 0

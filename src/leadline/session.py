@@ -289,8 +289,8 @@ def _worker_name(rank: int | None) -> str:
     """Two processes never share one: rank, restarts of the launcher, pid."""
     spoken = str(rank) if rank is not None else os.environ.get("RANK", "0")
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    again = f"-r{restarts}" if restarts.isdigit() and int(restarts) else ""
-    return f"rank{spoken if spoken.isdigit() else 0}{again}-{os.getpid()}"
+    again = f"-r{restarts}" if restarts.isdecimal() and int(restarts) else ""
+    return f"rank{spoken if spoken.isdecimal() else 0}{again}-{os.getpid()}"
 
 
 # --- the one session of this process ------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Compaction:
         self._command = compaction_command(run)
         self._environment = dict(environment) | {"LEADLINE_DISABLED": "1"}
         told = environment.get(_THRESHOLD, "")
-        self._growth_bytes = int(told) if told.isdigit() else _GROWTH_BYTES
+        self._growth_bytes = int(told) if told.isdecimal() else _GROWTH_BYTES
         self._compacted_bytes = 0
         self._look_at = 0.0
         self._has_failed = False

@@ -47,7 +47,7 @@ class Compactor:
     def __init__(self, run: str, place: str | None = None) -> None:
         self.run, self.place = run, place or writable_place(run)
         told = os.environ.get("LEADLINE_COMPACT_BYTES", "")
-        self._least_bytes = int(told) if told.isdigit() else LARGE_BYTES
+        self._least_bytes = int(told) if told.isdecimal() else LARGE_BYTES
         self._streams: dict[tuple[str, str], _Stream] = {}
         self._stuck: set[tuple[str, str]] = set()
 

@@ -16,6 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from leadline.dashboard.asked import whole_number
 from leadline.errors import ConfigurationError
 
 CSRF_HEADER: Final = "x-leadline-token"
@@ -243,8 +244,8 @@ def _csrf(headers: Headers, body: bytes) -> str:
 
 async def _body(headers: Headers, receive: Receive) -> bytes | None:
     """The request's body; None: it is too large."""
-    declared = headers.get("content-length", "0")
-    if not declared.isdecimal() or int(declared) > MOST_BODY_BYTES:
+    declared = whole_number(headers.get("content-length", "0"))
+    if declared is None or declared > MOST_BODY_BYTES:
         return None
     parts, size, has_more = [], 0, True
     while has_more:

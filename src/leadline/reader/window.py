@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -216,10 +216,23 @@ class Window:
         return self._source.array_before(array, num_steps) if self._source else None
 
 
+_DIGITS: Final = "0123456789"
+_PARTS: Final = re.compile("([0-9]+)")
+
+
 @lru_cache(maxsize=1 << 16)
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A sort key that puts ``layers.2`` before ``layers.10``."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name) if part)
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key that puts ``layers.2`` before ``layers.10``.
+
+    Numbers are the runs of 0 to 9, however long; other digits, like that of ``m²``, are text.
+    """
+    return tuple(_by_size(part) if part[0] in _DIGITS else (1, 0, part) for part in _PARTS.split(name) if part)
+
+
+def _by_size(digits: str) -> tuple[int, int, str]:
+    """Orders numbers without reading them, which Python refuses where they are very long."""
+    number = digits.lstrip("0")
+    return 0, len(number), number
 
 
 def reading_order(reading: TensorReading) -> tuple[Any, ...]:

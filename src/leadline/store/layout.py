@@ -203,7 +203,7 @@ def compact_part(part: str, stream: str, first: int, last: int) -> str:
 def parse_compact_part(name: str) -> tuple[int, int] | None:
     """The inverse, of a file's name; None: it is none."""
     first, dash, last = name.removesuffix(".parquet").partition("-")
-    whole = name.endswith(".parquet") and dash and first.isdigit() and last.isdigit()
+    whole = name.endswith(".parquet") and dash and first.isdecimal() and last.isdecimal()
     return (int(first), int(last)) if whole and int(first) <= int(last) else None
 
 

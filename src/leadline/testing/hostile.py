@@ -20,7 +20,11 @@ QUOTED: Final = "\"onmouseover='alert(1)'\" & <img src=x onerror=alert(2)>"
 FORMULA: Final = "$E=mc^2$ %{y} {{ 7 * 7 }} {% raw %}"
 TURNED: Final = "exe.\u202egpj"
 """A name that turns the direction of text."""
-NAMES: Final = (MARKUP, PATH, LONG, EMOJI, QUOTED, FORMULA, TURNED)
+SQUARED: Final = "layer²"
+"""A digit that is no number."""
+NUMBERED: Final = "layer" + "9" * 10_000
+"""A number that Python does not read."""
+NAMES: Final = (MARKUP, PATH, LONG, EMOJI, QUOTED, FORMULA, TURNED, SQUARED, NUMBERED)
 
 
 def write_rule(

@@ -104,7 +104,11 @@ def test_few_steps_are_drawn_in_lanes_and_many_as_shares(tmp_path: Path, open_da
     assert later["layout"]["meta"]["empty"] == "no step was timed in this interval"
 
 
-@pytest.mark.parametrize(("last", "count"), [("", 30), ("100", 100), ("5", 5), ("nonsense", 30), ("99999", 100)])
+@pytest.mark.parametrize(
+    ("last", "count"),
+    [("", 30), ("100", 100), ("5", 5), ("nonsense", 30), ("99999", 100), ("²", 30), ("9" * 9999, 30)],
+    ids=lambda each: str(each)[:9],
+)
 def test_so_many_of_the_last_steps_are_told(path: Path, open_dashboard: Open, last: str, count: int) -> None:
     figure = chart(open_dashboard(path), "step-timeline", last=last)
     assert figure["layout"]["title"]["text"].startswith(f"Steps {100 - count} to 99")

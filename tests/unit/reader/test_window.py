@@ -23,6 +23,12 @@ def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
     ]
 
 
+def test_any_name_has_a_place_in_the_order() -> None:
+    nines, tens = f"l{'9' * 9999}", f"l1{'0' * 9999}"
+    ordered = ["", "7", "l007", "l9", "l10", nines, tens, "l.", "l²", "l٣", "\ud800"]
+    assert sorted(set(ordered), key=natural) == ordered
+
+
 def test_readings_come_losses_first_then_as_captured() -> None:
     view = View([TensorNeed("all", statistics=("value", "l2"))])
     captured = {"z.weight": {"l2": 1.0}, "a.weight": {"l2": 2.0}, "accuracy": {"value": 3.0}, "loss": {"value": 4.0}}

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from leadline.analysis.bucketed import points_for
 from leadline.dashboard import node_view
+from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.shelf import Opened
@@ -109,8 +110,8 @@ def step_timeline_chart(found: Opened, question: Question) -> Figure:
     """The phases of the last steps: ``last`` (30), ``worker``."""
     from leadline.figures.steps import timeline
 
-    told = question.get("last") or ""
-    last = min(int(told), max(_LAST)) if told.isdecimal() else _LAST[0]
+    told = whole_number(question.get("last"))
+    last = _LAST[0] if told is None else min(told, max(_LAST))
     worker = question.get("worker") or next(iter(found.digest.workers()), None)
     whole = found.digest.steps(worker=worker, points=2)
     if not whole.num_rows:

@@ -211,7 +211,7 @@ def _knock(address: str) -> None:
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise ConfigurationError(f"--ray-address {address}: must be host:port, ray://host:port, auto or local")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()

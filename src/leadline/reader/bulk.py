@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 RANGE_BYTES: Final = 16 << 20
 """What is read of a segment at a time."""
-_PREFIX_BYTES: Final = 8
-_MOST_BATCH_BYTES: Final = 1 << 31
+_HEAD_BYTES: Final = 1 << 16
+"""More than the schema of most segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +113,16 @@ class BulkSegment:
             return found
 
     def read_head(self, file: Any) -> bool:
-        """Read the schema, which begins the segment; whether it is there."""
-        prefix = file.read(_PREFIX_BYTES)
-        if len(prefix) < _PREFIX_BYTES:
+        """Read the schema, which begins the segment; whether it is there.
+
+        Raises:
+            DamageError: What stands there is none.
+        """
+        size = os.fstat(file.fileno()).st_size
+        data, ends = _whole_messages(file, 0, min(size, _HEAD_BYTES), size)
+        if not ends:
             return False
-        length = struct.unpack("<Ii", prefix)[1]
-        head = prefix + file.read(max(length, 0))
-        if len(head) < _PREFIX_BYTES + length:
-            return False
+        head = data[: ends[0]]
         try:
             self.info = read_segment_info(pa.ipc.read_schema(pa.BufferReader(head)), self.name)
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
@@ -219,8 +220,6 @@ def _whole_messages(file: Any, offset: int, size: int, most: int) -> tuple[bytes
                 raise
         if ends or size >= most:
             return data, ends
-        if end is not None and end - position > _MOST_BATCH_BYTES:
-            raise DamageError("holds a message whose head is broken")
         size = min(max(2 * size, end or 0), most)
 
 
@@ -239,8 +238,9 @@ def _decode(data: bytes, info: SegmentInfo, name: str, ends: Integers, begin: in
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
             batches = list(stream)
+        for each in batches:
+            each.validate()
         table = pa.Table.from_batches(batches).combine_chunks()
-        table.validate()
     except (pa.ArrowException, OSError, EOFError) as error:
         raise DamageError(f"holds what is no Arrow message: {str(error).splitlines()[0]}") from error
     rows = np.array([each.num_rows for each in batches], np.int64)

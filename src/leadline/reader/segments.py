@@ -21,6 +21,7 @@ Column = npt.NDArray[Any] | list[str]
 _CONTINUATION: Final = 0xFFFFFFFF
 _PREFIX_BYTES: Final = 8
 _MOST_METADATA_BYTES: Final = 256 << 20
+_MOST_BODY_BYTES: Final = 1 << 31
 _SCHEMAS: Final = {"system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
 
 
@@ -178,7 +179,7 @@ def _body_bytes(metadata: bytes) -> int:
         body = int(struct.unpack_from("<q", metadata, root + field)[0]) if field else 0
     except struct.error as error:
         raise DamageError("holds a message whose head is broken") from error
-    if body < 0:
+    if not 0 <= body <= _MOST_BODY_BYTES:
         raise DamageError("holds a message whose head is broken")
     return body
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.reader.bulk import BulkSegment, BulkStream
-from leadline.reader.segments import SegmentTail
+from leadline.reader.segments import SegmentTail, message_end
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, Heartbeat, RunWriter
 from leadline.testing.timelines import step_rows
@@ -68,6 +71,65 @@ def test_stops_where_reading_one_by_one_stops(run: str, place: int, limit_bytes:
         told += each.table["start_ns"].to_pylist()
     assert told == expected
     assert (bulk.damage is None) == (one_by_one.damage is None)
+
+
+def flipped(place: int) -> Callable[[bytes], bytes]:
+    def harm(data: bytes) -> bytes:
+        at = place % len(data)
+        return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+    return harm
+
+
+def with_body(length: int) -> Callable[[bytes], bytes]:
+    """The second message says that its body has another length."""
+
+    def harm(data: bytes) -> bytes:
+        begin = message_end(data, 0)
+        assert begin is not None
+        end = message_end(data, begin)
+        assert end is not None
+        head = 8 + struct.unpack_from("<Ii", data, begin)[1]
+        at = data.index(struct.pack("<q", end - begin - head), begin)
+        return data[:at] + struct.pack("<q", length) + data[at + 8 :]
+
+    return harm
+
+
+HARMS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    **{f"cut off after {size} bytes": lambda data, size=size: data[:size] for size in (1, 4, 7, 8, 9, 200)},
+    "cut off within its last batch": lambda data: data[:-1],
+    **{f"byte {place} is wrong": flipped(place) for place in range(12)},
+    "begins with zeros": lambda data: bytes(16) + data[16:],
+    "begins eight bytes late": lambda data: data[8:],
+    "is text": lambda data: b"this is no segment, but somebody's notes\n" * 90,
+    "is all ones": lambda data: b"\xff" * len(data),
+    "says that its schema is longer than anything": lambda data: data[:4] + struct.pack("<i", 2**31 - 1) + data[8:],
+    "says that its schema is longer than the file": lambda data: data[:4] + struct.pack("<i", 1 << 20) + data[8:],
+    "is damaged in its schema": flipped(200),
+    "is damaged in the middle": lambda data: flipped(len(data) // 2)(data),
+    "is damaged at the end": flipped(-1),
+    "has zeros in the middle": lambda data: data[: len(data) // 2] + bytes(len(data) - len(data) // 2),
+    "says that a batch is longer than anything": with_body(1 << 40),
+    "says that a batch is longer than the file": with_body(1 << 24),
+}
+
+
+@pytest.mark.parametrize("limit_bytes", [1, 5000, 1 << 20])
+@pytest.mark.parametrize("part", [layout.SERIES, layout.SYSTEM, layout.TIMELINE])
+@pytest.mark.parametrize("harm", HARMS)
+def test_says_what_reading_one_by_one_says(run: str, tmp_path: Path, harm: str, part: str, limit_bytes: int) -> None:
+    path = tmp_path / "000001.arrow"
+    path.write_bytes(HARMS[harm](Path(segments(run, part)[0]).read_bytes()))
+    one_by_one = SegmentTail(str(path), "x")
+    batches = one_by_one.read_new()
+    bulk, told = BulkSegment(str(path), "x"), 0
+    while (each := bulk.read(limit_bytes)) is not None:
+        told += each.table.num_rows
+    assert told == sum(each.rows for each in batches)
+    assert bulk.damage == one_by_one.damage
+    assert bulk.offset == one_by_one.offset
 
 
 def test_goes_on_from_a_position(run: str) -> None:

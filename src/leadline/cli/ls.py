@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -13,8 +13,8 @@ from rich.text import Text
 from leadline.cli.prepare import runs_root
 from leadline.cli.render import console, number, status
 from leadline.errors import ConfigurationError
-from leadline.reader.locate import RunSummary, list_runs
-from leadline.records.cost import step_share
+from leadline.reader.locate import list_runs
+from leadline.reader.summary import RuleSummary, RunSummary
 from leadline.records.wording import duration, share
 
 _LEAST_SECONDS: Final = 1.0
@@ -83,7 +83,7 @@ def _table(runs: list[RunSummary], root: str, most: int | None = None) -> Render
 
 def _lines(runs: list[RunSummary]) -> list[str]:
     """The runs as plain lines, the latest first, in columns as wide as they need to be."""
-    rows = [tuple(_COLUMNS), *(tuple(_plain(str(cell)) for cell in _row(each)) for each in runs)]
+    rows = [tuple(_COLUMNS), *(tuple(map(_plain, _cells(each))) for each in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.rjust if is_number else str.ljust for is_number in _COLUMNS.values()]
     return [
@@ -97,20 +97,25 @@ def _plain(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _judged(rules: list[dict[str, Any]]) -> Text:
-    fired = [rule["name"] for rule in rules if rule["findings"]]
+def _row(run: RunSummary) -> tuple[str | Text, ...]:
+    name, state, steps, loss, rules, cost, age = _cells(run)
+    is_fired = any(each.findings for each in run.rules)
+    return Text(name), status(state), steps, loss, Text(rules, style="red" if is_fired else "dim"), cost, age
+
+
+def _cells(run: RunSummary) -> tuple[str, ...]:
+    """What stands in each column."""
+    steps = run.steps.get("train") or sum(run.steps.values())
+    cost = share(run.cost_ratio) if run.cost_ratio is not None else "–"
+    age = duration(time.time() - run.started_ns / 1e9)
+    return run.name, run.status, f"{steps:,}", number(run.loss), _judged(run.rules), cost, age
+
+
+def _judged(rules: tuple[RuleSummary, ...]) -> str:
+    fired = [rule.name for rule in rules if rule.findings]
     if fired:
         more = f" and {len(fired) - _MOST_FIRED:,} more" if len(fired) > _MOST_FIRED else ""
-        return Text(", ".join(fired[:_MOST_FIRED]) + more, style="red")
-    counts = [(sum(rule["verdict"] == word for rule in rules), word) for word in ("clear", "undecided")]
-    return Text(", ".join(f"{count} {word}" for count, word in counts if count) or "–", style="dim")
-
-
-def _row(run: RunSummary) -> tuple[str | Text, ...]:
-    judged = _judged(run.rules.get("rules", []))
-    losses = [loss for document in run.workers.values() for loss in (document.get("losses") or {}).values()]
-    age = duration(time.time() - run.manifest.started_ns / 1e9)
-    steps = run.steps.get("train") or sum(run.steps.values())
-    taken = step_share(run.workers.values())
-    cost = share(taken) if taken is not None else "–"
-    return Text(run.name), status(run.status), f"{steps:,}", number(losses[0]) if losses else "–", judged, cost, age
+        return ", ".join(fired[:_MOST_FIRED]) + more
+    verdicts = [rule.verdict for rule in rules]
+    counts = [(verdicts.count(word), word) for word in ("clear", "undecided")]
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or "–"

@@ -7,12 +7,10 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
-
-import msgspec
+from typing import Final
 
 from leadline.dashboard.glance import stamp
-from leadline.reader import liveness
+from leadline.reader.summary import RunSummary, summarize
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 
@@ -93,86 +91,27 @@ class Board:
             return []
 
 
-class _Manifest(msgspec.Struct):
-    """Of the manifest what a list shows: the plan, which is most of it, is skipped."""
-
-    started_ns: int
-    command: tuple[str, ...] = ()
-    preset: str = "standard"
-
-
-class _Status(msgspec.Struct):
-    status: str = "Starting"
-    ended_ns: int | None = None
-
-
-class _Rule(msgspec.Struct):
-    name: str = ""
-    status: str = ""
-    findings: int = 0
-
-
-class _Summary(msgspec.Struct):
-    rules: list[_Rule] = []
-
-
-class _Worker(msgspec.Struct):
-    steps: dict[str, int] = {}
-
-
-T = TypeVar("T")
-
-
-def _document(kind: type[T], *place: str) -> T | None:
-    """A document of a run; None: it is not there, or not whole."""
-    try:
-        with open(os.path.join(*place), "rb") as file:
-            return msgspec.json.decode(file.read(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
 def _known(path: str) -> _Known | None:
     """A run as its documents are now; None: it is half made, or damaged."""
     stamps = _stamps(path)
-    manifest = _document(_Manifest, path, layout.MANIFEST)
-    if manifest is None:
-        return None
-    return _Known(stamps, _row(path, manifest, hash(stamps) & 0xFFFFFFFF))
+    found = summarize(path)
+    return _Known(stamps, _row(found, hash(stamps) & 0xFFFFFFFF)) if found is not None else None
 
 
 def _stamps(path: str) -> tuple[tuple[int, int], ...]:
-    return tuple(stamp(os.path.join(path, each)) for each in _DOCUMENTS)
+    return tuple(stamp(f"{path}/{each}") for each in _DOCUMENTS)
 
 
-def _row(path: str, manifest: _Manifest, version: int) -> Row:
-    told = _document(_Status, path, layout.STATUS) or _Status()
-    status = told.status if told.status in JOB_ENDED else liveness.effective_status(path)
-    is_over = status in JOB_ENDED
-    started_ns = manifest.started_ns
-    until_ns = (told.ended_ns or started_ns) if is_over else time.time_ns()
-    rules = (_document(_Summary, path, layout.RULE_SUMMARY) or _Summary()).rules
-    steps = _steps(path)
+def _row(run: RunSummary, version: int) -> Row:
+    is_over = run.status in JOB_ENDED
+    until_ns = (run.ended_ns or run.started_ns) if is_over else time.time_ns()
     return Row(
-        name=os.path.basename(path), status=status, is_over=is_over, started_ns=started_ns,
-        seconds=max(0.0, (until_ns - started_ns) / 1e9), steps=sum(steps.values()), train_steps=steps.get("train", 0),
-        worst=_worst(each.status for each in rules), fired=tuple(each.name for each in rules if each.findings),
-        rules=len(rules), preset=manifest.preset, command=_spoken(manifest.command), version=version,
+        name=os.path.basename(run.path), status=run.status, is_over=is_over, started_ns=run.started_ns,
+        seconds=max(0.0, (until_ns - run.started_ns) / 1e9),
+        steps=sum(run.steps.values()), train_steps=run.steps.get("train", 0),
+        worst=_worst(each.status for each in run.rules), fired=tuple(each.name for each in run.rules if each.findings),
+        rules=len(run.rules), preset=run.preset, command=_spoken(run.command), version=version,
     )  # fmt: skip
-
-
-def _steps(path: str) -> dict[str, int]:
-    """Steps by mode, of the worker that is furthest."""
-    folder, steps = os.path.join(path, layout.WORKERS), dict[str, int]()
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return steps
-    for name in names:
-        worker = _document(_Worker, folder, name) if name.endswith(".json") else None
-        for mode, count in worker.steps.items() if worker is not None else ():
-            steps[mode] = max(steps.get(mode, 0), count)
-    return steps
 
 
 def _spoken(command: tuple[str, ...]) -> str:

@@ -3,53 +3,16 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import re
-import time
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
 
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError, closest
-from leadline.reader import liveness
+from leadline.reader.summary import RunSummary, read_start, summarize
 from leadline.records.manifest import Manifest
-from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.documents import make_folder, read_document, write_document
+from leadline.store.documents import read_document
 
 DEFAULT_ROOT = "./leadline-runs"
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """What can be said of a run without reading its data."""
-
-    name: str
-    path: str
-    status: str
-    """The job's; of a run whose agent is gone, what its workers let one say."""
-    manifest_document: dict[str, Any]
-    status_document: dict[str, Any]
-    workers: dict[str, dict[str, Any]]
-    """What each worker said of itself last."""
-    rules: dict[str, Any]
-    """``rules/summary.json``; empty before the judge wrote one."""
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        """What it is, as resolved before it started."""
-        return Manifest.from_dict(self.manifest_document)
-
-    @property
-    def steps(self) -> dict[str, int]:
-        """How many steps were made, by mode: of the worker that made the most."""
-        counts: dict[str, int] = {}
-        for document in self.workers.values():
-            for mode, count in document.get("steps", {}).items():
-                counts[mode] = max(counts.get(mode, 0), count)
-        return counts
 
 
 def runs_root(root: str | os.PathLike[str] | None = None) -> str:
@@ -122,97 +85,11 @@ def _runs_at(path: str) -> list[str]:
 def list_runs(root: str | os.PathLike[str] | None = None) -> list[RunSummary]:
     """The runs below a root, the latest first; those whose manifest cannot be read are left out.
 
-    What was read of runs that are over is remembered in the user's cache, for as long as their documents stay as
-    they are: ten thousand runs are listed in a second or two.
+    Each time all are read, but of each only the few fields that a list shows: ten thousand in a second or so.
     """
-    below = runs_root(root)
-    memory = ListMemory(below)
-    summaries = []
-    for path in _run_folders(below):
-        try:
-            summaries.append(memory.recall(path) or memory.keep(summarize(path)))
-        except (DamagedRunError, RunNotFoundError):
-            continue
-    memory.save()
-    return sorted(summaries, key=lambda each: (each.manifest_document["started_ns"], each.name), reverse=True)
-
-
-class ListMemory:
-    """What was read of the runs below a root that are over.
-
-    A run is read again when one of its documents, or the folder of its workers, has another time or size; what was
-    written just now counts as changing. Blind spot: a worker that rewrites its document in place after the agent said
-    that the job was over.
-    """
-
-    def __init__(self, root: str) -> None:
-        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        told = hashlib.sha256(os.path.realpath(root).encode()).hexdigest()[:24]
-        self._path = os.path.join(cache, "leadline", "lists", f"{told}.json")
-        found = read_document(self._path) if os.path.exists(self._path) else None
-        is_ours = isinstance(found, dict) and found.get("format") == _MEMORY_FORMAT
-        self._known: dict[str, Any] = found["runs"] if is_ours else {}  # type: ignore[index]
-        self._kept: dict[str, Any] = {}
-        self._stamps: dict[str, list[list[int]]] = {}
-
-    def recall(self, path: str) -> RunSummary | None:
-        """What is known of a run, if nothing of it has changed."""
-        stamps = self._stamps[path] = _stamps(path)
-        known = self._known.get(path)
-        if known is None or known["stamps"] != stamps:
-            return None
-        self._kept[path] = known
-        return RunSummary(path=path, **known["summary"])
-
-    def keep(self, summary: RunSummary) -> RunSummary:
-        """Remember a run that is over."""
-        stamps = self._stamps[summary.path]
-        is_settled = time.time_ns() - max(each[0] for each in stamps) > _SETTLED_NS
-        if summary.status in JOB_ENDED and summary.status_document.get("status") == summary.status and is_settled:
-            told = {key: value for key, value in summary.__dict__.items() if key not in ("path", "manifest")}
-            self._kept[summary.path] = {"stamps": stamps, "summary": told}
-        return summary
-
-    def save(self) -> None:
-        """Write down what is new; where that cannot be, the next list takes as long as this one."""
-        if self._kept.keys() == self._known.keys() and all(self._kept[key] is self._known[key] for key in self._kept):
-            return
-        with suppress(OSError):
-            make_folder(os.path.dirname(self._path))
-            write_document(self._path, {"format": _MEMORY_FORMAT, "runs": self._kept})
-
-
-_MEMORY_FORMAT: Final = 1
-_SETTLED_NS: Final = 2_000_000_000
-_TELLING: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout.WORKERS)
-
-
-def _stamps(path: str) -> list[list[int]]:
-    """Time and size of what a summary is made of; -1 where there is none."""
-    found = []
-    for name in _TELLING:
-        try:
-            told = os.stat(os.path.join(path, name))
-            found.append([told.st_mtime_ns, told.st_size, told.st_ino])
-        except OSError:
-            found.append([-1, -1, -1])
-    return found
-
-
-def summarize(path: str) -> RunSummary:
-    """What a run's documents say.
-
-    Raises:
-        RunNotFoundError: There is no run there.
-        DamagedRunError: Its manifest cannot be read.
-    """
-    document, manifest = _read_manifest(path)
-    rules = read_document(os.path.join(path, layout.RULE_SUMMARY))
-    return RunSummary(
-        name=manifest.name, path=path, status=liveness.effective_status(path), manifest_document=document,
-        status_document=liveness.read_status(path), workers=liveness.read_workers(path),
-        rules=rules if isinstance(rules, dict) else {},
-    )  # fmt: skip
+    found = (summarize(path) for path in _folders(runs_root(root)))
+    runs = [each for each in found if each is not None]
+    return sorted(runs, key=lambda each: (each.started_ns, each.name), reverse=True)
 
 
 def read_manifest(path: str) -> Manifest:
@@ -222,16 +99,12 @@ def read_manifest(path: str) -> Manifest:
         RunNotFoundError: There is no run there.
         DamagedRunError: It cannot be read.
     """
-    return _read_manifest(path)[1]
-
-
-def _read_manifest(path: str) -> tuple[dict[str, Any], Manifest]:
     place = os.path.join(path, layout.MANIFEST)
     if not os.path.exists(place):
         raise RunNotFoundError(f"there is no run at {path}; leadline ls lists those there are")
     document = read_document(place)
     try:
-        return document, Manifest.from_dict(document)  # type: ignore[return-value,arg-type]
+        return Manifest.from_dict(document)  # type: ignore[arg-type]
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise DamagedRunError(
             f"{place} is no manifest that can be read; the run's other files are as they were"
@@ -239,20 +112,21 @@ def _read_manifest(path: str) -> tuple[dict[str, Any], Manifest]:
 
 
 def _run_folders(root: str) -> list[str]:
+    return [path for path in _folders(root) if layout.is_run(path)]
+
+
+def _folders(root: str) -> list[str]:
+    """What lies in a folder, runs or not."""
+    above = os.path.abspath(root)
     try:
-        with os.scandir(root) as entries:
-            return [os.path.abspath(entry.path) for entry in entries if layout.is_run(entry.path)]
+        return [os.path.join(above, name) for name in os.listdir(root)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def _by_start(root: str, *, back: int) -> str:
-    started = []
-    for path in _run_folders(root):
-        try:
-            started.append((read_manifest(path).started_ns, path))
-        except DamagedRunError:
-            continue
+    starts = ((read_start(path), path) for path in _folders(root))
+    started = [(start.started_ns, path) for start, path in starts if start is not None]
     started.sort(reverse=True)
     if back < len(started):
         return started[back][1]

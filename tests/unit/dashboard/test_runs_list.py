@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from leadline.dashboard.board import Board, Row
 from leadline.dashboard.pages.runs import ROWS, Wanted, select
+from leadline.reader.locate import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 HOSTILE = "<script>alert(1)</script>"
@@ -56,6 +57,21 @@ def test_a_row_says_what_the_documents_say(tmp_path: Path) -> None:
     assert (found.name, found.status, found.is_over) == ("first", "Completed", True)
     assert (found.worst, found.fired, found.rules) == ("IssuesFound", ("exploding_tensor",), 3)
     assert found.command == "python train.py"
+
+
+def test_rows_are_those_of_the_terminals_list(tmp_path: Path) -> None:
+    for name, status in (("a", "Completed"), ("b", "InProgress"), ("c", "Failed")):
+        put_rules(write_run(tmp_path, name, steps=len(name) + 2, status=status), loss_spike="IssuesFound")
+    run = write_run(tmp_path, "damaged")
+    document = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**document, "plan": {}}))
+    listed = {
+        each.name: (each.status, each.started_ns, each.steps["train"], each.preset, len(each.rules))
+        for each in list_runs(tmp_path)
+    }
+    rows = Board(str(tmp_path)).rows()
+    assert {each.name: (each.status, each.started_ns, each.steps, each.preset, each.rules) for each in rows} == listed
+    assert set(listed) == {"a", "b", "c"}
 
 
 def test_the_list_follows_the_disk(tmp_path: Path) -> None:
@@ -177,10 +193,11 @@ def test_ten_thousand_runs_are_asked_for_by_few_calls(tmp_path: Path, monkeypatc
     board = Board(str(tmp_path))
     fresh(board)
     opened: list[str] = []
-    real = open
-    monkeypatch.setattr(
-        "builtins.open", lambda path, *rest, **more: opened.append(str(path)) or real(path, *rest, **more)
-    )
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened.append(str(path)) or real(path, *rest, **more))
     time.sleep(0.01)
     assert len(fresh(board)) == 30
     assert [each for each in opened if str(tmp_path) in each] == []
+    (tmp_path / "run-7" / "status.json").touch()
+    fresh(board)
+    assert {os.path.relpath(each, tmp_path).split("/")[0] for each in opened if str(tmp_path) in each} == {"run-7"}

@@ -1,90 +1,397 @@
-"""The list of runs: what is remembered of those that are over never differs from what they say."""
+"""The list of runs: what it picks out of a run's documents is what the whole documents say, whatever they are."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from leadline.reader import locate
-from leadline.reader.locate import list_runs
+from leadline.errors import DamagedRunError, RunNotFoundError
+from leadline.reader import summary
+from leadline.reader.locate import find_run, list_runs, read_manifest
+from leadline.reader.run import open_run
+from leadline.records.cost import step_share
+from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.window import ProfileWindow
 from leadline.store import layout
+from leadline.store.documents import InPlaceDocument, read_document
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
 
+NOBODY: Final = 2**22 + 1
+"""The number of no process."""
+HOST: Final = os.uname().nodename
+RULES: Final = (RuleSpec("loss_spike", "loss_spike"), RuleSpec("mine", "mine.py:Mine", {"threshold": 2}))
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+
+def write(path: Path, *, is_over: bool = True, status: str = "Completed", **changes: Any) -> RunWriter:
+    """A run of five steps that has ended, or goes on."""
+    writer = RunWriter(path, rules=RULES, actions=[ActionSpec("*", "stop_training")])
+    writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
+    told = {"losses": {"loss": 0.25}, "own_ns": 3, "loop_ns": 100}
+    writer.write_worker("rank0-1", state="ended" if is_over else "running", **told)
+    if is_over:
+        changes = {"exit_status": 0, "ended_ns": START_NS + 9 * SECOND_NS, **changes}
+    writer.set_status(status, **changes)
+    complete(path)
+    judge(path, loss_spike=2, mine=0)
+    return writer
+
+
+def complete(path: Path) -> None:
+    """Give the manifest a plan and all else that ``leadline run`` writes."""
+    plan = CapturePlan((CaptureItem("losses", statistics=("value",)),), disk_bytes=sum(path.name.encode()))
+    change(
+        path / layout.MANIFEST, plan=plan.to_dict(), profile=[ProfileWindow("detailed", step=3).to_dict()],
+        settings={"preset": "standard"}, versions={"python": "3.11"}, workers=[{"worker": "rank0-1"}],
+        nodes=[{"node": "node"}], lost=[],
+    )  # fmt: skip
+
+
+def judge(path: Path, **findings: int) -> None:
+    rules = [
+        {"name": name, "rule": name, "status": "IssuesFound" if count else "NoIssuesFound", "findings": count,
+         "verdict": "fired" if count else "clear", "why": "", "step": None, "message": None}
+        for name, count in findings.items()
+    ]  # fmt: skip
+    (path / layout.RULE_SUMMARY).write_text(json.dumps({"complete": True, "rules": rules}))
+
+
+def change(document: Path, *without: str, **changes: Any) -> None:
+    """Say something else in a document."""
+    told = {**json.loads(document.read_text()), **changes}
+    document.write_text(json.dumps({key: value for key, value in told.items() if key not in without}))
+
+
+def gone(**changes: Any) -> dict[str, Any]:
+    """A status whose agent was killed on this host."""
+    return {"status": "InProgress", "is_over": False, "node": HOST, "agent_pid": NOBODY, "job_pid": NOBODY, **changes}
+
+
+def killed_with(path: Path, **worker: Any) -> None:
+    write(path, **gone()).write_worker("rank0-1", node=HOST, **worker)
+
+
+def silent(path: Path) -> None:
+    write(path, status="InProgress", is_over=False, node="another")
+    for folder, _, names in os.walk(path):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1.0, 1.0))
+
+
+def killed_before_it_began(path: Path, *, job: int) -> None:
+    write(path, **gone(job_pid=job))
+    shutil.rmtree(path / layout.WORKERS)
+
+
+def of_many_workers(path: Path) -> None:
+    writer = write(path)
+    writer.write_worker("rank1-2", steps={"train": 7, "eval": 2}, losses={"a": "NaN", "b": 1.0}, own_ns=1, loop_ns=50)
+    writer.write_worker("rank2-3", steps={"train": 6, "predict": 1}, losses=None, notes=["long " * 40_000])
+    writer.write_worker("rank0-0", losses={}, own_ns=None)
+    (path / layout.WORKERS / "rank9-9.json.17.part").write_text("{")
+
+
+def rewritten_in_place(path: Path) -> None:
+    write(path)
+    document = InPlaceDocument(str(path / layout.worker_document("rank0-1")), {"steps": {"train": 800}})
+    document.write({"steps": {"train": 9}, "losses": {"loss": float("inf")}, "own_ns": 1, "loop_ns": 2})
+    document.close()
+
+
+def put(*place: str, text: str | bytes) -> Callable[[Path], None]:
+    """A run one of whose documents is something else."""
+
+    def made(path: Path) -> None:
+        write(path)
+        document = path.joinpath(*place)
+        document.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return made
+
+
+def left_out(*place: str) -> Callable[[Path], None]:
+    def made(path: Path) -> None:
+        write(path)
+        removed = path.joinpath(*place)
+        shutil.rmtree(removed) if removed.is_dir() else removed.unlink()
+
+    return made
+
+
+def told(*without: str, **changes: Any) -> Callable[[Path], None]:
+    """A run whose manifest says something else."""
+
+    def made(path: Path) -> None:
+        write(path)
+        change(path / layout.MANIFEST, *without, **changes)
+
+    return made
+
+
+def encoded(encoding: str) -> Callable[[Path], None]:
+    """A run whose manifest is in another encoding, with a text that is not ASCII in what a list skips."""
+
+    def made(path: Path) -> None:
+        write(path)
+        document = {**json.loads((path / layout.MANIFEST).read_text()), "folder": "/tmp/münchen"}
+        (path / layout.MANIFEST).write_bytes(json.dumps(document, ensure_ascii=False).encode(encoding))
+
+    return made
+
+
+def worker(text: str) -> Callable[[Path], None]:
+    return put(layout.WORKERS, "rank0-1.json", text=text)
+
+
+ITEM: Final = CapturePlan((CaptureItem("losses"),)).to_dict()["items"][0]
+WHOLE: Final[Mapping[str, Callable[[Path], Any]]] = {
+    "completed": write,
+    "failed": lambda path: write(path, status="Failed", exit_status=1),
+    "stopped": lambda path: write(path, status="Stopped", stopped_by="loss_spike"),
+    "interrupted": lambda path: write(path, status="Interrupted"),
+    "in progress": lambda path: write(path, status="InProgress", is_over=False),
+    "stopping": lambda path: write(path, status="Stopping", is_over=False),
+    "starting": lambda path: write(path, status="Starting", is_over=False),
+    "goes on here": lambda path: write(path, **gone(agent_pid=os.getpid(), job_pid=os.getpid())),
+    "agent gone, worker goes on": lambda path: killed_with(path, pid=os.getpid(), time_ns=time.time_ns()),
+    "agent gone, worker killed": lambda path: killed_with(path, pid=NOBODY),
+    "agent gone, worker ended": lambda path: killed_with(path, pid=NOBODY, state="ended"),
+    "agent gone, job killed": lambda path: killed_before_it_began(path, job=NOBODY),
+    "agent gone, job goes on": lambda path: killed_before_it_began(path, job=os.getpid()),
+    "goes on elsewhere": lambda path: write(path, status="InProgress", is_over=False, node="another"),
+    "silent elsewhere": silent,
+    "of many workers": of_many_workers,
+    "rewritten in place": rewritten_in_place,
+    "found nothing": lambda path: (write(path), judge(path, loss_spike=0)),
+    "no rules": lambda path: (write(path), judge(path)),
+    "just made": lambda path: RunWriter(path),
+    "no status": left_out(layout.STATUS),
+    "no workers": left_out(layout.WORKERS),
+    "no verdicts": left_out(layout.RULE_SUMMARY),
+    "torn status": put(layout.STATUS, text='{"status":"Comp'),
+    "another's status": put(layout.STATUS, text="[]"),
+    "a status of its own": put(layout.STATUS, text='{"status":5}'),
+    "status with NaN": put(layout.STATUS, text='{"status":"Stopped","ended_ns":7,"load":NaN}'),
+    "torn worker": worker('{"steps":{"tr'),
+    "another's worker": worker("[3]"),
+    "worker with NaN": worker('{"steps":{"train":4},"losses":{"loss":Infinity},"own_ns":1,"loop_ns":4}'),
+    "worker without steps": worker('{"worker":"rank0-1"}'),
+    "torn verdicts": put(layout.RULE_SUMMARY, text='{"rules":['),
+    "another's verdicts": put(layout.RULE_SUMMARY, text='[{"name":"x"}]'),
+    "newer manifest": told(novelty={"x": 1}, profile=[{"kind": "cprofile", "novelty": 1}]),
+    "older manifest": told("profile", "workers", "nodes", "settings", "preset", "format"),
+    "action of format 1": told(actions=[{"rule": "*", "action": "stop_training", "status": "Error"}]),
+    "command in one": told(command="train"),
+    "manifest with NaN": told(settings={"threshold": float("nan")}),
+    "manifest in UTF-8": encoded("utf-8"),
+    "manifest in UTF-16": encoded("utf-16"),
+}
+DAMAGED: Final[Mapping[str, Callable[[Path], Any]]] = {
+    "torn manifest": put(layout.MANIFEST, text='{"name":"x","started_ns":17'),
+    "empty manifest": put(layout.MANIFEST, text=""),
+    "another's manifest": put(layout.MANIFEST, text='{"name":"app","started_ns":17,"version":"1.0"}'),
+    "manifest in brackets": put(layout.MANIFEST, text="[]"),
+    "manifest in Latin-1": encoded("latin-1"),
+    "no command": told("command"),
+    "no place": told("uri"),
+    "no version": told("leadline"),
+    "no plan": told("plan"),
+    "plan without items": told(plan={"budget": 0.02}),
+    "newer plan": told(plan={"items": [], "novelty": 1}),
+    "newer item": told(plan={"items": [{**ITEM, "novelty": 1}]}),
+    "newer rule": told(rules=[{"alias": "a", "rule": "a", "novelty": 1}]),
+    "rules without names": told(rules=[{}]),
+    "no actions": told(actions=None),
+    "no list of workers": told(workers=None),
+    "no list of nodes": told(nodes=3),
+}
+SHOWN: Final = (
+    "name", "path", "status", "started_ns", "ended_ns", "preset", "command", "steps", "loss", "cost_ratio", "rules",
+)  # fmt: skip
+
+
+def at_length(path: str) -> dict[str, Any] | None:
+    """What a list shows of a run, as its whole documents say it; None: it cannot be opened."""
+    try:
+        run = open_run(path)
+    except (DamagedRunError, RunNotFoundError):
+        return None
+    workers = list(run.worker_documents().values())
+    steps = [each.get("steps", {}) for each in workers]
+    verdicts = read_document(os.path.join(path, layout.RULE_SUMMARY))
+    rules = verdicts.get("rules", []) if isinstance(verdicts, dict) else []
+    return {
+        "name": run.name, "path": path, "status": run.status, "started_ns": run.manifest.started_ns,
+        "ended_ns": run.status_document.get("ended_ns"), "preset": run.manifest.preset,
+        "command": run.manifest.command,
+        "steps": {mode: max(each.get(mode, 0) for each in steps) for told in steps for mode in told},
+        "loss": next((loss for each in workers for loss in (each.get("losses") or {}).values()), None),
+        "cost_ratio": step_share(workers),
+        "rules": [tuple(rule[key] for key in ("name", "status", "verdict", "findings")) for rule in rules],
+    }  # fmt: skip
+
+
+def in_the_list(root: Path) -> dict[str, dict[str, Any]]:
+    """What the list shows, by the folders' names."""
+    found = {}
+    for each in list_runs(root):
+        rules = [(rule.name, rule.status, rule.verdict, rule.findings) for rule in each.rules]
+        found[os.path.basename(each.path)] = {**{key: getattr(each, key) for key in SHOWN}, "rules": rules}
+    return found
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *DAMAGED])
+def test_a_run_in_the_list_is_what_its_whole_documents_say(tmp_path: Path, name: str) -> None:
+    (WHOLE | DAMAGED)[name](tmp_path / name)
+    expected = at_length(str(tmp_path / name))
+    assert (expected is not None) == (name in WHOLE)
+    assert in_the_list(tmp_path) == ({name: expected} if expected is not None else {})
+
+
+def test_every_status_is_among_those_runs(tmp_path: Path) -> None:
+    for name, make in WHOLE.items():
+        make(tmp_path / name)
+    found = {name: each["status"] for name, each in in_the_list(tmp_path).items()}
+    assert set(found.values()) - {"5"} == {
+        "Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted",
+    }  # fmt: skip
+    killed = {name: status for name, status in found.items() if name.startswith("agent gone")}
+    assert killed == {
+        "agent gone, worker goes on": "InProgress", "agent gone, worker killed": "Interrupted",
+        "agent gone, worker ended": "Completed", "agent gone, job killed": "Interrupted",
+        "agent gone, job goes on": "InProgress",
+    }  # fmt: skip
+    assert (found["silent elsewhere"], found["goes on elsewhere"]) == ("Interrupted", "InProgress")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "run"
+    write(path)
+    return path
+
+
+_WRONG: Final = (
+    b"NaN", b"null", b"1.0", b"1e400", b'"\\ud800"', b"\xff", b"\x00", b"{}", b"[]", b'"x"', b"01", b"1.", b"\\q",
+    b"\n", b"\xed\xa0\x80", b"\xef\xbb\xbf", b",", b"9" * 25,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_damaged_manifest_is_in_the_list_where_it_can_be_read(
+    whole: Path, tmp_path: Path, data: st.DataObject
+) -> None:
+    copy = tmp_path / "run"
+    copy.mkdir(exist_ok=True)
+    text = bytearray((whole / layout.MANIFEST).read_bytes())
+    at = data.draw(st.integers(0, len(text) - 1))
+    match data.draw(st.sampled_from(["flip", "cut", "put", "drop"])):
+        case "flip":
+            text[at] ^= 1 << data.draw(st.integers(0, 7))
+        case "cut":
+            del text[at:]
+        case "put":
+            text[at:at] = data.draw(st.sampled_from(_WRONG))
+        case _:
+            del text[at : at + data.draw(st.integers(1, 3))]
+    (copy / layout.MANIFEST).write_bytes(text)
+    try:
+        expected = read_manifest(str(copy))
+    except DamagedRunError:
+        assert list_runs(tmp_path) == []
+        return
+    if not isinstance(expected.name, str) or not isinstance(expected.started_ns, int):
+        assert list_runs(tmp_path) == []
+        return
+    (found,) = list_runs(tmp_path)
+    assert (found.name, found.started_ns, found.command) == (expected.name, expected.started_ns, expected.command)
+
+
+def test_runs_are_listed_the_latest_first_then_by_name(tmp_path: Path) -> None:
+    for name, second in {"b": 2, "a": 2, "c": 1, "d": 3}.items():
+        RunWriter(tmp_path / name, started_ns=START_NS + second * SECOND_NS).end()
+    assert [each.name for each in list_runs(tmp_path)] == ["d", "b", "a", "c"]
+    assert find_run(root=tmp_path) == str(tmp_path / "d")
+    assert find_run("-3", root=tmp_path) == str(tmp_path / "c")
+
+
+def test_a_run_without_a_time_or_a_name_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "whole")
+    for at, changes in enumerate(({"started_ns": "now"}, {"started_ns": 10**400}, {"name": 3})):
+        told(**changes)(tmp_path / f"run-{at}")
+    assert set(in_the_list(tmp_path)) == {"whole"}
+    assert find_run(root=tmp_path) == str(tmp_path / "whole")
+
+
+def test_links_are_followed_and_what_is_no_run_is_passed_by(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    write(root / "here")
+    write(root / "here" / "nested")
+    write(tmp_path / "elsewhere")
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    (root / "nowhere").symlink_to(tmp_path / "removed")
+    (root / "round").symlink_to(root / "round")
+    (root / "a file").write_text("{}")
+    (root / "a folder").mkdir()
+    (root / "a manifest of folders" / layout.MANIFEST).mkdir(parents=True)
+    (root / "a pipe").mkdir()
+    os.mkfifo(root / "a pipe" / layout.MANIFEST)
+    (tmp_path / "other root").symlink_to(root)
+    assert set(in_the_list(root)) == set(in_the_list(tmp_path / "other root")) == {"here", "link"}
+    assert set(in_the_list(root / "here")) == {"nested"}
+    assert list_runs(tmp_path / "removed") == list_runs(root / "a file") == []
+
+
+def files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    for above, _, names in os.walk(folder):
+        for name in names:
+            seen = os.stat(os.path.join(above, name))
+            yield os.path.join(above, name), seen.st_mtime_ns, seen.st_size
+
+
+def test_what_changes_in_place_is_seen_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(locate, "_SETTLED_NS", 0)
-    return tmp_path / "cache"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    run = tmp_path / "runs" / "run"
+    write(run)
+    document = run / layout.worker_document("rank0-1")
+    seen, before = os.stat(document), list(files(tmp_path))
+    assert in_the_list(tmp_path / "runs")["run"]["loss"] == 0.25
+    assert list(files(tmp_path)) == before
+    with open(document, "r+b") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(text.replace(b"0.25", b"0.75"))
+    os.utime(document, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert list(files(tmp_path)) == before, "no stat tells of it"
+    assert in_the_list(tmp_path / "runs")["run"]["loss"] == 0.75
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    for number in range(4):
-        writer = RunWriter(tmp_path / "runs" / f"run-{number}", started_ns=START_NS + number * SECOND_NS)
-        writer.write(Capture(number))
-        writer.end() if number else writer.flush()
-    return tmp_path / "runs"
-
-
-def reads(monkeypatch: pytest.MonkeyPatch, root: Path) -> list[str]:
-    """The names of the runs that listing reads."""
-    found: list[str] = []
-    original = locate.summarize
-
-    def summarize(path: str) -> locate.RunSummary:
-        found.append(os.path.basename(path))
-        return original(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(locate, "summarize", summarize)
-        list_runs(root)
-    return sorted(found)
-
-
-def told(root: Path) -> list[dict[str, object]]:
-    return [
-        {**{k: v for k, v in each.__dict__.items() if k != "manifest"}, "steps": each.steps} for each in list_runs(root)
+def test_whole_runs_are_never_read_at_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        write(tmp_path / f"run-{number}")
+    lengths = [
+        json.loads((tmp_path / f"run-{at}" / layout.MANIFEST).read_text())["plan"]["disk_bytes"] for at in (0, 1)
     ]
-
-
-def test_runs_that_are_over_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = told(root)
-    assert [each["name"] for each in first] == ["run-3", "run-2", "run-1", "run-0"]
-    assert reads(monkeypatch, root) == ["run-0"]
-    assert told(root) == first
-    assert list_runs(root)[0].manifest.started_ns == START_NS + 3 * SECOND_NS
-
-
-def test_a_run_that_changes_is_read_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    list_runs(root)
-    status = root / "run-2" / layout.STATUS
-    status.write_text(json.dumps({**json.loads(status.read_text()), "status": "Stopped", "stopped_by": "a rule"}))
-    assert reads(monkeypatch, root) == ["run-0", "run-2"]
-    assert {each.name: each.status for each in list_runs(root)}["run-2"] == "Stopped"
-    (root / "run-1" / layout.RULE_SUMMARY).write_text('{"rules": []}')
-    assert {each.name: each.rules for each in list_runs(root)}["run-1"] == {"rules": []}
-
-
-def test_a_run_that_is_removed_half_written_or_made_anew_is_told_as_it_is(root: Path) -> None:
-    list_runs(root)
-    shutil.rmtree(root / "run-3")
-    (root / "run-2" / layout.MANIFEST).write_text('{"name": "run-2", "sta')
-    shutil.rmtree(root / "run-1")
-    RunWriter(root / "run-1", started_ns=START_NS + 9 * SECOND_NS)
-    assert [(each.name, each.status) for each in list_runs(root)] == [("run-1", "InProgress"), ("run-0", "InProgress")]
-
-
-def test_a_memory_that_is_damaged_or_cannot_be_written_is_done_without(root: Path, cache: Path) -> None:
-    expected = told(root)
-    (memory,) = (cache / "leadline" / "lists").iterdir()
-    for text in ("", "{", '{"format": 1', '{"format": 99, "runs": 3}', "[]"):
-        memory.write_text(text)
-        assert told(root) == expected
-    shutil.rmtree(cache)
-    cache.write_text("no folder")
-    assert told(root) == expected
+    assert lengths[0] != lengths[1], "plans differ"
+    tried: list[Mapping[str, Any]] = []
+    original = summary.Manifest.from_dict
+    monkeypatch.setattr(summary.Manifest, "from_dict", lambda data: tried.append(data) or original(data))
+    monkeypatch.setattr(summary.msgspec, "convert", lambda *_: pytest.fail("a document was read at length"))
+    summary._can_be_read.cache_clear()
+    assert len(list_runs(tmp_path)) == 20
+    assert len(tried) == 1, "one wording of plan, rules and actions"
+    assert find_run(root=tmp_path).startswith(str(tmp_path))
+    assert len(tried) == 1
+    assert set(asdict(CapturePlan())) == set(summary._Plan.__struct_fields__)

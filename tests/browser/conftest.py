@@ -21,7 +21,7 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_PATIENCE_MS = 20_000
+_PATIENCE_MS = 60_000
 expect.set_options(timeout=_PATIENCE_MS)
 
 
@@ -31,9 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """Debian's Chromium; closed after the tests of a file, for as long as it is open an event loop runs here."""
     program = shutil.which("chromium")
     assert program, "the browser tests need Chromium; on Debian: apt install chromium"
     with sync_playwright() as playwright:
@@ -91,4 +91,4 @@ def dashboard() -> Iterator[Serve]:
     for each in processes:
         each.send_signal(signal.SIGINT)
     for each in processes:
-        each.communicate(timeout=30)
+        each.communicate(timeout=60)

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from launching import only_run, script, started, wait_for
+from launching import PATIENCE, only_run, script, started, wait_for
 from playwright.sync_api import Locator, Page, expect
+from resting import at_rest, opened
+
+PATIENCE_MS = 1e3 * PATIENCE
 
 
 def test_a_live_run_is_watched_understood_and_stopped(
@@ -22,6 +25,7 @@ def test_a_live_run_is_watched_understood_and_stopped(
         page.goto(dashboard(tmp_path / "runs"))
         page.get_by_role("table").get_by_role("link", name=re.compile("looked_at")).click()
         expect(page).to_have_title(re.compile("Overview"))
+        opened(page)
         watch_a_rule_fire(page, tmp_path)
         follow_the_finding(page)
         look_at_the_machine(page)
@@ -38,7 +42,7 @@ def watch_a_rule_fire(page: Page, folder: Path) -> None:
     expect(insight.locator("summary")).not_to_contain_text("IssuesFound")
     page.evaluate("window.wasNeverReloaded = true")
     (folder / "bad").touch()
-    expect(insight.locator("summary")).to_contain_text("IssuesFound", timeout=60_000)
+    expect(insight.locator("summary")).to_contain_text("IssuesFound", timeout=PATIENCE_MS)
     assert page.evaluate("window.wasNeverReloaded")
 
 
@@ -61,66 +65,75 @@ def look_at_the_machine(page: Page) -> None:
     for each in (zoomed, other):
         expect(each.first.locator(".plot-container")).to_be_visible()
     before = x_range(other.first)
-    drag(page, zoomed.first, 0.3, 0.6)
-    wait_for(lambda: x_range(other.first) != before, "the other chart follows")
-    assert x_range(other.first) == x_range(zoomed.first)
+    wait_for(lambda: zoom(page, zoomed.first), "a frame")
+    wait_for(lambda: x_range(other.first) == x_range(zoomed.first), "the other chart follows")
     assert span(x_range(other.first)) < span(before)
-    page.get_by_role("button", name="Whole run").click()
-    page.get_by_role("button", name="Select an interval").click()
+    page.get_by_role("button", name="Whole run", exact=True).click()
+    page.get_by_role("button", name="Select an interval", exact=True).click()
     drag(page, other.first, 0.2, 0.9)
-    panel = page.get_by_label("The chosen interval")
+    panel = page.get_by_label("The chosen interval", exact=True)
     expect(panel).to_contain_text("forward")
     expect(panel).to_contain_text("backward")
 
 
+def zoom(page: Page, chart: Locator) -> bool:
+    """Whether the page has a frame now: a chart that is drawn anew under the pointer hears nothing of it."""
+    drag(page, chart, 0.3, 0.6)
+    at_rest(page)
+    return "from=" in page.url
+
+
 def steer(page: Page, folder: Path) -> None:
-    page.get_by_role("button", name="Controls").click()
-    controls = page.get_by_role("dialog", name="Controls")
-    controls.get_by_label("Interval").select_option(label="100 ms")
-    controls.get_by_role("button", name="Set").click()
-    asked = controls.locator("[data-requests] > li")
-    expect(asked.first).to_contain_text("taken up", timeout=30_000)
+    page.get_by_role("button", name="Controls", exact=True).click()
+    controls = page.get_by_role("dialog", name="Controls", exact=True)
+    controls.get_by_label(re.compile("^Interval")).select_option(label="100 ms")
+    controls.get_by_role("button", name="Set", exact=True).click()
+    asked = controls.locator("[data-requests] > li[data-request]")
+    expect(asked.first.locator(".badge")).to_have_text("taken up", timeout=PATIENCE_MS)
     expect(controls.locator('[data-live-part="interval"]')).to_have_text("100 ms")
     controls.get_by_label("Steps", exact=True).fill("2")
     controls.get_by_role("button", name="Profile", exact=True).click()
     expect(asked).to_have_count(2)
-    expect(controls.locator("[data-requests]")).not_to_contain_text("not taken up yet", timeout=30_000)
+    expect(controls.locator("[data-requests]")).not_to_contain_text("not taken up yet", timeout=PATIENCE_MS)
     wait_for(lambda: only_run(folder / "runs").profiles().num_rows, "the window is written")
-    controls.get_by_role("button", name="Close the controls").click()
+    controls.get_by_role("button", name="Close the controls", exact=True).click()
     go_to(page, "Profiles")
-    page.locator("#windows-table").get_by_role("link", name="operators").click()
-    expect(page.locator("main")).to_contain_text("aten::addmm")
+    page.locator("#windows-table").get_by_role("link", name="operators", exact=True).click()
+    expect(page.locator("#operators-table")).to_contain_text("aten::addmm")
+    opened(page)
 
 
 def stop(page: Page) -> None:
-    page.get_by_role("button", name="Controls").click()
-    page.get_by_role("button", name="Stop the job…").click()
-    question = page.get_by_role("dialog", name="Stop this job?")
-    expect(question.get_by_role("button", name="Go on training")).to_be_focused()
-    question.get_by_role("button", name="Stop the job").click()
-    expect(page.locator('header [data-live="status"]')).to_have_text("Stopped", timeout=60_000)
+    page.get_by_role("button", name="Controls", exact=True).click()
+    page.get_by_role("button", name="Stop the job…", exact=True).click()
+    question = page.get_by_role("dialog", name="Stop this job?", exact=True)
+    expect(question.get_by_role("button", name="Go on training", exact=True)).to_be_focused()
+    question.get_by_role("button", name="Stop the job", exact=True).click()
+    expect(page.locator('header [data-live="status"]')).to_have_text("Stopped", timeout=PATIENCE_MS)
 
 
 def download_the_report(page: Page, folder: Path) -> None:
     go_to(page, "Reports")
-    made = page.get_by_role("button", name=re.compile("Make|Generate|Regenerate", re.IGNORECASE))
-    if made.count():
-        made.first.click()
-    with page.expect_download(timeout=90_000) as download:
-        page.get_by_role("link", name=re.compile("Download", re.IGNORECASE)).first.click()
+    whole = page.locator("#reports-table").get_by_role("row", name=re.compile("Everything"))
+    whole.get_by_role("button", name="Make it", exact=True).click()
+    page.wait_for_url("**/reports?show=report", timeout=PATIENCE_MS)
+    with page.expect_download() as download:
+        whole.get_by_role("link", name="Download", exact=True).click()
     place = folder / "report.html"
     download.value.save_as(place)
     assert "exploding_tensor" in place.read_text()
 
 
 def go_to(page: Page, title: str) -> None:
-    page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=title).click()
+    page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=title, exact=True).click()
     expect(page).to_have_title(re.compile(title))
+    opened(page)
 
 
 def drag(page: Page, chart: Locator, start: float, end: float) -> None:
     """Draw over a chart from one part of its width to another."""
     chart.scroll_into_view_if_needed()
+    at_rest(page)
     box = chart.locator(".nsewdrag").first.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from launching import script, started, wait_for
+from launching import PATIENCE, script, started, wait_for
 from playwright.sync_api import Page, expect
 
 from leadline.testing.runs import Capture, RunWriter
@@ -24,11 +24,11 @@ def test_interval_profile_and_stop_are_asked_and_followed(
         controls.focus()
         page.keyboard.press("Enter")
         drawer = page.locator("#controls")
-        expect(drawer.get_by_role("button", name="Close the controls")).to_be_focused()
-        requests = drawer.locator("[data-requests] > li")
+        expect(drawer.get_by_role("button", name="Close the controls", exact=True)).to_be_focused()
+        requests = drawer.locator("[data-requests] > li[data-request]")
 
-        drawer.get_by_label("Interval").select_option("100")
-        drawer.get_by_role("button", name="Set").click()
+        drawer.get_by_label(re.compile("^Interval")).select_option("100")
+        drawer.get_by_role("button", name="Set", exact=True).click()
         expect(requests.first).to_contain_text("sample the machine every 100 ms")
         expect(requests.first.locator(".badge")).to_have_text("taken up")
 
@@ -40,22 +40,23 @@ def test_interval_profile_and_stop_are_asked_and_followed(
         expect(requests.first).to_contain_text(re.compile(r"detailed from the next step on, 2 steps.*taken:", re.S))
 
         page.expected_errors = re.compile("400")  # type: ignore[attr-defined]
-        drawer.get_by_role("textbox", name="or time").fill("yesterday")
+        drawer.get_by_role("textbox", name="or time", exact=True).fill("yesterday")
         drawer.get_by_role("button", name="Profile", exact=True).click()
         expect(drawer.get_by_role("alert")).to_contain_text("yesterday")
 
-        with page.expect_download(timeout=120_000) as download:
-            drawer.get_by_role("button", name="Download the report").click()
+        with page.expect_download(timeout=1e3 * PATIENCE) as download:
+            drawer.get_by_role("button", name="Download the report", exact=True).click()
         assert download.value.suggested_filename == "steered-report.html"
 
-        drawer.get_by_role("button", name="Stop the job…").click()
-        question = page.get_by_role("dialog", name="Stop this job?")
-        question.get_by_role("button", name="Go on training").click()
+        drawer.get_by_role("button", name="Stop the job…", exact=True).click()
+        question = page.get_by_role("dialog", name="Stop this job?", exact=True)
+        question.get_by_role("button", name="Go on training", exact=True).click()
         expect(question).to_be_hidden()
         assert running.process.poll() is None
-        drawer.get_by_role("button", name="Stop the job…").click()
-        question.get_by_role("button", name="Stop the job").click()
-        expect(requests.first).to_contain_text(re.compile(r"stop the job.*taken up", re.S))
+        drawer.get_by_role("button", name="Stop the job…", exact=True).click()
+        question.get_by_role("button", name="Stop the job", exact=True).click()
+        expect(requests.first).to_contain_text("stop the job")
+        expect(requests.first.locator(".badge")).to_have_text("taken up")
         running.wait()
         expect(page.locator('header [data-live="status"]')).to_have_text("Stopped")
         page.keyboard.press("Escape")
@@ -69,13 +70,13 @@ def test_choices_become_a_command_line(tmp_path: Path, dashboard: Callable[..., 
     page.get_by_role("radio", name=re.compile("^light")).check()
     line = page.locator(".result code").first
     expect(line).to_contain_text("--preset light")
-    page.get_by_label("gradients: every so many steps").fill("10")
+    page.get_by_label("gradients: every so many steps", exact=True).fill("10")
     expect(line).to_contain_text("--capture gradients:every=10")
-    page.get_by_label("Judge by tree_depth").check()
+    page.get_by_label("Judge by tree_depth", exact=True).check()
     expect(line).to_contain_text("--rule tree_depth")
-    page.get_by_label("gradients: every so many steps").fill("soon")
+    page.get_by_label("gradients: every so many steps", exact=True).fill("soon")
     expect(page.locator(".result .notice.bad")).to_contain_text("every must be a whole number, not 'soon'")
-    page.get_by_label("gradients: every so many steps").fill("5")
+    page.get_by_label("gradients: every so many steps", exact=True).fill("5")
     expect(line).to_contain_text("gradients:every=5")
     before = line.text_content()
     page.reload()

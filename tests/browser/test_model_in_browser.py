@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from playwright.sync_api import Page, expect
+from resting import opened
 
 from leadline.testing.runs import Part, RunWriter
 from leadline.testing.tree_stories import answers, importances, loss
 
 LABELS = np.repeat([0, 1, 1], 20)
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 FEATURE = "<img src=x onerror=alert(1)>"
 
 
@@ -41,6 +43,8 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     writer = training(tmp_path)
     page.goto(f"{dashboard(tmp_path)}/runs/trees/overview")
     page.get_by_role("link", name="Model", exact=True).click()
+    expect(page).to_have_title(re.compile("Model"))
+    opened(page)
     page.evaluate("window.wasNeverReloaded = true")
     matrix = page.locator("#confusion-matrix")
     expect(matrix).to_contain_text("75.0% of 60 samples are on the diagonal")

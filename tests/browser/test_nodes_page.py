@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
+from resting import at_rest
 from watched_runs import end, run_under, story
 
 from leadline.testing.timelines import in_time
@@ -24,30 +25,31 @@ def test_cores_and_gpus_are_chosen_one_by_one(tmp_path: Path, dashboard: Callabl
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     cpu = page.locator("#chart-cpu")
     expect(cpu.locator(".plot-container")).to_be_visible()
+    at_rest(page)
     assert names(cpu) == ["all cores"]
     chooser = page.locator('[data-chooser="chart-cpu"]')
     chooser.locator("summary").click()
     for core in ("core1", "core3"):
-        chooser.get_by_label(core).check()
-    page.wait_for_function("() => document.querySelector('#chart-cpu .plot').data.length === 2")
+        chooser.get_by_label(core, exact=True).check()
+    page.wait_for_function("() => document.querySelector('#chart-cpu .plot')?.data?.length === 2")
     assert names(cpu) == ["core 1", "core 3"]
     expect(chooser.locator("summary")).to_contain_text("2 of 4")
-    chooser.get_by_role("button", name="Mean").click()
-    page.wait_for_function("() => document.querySelector('#chart-cpu .plot').data.length === 1")
+    chooser.get_by_role("button", name="Mean", exact=True).click()
+    page.wait_for_function("() => document.querySelector('#chart-cpu .plot')?.data?.length === 1")
     gpu = page.locator('[data-chooser="chart-gpu"]')
     gpu.locator("summary").click()
-    gpu.get_by_role("button", name="All").click()
-    page.wait_for_function("() => document.querySelector('#chart-gpu .plot').data.length === 2")
+    gpu.get_by_role("button", name="All", exact=True).click()
+    page.wait_for_function("() => document.querySelector('#chart-gpu .plot')?.data?.length === 2")
 
 
 def test_another_node_is_shown_in_the_same_frame(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     parts = in_time(story(20), [each for each in story(20, cores=7, node="node-2") if hasattr(each, "channel")])
     end(run_under(tmp_path, "first", parts, nodes=("node-1", "node-2")), 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
-    page.get_by_role("button", name="Zoom in").click()
+    page.get_by_role("button", name="Zoom in", exact=True).click()
     page.wait_for_url("**from=*")
     frame = page.url.partition("from=")[2]
-    page.get_by_role("navigation", name="Nodes").get_by_role("link", name="algo-2 (node-2)").click()
+    page.get_by_role("navigation", name="Nodes", exact=True).get_by_role("link", name="algo-2 (node-2)").click()
     page.wait_for_url("**node=node-2*")
     assert page.url.partition("from=")[2] == frame
     expect(page.locator('[data-chooser="chart-cpu"] summary')).to_contain_text("mean of 7 cores")

@@ -20,7 +20,7 @@ def test_a_rule_turns_without_a_reload_and_leads_to_tensor_and_machine(
     page.evaluate("window.wasNeverReloaded = true")
     rule = page.locator("#rule-exploding_tensor")
     expect(rule.locator("summary")).to_contain_text("InProgress")
-    expect(page.get_by_role("heading", name="Job summary")).to_be_visible()
+    expect(page.get_by_role("heading", name="Job summary", exact=True)).to_be_visible()
     judge(writer, [finding(40, START_NS + 8 * SECOND_NS)])
     expect(rule.locator("summary")).to_contain_text("IssuesFound")
     expect(rule.locator("summary")).to_contain_text("step 40: loss is NaN")
@@ -52,10 +52,11 @@ def test_the_whole_job_is_told(tmp_path: Path, dashboard: Callable[..., str], pa
     parts = page.get_by_label("Phases of the job", exact=True)
     for words in ("initialization", "imports", "data, model and device set-up", "training loop", "finalization"):
         expect(parts).to_contain_text(words)
-    expect(page.get_by_role("heading", name="What bounds it: compute")).to_be_visible()
+    expect(page.get_by_role("heading", name="What bounds it: compute", exact=True)).to_be_visible()
     usage = page.locator("#usage-table")
     expect(usage.get_by_role("row").filter(has_text="GPU 1").first).to_contain_text("79")
-    expect(page.get_by_text("No operator was recorded.")).to_be_visible()
+    operations = page.get_by_label("Resource-intensive operations", exact=True)
+    expect(operations.get_by_text("No operator was recorded.")).to_be_visible()
     for name in ("loss", "job", "progress", "phases"):
         place = page.locator(f'.chart[data-chart="{name}"]').first
         place.scroll_into_view_if_needed()
@@ -66,5 +67,7 @@ def test_the_whole_job_is_told(tmp_path: Path, dashboard: Callable[..., str], pa
 def test_a_run_without_a_step_says_so(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     run_under(tmp_path, "first", [])
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    expect(page.get_by_text("No step was timed yet")).to_be_visible()
-    expect(page.get_by_text("Nothing was measured of the machine yet.")).to_be_visible()
+    parts = page.get_by_label("Phases of the job", exact=True)
+    expect(parts.get_by_text("No step was timed yet")).to_be_visible()
+    usage = page.get_by_label("Use of the machine", exact=True)
+    expect(usage.get_by_text("Nothing was measured of the machine yet.")).to_be_visible()

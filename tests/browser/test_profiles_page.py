@@ -18,12 +18,12 @@ def test_a_window_leads_to_its_operators_and_they_are_grouped_anew(
 ) -> None:
     stories.write_story(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles")
-    page.locator("#windows-table tr", has_text="detailed-3").get_by_role("link", name="operators").click()
+    page.locator("#windows-table tr", has_text="detailed-3").get_by_role("link", name="operators", exact=True).click()
     expect(page.locator("#operators-table tbody tr")).to_have_count(2)
     expect(page.locator("#window-timeline .plot-container")).to_be_visible()
-    page.get_by_role("checkbox", name="operator").uncheck()
-    page.get_by_role("checkbox", name="module").uncheck()
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("checkbox", name="operator", exact=True).uncheck()
+    page.get_by_role("checkbox", name="module", exact=True).uncheck()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.locator("#operators-table tbody tr")).to_have_count(1)
 
 
@@ -42,7 +42,7 @@ def test_the_trace_is_downloaded(tmp_path: Path, dashboard: Callable[..., str], 
     stories.write_story(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles")
     with page.expect_download() as waiting:
-        page.get_by_role("link", name="Download the whole run as a trace").click()
+        page.get_by_role("link", name="Download the whole run as a trace", exact=True).click()
     path = tmp_path / "trace.json.gz"
     waiting.value.save_as(path)
     names = {each["name"] for each in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]}
@@ -54,6 +54,7 @@ def test_a_window_that_comes_is_shown_without_a_reload(
 ) -> None:
     RunWriter(tmp_path / "run")
     page.goto(f"{dashboard(tmp_path)}/runs/run/profiles")
-    expect(page.get_by_text("No profiling window was recorded")).to_be_visible()
+    windows = page.locator('[data-fragment="windows"]')
+    expect(windows.get_by_text("No profiling window was recorded")).to_be_visible()
     stories.write_python_window(tmp_path / "run", "cprofile")
     expect(page.locator("#windows-table tbody tr")).to_have_count(1)

@@ -32,9 +32,9 @@ def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
     assert page.evaluate("window.wasNeverReloaded")
     card = page.locator("#mine-1")
     expect(card).to_contain_text("a smaller rate")
-    card.get_by_role("link", name="gradient/a.weight").click()
+    card.get_by_role("link", name="gradient/a.weight", exact=True).click()
     expect(page).to_have_url(re.compile(r"tensors\?name=gradient%2Fa.weight&step=5"))
-    expect(page.get_by_role("heading", name="At step 5")).to_be_visible()
+    expect(page.get_by_role("heading", name="At step 5", exact=True)).to_be_visible()
 
 
 def test_what_a_reader_has_opened_stays_open(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
@@ -46,7 +46,7 @@ def test_what_a_reader_has_opened_stays_open(tmp_path: Path, dashboard: Callable
     expect(page.locator("#rule-overfit")).to_contain_text("Blind spots")
     hostile.write_rule(str(run), "overtraining")
     expect(page.locator("#rules-table tbody tr")).to_have_count(2)
-    expect(page.locator("#rule-overfit").get_by_role("heading", name="Blind spots")).to_be_visible()
+    expect(page.locator("#rule-overfit").get_by_role("heading", name="Blind spots", exact=True)).to_be_visible()
 
 
 def test_a_deep_link_opens_the_rule_and_shows_the_finding(
@@ -58,7 +58,7 @@ def test_a_deep_link_opens_the_rule_and_shows_the_finding(
     expect(page.locator("#mine-1")).to_be_in_viewport()
     expect(page.locator("#mine-1")).to_be_focused()
     page.goto(f"{address}/runs/story/rules#rule-mine")
-    expect(page.locator("#rule-mine").get_by_role("heading", name="Why it matters")).to_be_visible()
+    expect(page.locator("#rule-mine").get_by_role("heading", name="Why it matters", exact=True)).to_be_visible()
     page.goto(f"{address}/runs/story/rules#%E0%A4%A")
     expect(page.locator("#mine-1")).to_be_visible()
 

@@ -34,10 +34,10 @@ def test_runs_are_found_compared_and_come_by_themselves(
 
     page.get_by_role("searchbox").press_sequentially("lr-")
     expect(rows).to_have_count(2)
-    assert re.search(r"q=lr-", page.url)
-    page.get_by_label("Status of the job").select_option("Failed")
+    expect(page).to_have_url(re.compile("q=lr-"))
+    page.get_by_label("Status of the job", exact=True).select_option("Failed")
     expect(rows).to_have_count(1)
-    page.get_by_label("Status of the job").select_option("")
+    page.get_by_label("Status of the job", exact=True).select_option("")
     expect(rows).to_have_count(2)
 
     page.get_by_role("checkbox", name="Compare lr-0.1", exact=True).check()
@@ -63,7 +63,7 @@ def test_an_empty_folder_says_how_to_begin(tmp_path: Path, dashboard: Callable[.
     page.goto(dashboard(tmp_path))
     expect(page.get_by_role("main")).to_contain_text("leadline run train.py")
     write_run(tmp_path, "first").end()
-    expect(page.get_by_role("link", name="first")).to_be_visible()
+    expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
 
 
 def test_light_and_dark_are_kept(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
@@ -71,7 +71,7 @@ def test_light_and_dark_are_kept(tmp_path: Path, dashboard: Callable[..., str], 
     address = dashboard(tmp_path)
     page.goto(address)
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Light or dark", exact=True).click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.goto(f"{address}/runs/first/overview")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")

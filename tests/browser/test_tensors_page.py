@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import page_stories as stories
 from playwright.sync_api import Page, expect
+from resting import at_rest
 
 from leadline.testing.runs import Capture, RunWriter
 
@@ -21,13 +22,14 @@ def test_a_click_on_a_cell_of_the_network_shows_the_tensor_at_that_step(
     network = page.locator("#network")
     network.scroll_into_view_if_needed()
     expect(network.locator(".plot-container")).to_be_visible()
+    at_rest(page)
     field = network.locator(".nsewdrag").first
     box = field.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.25)
     page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.25)
     expect(page).to_have_url(re.compile(r"name=gradient%2Fa.weight&step=9"))
-    expect(page.get_by_role("heading", name="At step 9")).to_be_visible()
+    expect(page.get_by_role("heading", name="At step 9", exact=True)).to_be_visible()
 
 
 def test_another_statistic_is_drawn_without_a_reload_and_the_address_keeps_it(
@@ -53,7 +55,7 @@ def test_the_raw_tensor_is_downloaded_as_numpy_reads_it(
     stories.write_story(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/tensors?name=a.weight&step=5")
     with page.expect_download() as waiting:
-        page.get_by_role("link", name="Download .npy").click()
+        page.get_by_role("link", name=re.compile(r"^Download \.npy")).click()
     path = tmp_path / "got.npy"
     waiting.value.save_as(path)
     assert np.array_equal(np.load(path, allow_pickle=False), stories.WEIGHT + 5)
@@ -73,9 +75,9 @@ def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], pa
     stories.write_story(tmp_path / "one")
     stories.write_story(tmp_path / "two")
     page.goto(f"{dashboard(tmp_path)}/compare")
-    page.get_by_label("run A").fill("one")
-    page.get_by_label("run B").fill("two")
-    page.get_by_role("button", name="Compare").click()
+    page.get_by_label("run A", exact=True).fill("one")
+    page.get_by_label("run B", exact=True).fill("two")
+    page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("#scalar-1 .plot-container")).to_be_visible()
     for side in ("a", "b"):
         page.locator(f"#network-{side}").scroll_into_view_if_needed()

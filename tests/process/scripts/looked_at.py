@@ -13,7 +13,7 @@ batches = torch.utils.data.DataLoader(
     torch.utils.data.TensorDataset(torch.randn(4096, 16), torch.randint(0, 4, (4096,))), batch_size=8
 )
 is_bad = False
-end = time.monotonic() + 240
+end = time.monotonic() + 900
 while time.monotonic() < end:
     for inputs, labels in batches:
         if not is_bad and Path("bad").exists():

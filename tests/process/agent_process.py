@@ -14,7 +14,7 @@ from leadline.monitor.processes import identify
 from leadline.store import layout
 from leadline.store.documents import make_folder, read_document, write_document
 
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 def make_run(path: Path, *, rules: bool = False) -> Path:
@@ -40,7 +40,7 @@ def agent(run: Path, *command: str, judge: list[str] | None = None) -> list[str]
 def launch(run: Path, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
     judge = options.pop("judge", None)
     return subprocess.run(
-        agent(run, *command, judge=judge), capture_output=True, text=True, timeout=60, check=False, **options
+        agent(run, *command, judge=judge), capture_output=True, text=True, timeout=PATIENCE, check=False, **options
     )
 
 

@@ -126,8 +126,9 @@ def test_wrong_use(tmp_path: Path, run: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("leadline: no run at ")
     odd = subprocess.run(
-        [sys.executable, "-m", "leadline.agent", str(run)], capture_output=True, text=True, timeout=60, check=False
-    )
+        [sys.executable, "-m", "leadline.agent", str(run)],
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
     assert odd.returncode == 2
     assert odd.stderr.startswith("leadline: usage: ")
 
@@ -390,7 +391,7 @@ def test_the_agent_stays_slim(run: Path) -> None:
         "print('heavy', sorted(heavy))"
     )
     command = [sys.executable, "-c", call, str(run), "--", "sleep", "0.5"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout == "heavy []\n"
 
 
@@ -409,10 +410,13 @@ def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
     """As in a container: orphans are reaped, and a signal from outside ends the job."""
     body = """
         import os, subprocess, time
+        def stats():
+            return [open(f"/proc/{pid}/stat").read().split()[1:3] for pid in os.listdir("/proc") if pid.isdigit()]
         subprocess.run(["sh", "-c", "sleep 0.2 & true"])
-        time.sleep(0.6)
-        states = [open(f"/proc/{pid}/stat").read().split()[2] for pid in os.listdir("/proc") if pid.isdigit()]
-        print(os.getppid(), "zombies", states.count("Z"), flush=True)
+        end = time.monotonic() + 60
+        while any(name == "(sleep)" for name, _ in stats()) and time.monotonic() < end:
+            time.sleep(0.05)
+        print(os.getppid(), "zombies", [state for _, state in stats()].count("Z"), flush=True)
         time.sleep(60)
     """
     process = background([*UNSHARE, *agent(run, *python(tmp_path, body))])

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_process import agent, is_gone, make_run, python, status, wait_for
+from agent_process import PATIENCE, agent, is_gone, make_run, python, status, wait_for
 
 from leadline.monitor.processes import list_pids, read_stat
 from leadline.records.notice import Notice
@@ -44,7 +44,7 @@ class Watched:
     def end(self) -> str:
         """Let the job end; what the agent said."""
         (self.run.parent / "end").touch()
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=PATIENCE)
         return said
 
 
@@ -166,8 +166,8 @@ def test_one_that_fails_says_how(watch: Any) -> None:
 def test_one_that_takes_too_long_is_ended_with_all_it_started(watch: Any) -> None:
     command = "sleep 600 & echo $!; exec sleep 601"
     watched = watch(command, "echo next")
-    hanging, following = watched.ask(command, timeout=0.5), watched.ask("echo next")
-    assert watched.answer(hanging).startswith("failed: it still ran after 0.5 s and was ended; what it printed: ")
+    hanging, following = watched.ask(command, timeout=3.0), watched.ask("echo next")
+    assert watched.answer(hanging).startswith("failed: it still ran after 3.0 s and was ended; what it printed: ")
     assert is_gone(int(watched.printed(hanging)))
     assert watched.answer(following).startswith("exit status 0")
 
@@ -176,8 +176,8 @@ def test_one_that_takes_too_long_is_ended_with_all_it_started(watch: Any) -> Non
 def test_one_that_does_not_listen_is_killed(watch: Any) -> None:
     command = "trap '' TERM; echo $$; while :; do sleep 1; done"
     watched = watch(command)
-    request = watched.ask(command, timeout=0.5)
-    assert watched.answer(request).startswith("failed: it still ran after 0.5 s")
+    request = watched.ask(command, timeout=3.0)
+    assert watched.answer(request).startswith("failed: it still ran after 3.0 s")
     assert is_gone(int(watched.printed(request)))
 
 

@@ -30,7 +30,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 FILL = """
     import os, sys, time
     filler = open(sys.argv[1], "wb", buffering=0)
-    end = time.monotonic() + 2
+    end = time.monotonic() + 4
     while time.monotonic() < end:
         try:
             filler.write(bytes(4096))

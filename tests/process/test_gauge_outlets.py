@@ -97,7 +97,7 @@ def tell(action: PublishMetric, *rules: RuleState, run: Path = Path("/nowhere"),
 
 def scrape(url: str) -> dict[str, dict[str, float]]:
     """By gauge, and within it by the label that is not the run."""
-    with urllib.request.urlopen(url, timeout=30) as response:
+    with urllib.request.urlopen(url, timeout=60) as response:
         return parse(response.read().decode())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from leadline.agent.output import Output
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 CUT = b"\n(leadline: what was printed after that is left out)\n"
 
 

@@ -17,7 +17,7 @@ from leadline.probes.guard import Guard
 from leadline.records.request import Acknowledgement, Request
 from leadline.store.control import read_acknowledgements, write_acknowledgement, write_request
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass

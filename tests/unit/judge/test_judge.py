@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,11 @@ class Mine(Rule):
             {body}
         return Clear()
 """
-FAST = Limits(hang_seconds=2.0, memory_bytes=256 << 20)
-SOON = Limits(hang_seconds=8.0, memory_bytes=256 << 20, start_seconds=8.0)
+LARGE = Limits(hang_seconds=60.0, memory_bytes=256 << 20, start_seconds=60.0)
+"""Only a rule that takes much memory meets them."""
+THINKING = replace(LARGE, hang_seconds=5.0)
+SOON = replace(LARGE, hang_seconds=8.0, start_seconds=8.0)
+"""For rules that hang: at a step, and before the first."""
 
 
 def mine(folder: Path, body: str, alias: str = "mine") -> RuleSpec:
@@ -102,7 +105,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
         ("raise SystemExit(3)", "SystemExit: 3 (mine.py:14)"),
         ("return None", "TypeError: evaluate() must return Clear, Fired or Undecided, not NoneType"),
         ("bytearray(1 << 30)", "MemoryError: it wanted more memory than rules may take (mine.py:14)"),
-        ("time.sleep(60)", "gave no answer for 2 s"),
+        ("time.sleep(600)", "gave no answer for 5 s"),
         ("os._exit(7)", "its process ended with status 7"),
         ("os.kill(os.getpid(), 11)", "its process was ended by SIGSEGV"),
     ],
@@ -110,7 +113,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
 def test_a_rule_that_fails_is_blamed_and_the_others_go_on(tmp_path: Path, body: str, why: str) -> None:
     others = (mine(tmp_path, "return Fired('as asked')", "other"), RuleSpec("exploding_tensor", "exploding_tensor"))
     writer = run_of(tmp_path, mine(tmp_path, body), *others).end()
-    results = judge_run(writer.path, write=True, limits=FAST)
+    results = judge_run(writer.path, write=True, limits=THINKING if "no answer" in why else LARGE)
     failed = result(results, "mine")
     assert (failed.status, failed.verdict, failed.why) == ("Error", None, why)
     assert result(results, "other").findings[0].step == 5
@@ -153,7 +156,8 @@ def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(
     body = {"at_import": "", "in_needs": "pass", "in_evaluate": "pass", **places}
     (tmp_path / "mine.py").write_text(STRANGE.format(**body))
     spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
-    results = judge_run(run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=SOON)
+    limits = SOON if "no answer" in why else LARGE
+    results = judge_run(run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=limits)
     failed = result(results, "mine")
     assert failed.status == "Error"
     assert re.search(why, failed.why)
@@ -272,7 +276,7 @@ def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:
     for _ in writer.grow(LOSSES):
         assert judge.is_alive()
     writer.end()
-    judge.join(timeout=30)
+    judge.join(timeout=60)
     assert result(found[0], "e").judged_steps == 12
 
 

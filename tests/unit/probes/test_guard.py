@@ -48,13 +48,13 @@ def test_the_calls_of_several_threads_wait_for_one_another_and_what_is_wrapped_f
         inside += 1
         most = max(most, inside)
         entered.set()
-        may_leave.wait(10)
+        may_leave.wait(60)
         inside -= 1
 
     threads = [threading.Thread(target=guard.run, args=(call,)) for _ in range(4)]
     for each in threads:
         each.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     assert guard.wrap(lambda: "through")() == "through"
     may_leave.set()
     for each in threads:

@@ -24,7 +24,7 @@ def test_one_holds_a_lock_and_it_ends_with_its_holder(tmp_path: Path) -> None:
     assert holder.stdout.readline() == "True\n"
     assert presence.take_lock(path) is None
     holder.kill()
-    holder.communicate(timeout=30)
+    holder.communicate(timeout=60)
     lock = presence.take_lock(path)
     assert lock is not None
     presence.give_lock_back(lock, path)

@@ -157,7 +157,7 @@ def test_captures_beyond_the_memory_are_lost_and_said(tmp_path: Path) -> None:
     assert "their memory is full" in document(tmp_path)["lost"]["reason"]
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end, "it did not come"

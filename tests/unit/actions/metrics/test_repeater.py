@@ -9,7 +9,7 @@ import pytest
 from leadline.actions.action import LaterError
 from leadline.actions.metrics.repeater import Repeater
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 class Outlet:

@@ -45,7 +45,7 @@ class Strange(Rule):
                     os._exit(3)
         return Fired("as asked") if window.step == 2 else Clear()
 """
-QUICK = Limits(hang_seconds=2.0, memory_bytes=512 << 20)
+LIMITS = Limits(hang_seconds=5.0, memory_bytes=512 << 20)
 
 
 def losses(bad: int, steps: int = 8) -> list[Part]:
@@ -64,7 +64,7 @@ def strange(folder: Path, does: str) -> RuleSpec:
 
 def judged(runs: Sequence[str], rules: Sequence[RuleSpec], workers: int = 2) -> dict[str, Judged]:
     tasks = [Task(run, tuple(rules)) for run in runs]
-    answers = list(LocalEngine(workers, limits=QUICK).judge(tasks))
+    answers = list(LocalEngine(workers, limits=LIMITS).judge(tasks))
     assert sorted(each.run for each in answers) == sorted(runs)
     return {each.run: each for each in answers}
 
@@ -86,7 +86,7 @@ def test_runs_are_judged_as_each_alone(runs: list[str], workers: int) -> None:
 @pytest.mark.slow
 def test_a_rule_that_fails_is_its_own_error_in_every_run(runs: list[str], tmp_path: Path) -> None:
     wanted = {
-        "nothing": "", "raise": "KeyError: 'its own' (strange.py:17)", "hang": "gave no answer for 2 s",
+        "nothing": "", "raise": "KeyError: 'its own' (strange.py:17)", "hang": "gave no answer for 5 s",
         "eat": "MemoryError: it wanted more memory than rules may take (strange.py:21)",
         "die": "its process ended with status 3",
     }  # fmt: skip

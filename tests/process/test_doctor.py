@@ -14,6 +14,7 @@ from launching import LEADLINE, PATIENCE, environment, script, wait_for
 from leadline.monitor.processes import identify
 from leadline.records.names import PRESETS
 
+TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 
 
@@ -163,6 +164,23 @@ def test_a_doctor_that_is_told_to_end_takes_the_training_with_it(tmp_path: Path)
     assert process.wait(PATIENCE) == 143
     wait_for(lambda: identify(pid) is None, "the end of the command")
     assert list((tmp_path / "tmp").glob("leadline*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "model"), [("binary", "Booster"), ("lightgbm_binary", "Booster")])
+def test_boosters_are_looked_at_and_stopped_like_others(tmp_path: Path, kind: str, model: str) -> None:
+    words = ("--", TREES, script("boosters.py"), str(tmp_path), "endless", kind)
+    said = examined(tmp_path, "--python", TREES, *words)
+    found = said["training"]
+    assert [each["name"] for each in found["models"]] == [model]
+    assert found["steps"] == {"train": 3}
+    assert {each["name"].partition("-")[0] for each in found["losses"]} == {"train", "held"}
+    assert found["captured"]["feature_importance"] > 6
+    assert all(each["step_share"] > 0 for each in found["prices"])
+    page = doctor(tmp_path, "--python", TREES, *words)
+    assert page.returncode == 0, page.stderr
+    assert "importances," in page.stdout
+    assert "gradients" not in page.stdout
 
 
 def test_both_ranks_are_seen_and_stop_together(tmp_path: Path) -> None:

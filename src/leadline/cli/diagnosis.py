@@ -194,7 +194,9 @@ def _cost(found: Mapping[str, Any]) -> RenderableType:
     if not found["prices"]:
         return Text("not known: it takes two steps and more to find out", style="dim")
     table = Table.grid(padding=(0, 2))
-    heads = ("", "of step time", "gradients, weights", "activations", "on disk in 1,000 steps")
+    is_of_trees = _has_boosters(found)
+    parts = ("settings", "importances, predictions") if is_of_trees else ("gradients, weights", "activations")
+    heads = ("", "of step time", *parts, "on disk in 1,000 steps")
     table.add_row(*(Text(each, style="dim") for each in heads))
     for each in found["prices"]:
         table.add_row(

@@ -79,7 +79,7 @@ def doctor(
         console().print(diagnosis.checks(checks))
         if found is not None:
             console().print(diagnosis.page(found))
-    is_seen = found is None or bool(found["optimizers"])
+    is_seen = found is None or bool(found["optimizers"] or found["steps"].get("train"))
     return 0 if is_seen and not any(each.outcome == "bad" for each in checks) else 1
 
 

@@ -41,6 +41,7 @@ _TRY_OF_TREES: Final = {
     HOST: "cheaper or rarer metrics and callbacks of one's own: they run after each round",
 }
 """What helps where boosted trees train; the rest is the same."""
+_TRY_SCORING: Final = "fewer, smaller evaluation sets or fewer metrics: all of them are scored after each round"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,16 @@ def find_bound(
         or _idle_gpu(system, later, evidence)
         or _computing(shares, evidence)
     )
-    return replace(found, suggestion=_TRY_OF_TREES.get(found.kind, found.suggestion)) if is_of_trees else found
+    return _of_trees(found, shares) if is_of_trees else found
+
+
+def _of_trees(found: Bound, shares: dict[str, float]) -> Bound:
+    """The same said of rounds: what networks do forward is scoring there."""
+    scoring = shares.get("forward", 0.0)
+    if found.kind == COMPUTE and found.phase == "forward" and scoring >= _MUCH:
+        message = f"{100 * scoring:.0f} % of the time of a round is scoring the evaluation sets"
+        return replace(found, message=message, suggestion=_TRY_SCORING)
+    return replace(found, suggestion=_TRY_OF_TREES.get(found.kind, found.suggestion))
 
 
 def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) -> Bound | None:

@@ -51,6 +51,17 @@ def test_where_trees_train_what_to_try_is_of_trees(tmp_path) -> None:
     assert "torch" in bound_of(tmp_path / "network", training([HEALTHY] * 30)).suggestion
 
 
+def test_where_trees_train_forward_is_scoring(tmp_path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all(training([{"optimizer": 40.0, "forward": 60.0}] * 30))
+    writer.end()
+    writer.write_worker("rank0-1", framework="lightgbm 4.7.0", state="ended")
+    bound = read_time(writer.path).bound
+    assert bound is not None
+    assert (bound.kind, bound.phase) == ("compute", "forward")
+    assert bound.message == "60 % of the time of a round is scoring the evaluation sets"
+    assert "fewer metrics" in bound.suggestion
+
+
 def test_a_slow_loop_around_the_phases_is_the_host(tmp_path) -> None:
     bound = bound_of(tmp_path, training([HEALTHY] * 30, other_ms=80.0))
     assert (bound.kind, bound.phase) == ("host", "other")

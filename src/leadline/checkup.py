@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import CodeType
 from typing import Any, Final
@@ -12,6 +12,7 @@ from typing import Any, Final
 from leadline.capture.appraisal import Appraiser
 from leadline.capture.control import ControlWatch
 from leadline.capture.recorder import Recorder
+from leadline.probes.scores import Scores
 from leadline.records.plan import CapturePlan, is_of_family, item_from_dict
 from leadline.records.request import Request
 from leadline.store import layout
@@ -67,6 +68,16 @@ class Checkup:
     def loss(self, site: object, value: float, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         self._losses.setdefault(site, name)
         self._recorder.loss(site, value, name, marks)
+
+    def scores(self, scores: Scores, values: Sequence[float]) -> None:
+        for each in scores:
+            if each.is_loss:
+                self._losses.setdefault(each.name, each.name)
+        self._recorder.scores(scores, values)
+
+    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        """Every step is looked at."""
+        return False
 
     def before_update(self, optimizer: Any) -> None:
         if not any(each is optimizer for each in self._optimizers):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
-from leadline.reader.run import Run
+from leadline.reader.run import Run, open_run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 OF_XGBOOST = (
@@ -256,3 +256,56 @@ def test_a_rule_stops_a_training_at_the_end_of_a_round(tmp_path: Path, kind: str
     assert steps == list(range(len(steps)))
     assert len(steps) > 3
     assert ended.show()["stopped_by"] == "rule:early"
+
+
+@pytest.mark.slow
+def test_rounds_told_in_one_go_are_stored_as_those_told_in_full(tmp_path: Path) -> None:
+    ended = finish([PYTHON, script("boosters_ways.py"), str(tmp_path)], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    counts = json.loads(ended.lines[-1])
+    assert all(counts.values()), counts
+    for kind in counts:
+        short, full = (open_run(tmp_path / f"{kind}-{way}") for way in ("short", "full"))
+        assert stored(short) == stored(full)
+        assert document(short)["steps"] == document(full)["steps"]
+        for phase in ("step", "optimizer", "forward"):
+            assert steps_of(short, phase) == steps_of(full, phase), phase
+        assert bool(steps_of(short, "forward")) == (kind != "unscored")
+
+
+def steps_of(run: Run, phase: str) -> list[int]:
+    return sorted(run.timeline(name=phase)["step"].to_pylist())
+
+
+def stored(run: Run) -> dict[tuple[str, str], list[tuple[int, str]]]:
+    """Every number, by tensor and statistic; those that are NaN are equal."""
+    return {
+        (name, statistic): [
+            (row["step"], repr(row["value"])) for row in run.tensor(name).statistics(statistic).to_pylist()
+        ]
+        for name in run.tensor_names()
+        for statistic in run.tensor(name).statistic_names()
+    }
+
+
+@pytest.mark.slow
+def test_what_the_library_is_asked_directly_is_what_the_package_says(tmp_path: Path) -> None:
+    ended = finish([PYTHON, script("boosters_asked.py")], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    told = json.loads(ended.lines[-1])
+    assert told == {"kinds": told["kinds"], "differing": [], "differing_without_library": []}
+    assert told["kinds"] > 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["binary", "early_stopping", "lightgbm_binary", "regression"])
+def test_the_last_round_is_captured_whether_it_is_due_or_not(tmp_path: Path, kind: str) -> None:
+    """A report speaks of the model that one gets."""
+    ended = launch(tmp_path, kind, options=["--no-default-rules", "--capture", "trees:steps=3"])
+    assert ended.status == 0, ended.err
+    rounds = len(note(tmp_path, kind)["rounds"])
+    steps = sorted({*range(0, rounds, 5), rounds - 1})
+    assert ended.run.tensor("predictions").steps() == steps
+    name = next(iter(ended.run.tensor_names(collection="feature_importance")))
+    assert ended.run.tensor(name).steps() == steps
+    assert ended.run.tensor("trees/Gain").steps() == [3]

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from leadline.capture.budget import Budget
 from leadline.records.plan import CaptureItem, Schedule
 
+_EVERY_STEP = Schedule(every=1)
+
 
 class Due:
     """Answers, for one subject of capture, which wishes are due at a step that has come.
@@ -40,6 +42,25 @@ class Due:
         self._last = step
         self._next = min((_next_due(self._schedule(item), step) for item in self._items), default=step + (1 << 30))
         return due
+
+    def is_idle(self, step: int) -> bool:
+        """Whether nothing can be due at ``step``; asked, it counts as not asked."""
+        is_known = self._budget is None or self._budget.version == self._version
+        return is_known and step < self._next and not self._timed
+
+    def always(self) -> list[CaptureItem]:
+        """The wishes that are due at every step, as things stand."""
+        return [item for item in self._items if self._schedule(item) == _EVERY_STEP]
+
+    def recurring(self, step: int) -> list[CaptureItem]:
+        """The wishes that come again and again, and may do so after ``step``."""
+        return [
+            item
+            for item in self._items
+            if (item.schedule.every is not None or item.schedule.every_seconds is not None)
+            and item.schedule.start <= step
+            and (item.schedule.end is None or step < item.schedule.end)
+        ]
 
     def _schedule(self, item: CaptureItem) -> Schedule:
         return item.schedule if self._budget is None else self._budget.schedule(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +13,16 @@ from leadline.capture.budget import Budget
 from leadline.capture.control import ControlWatch
 from leadline.capture.cost import Cost
 from leadline.capture.dueness import Due
+from leadline.capture.dues import WITH_NORMS, Dues, dues_of
 from leadline.capture.outbox import Outbox
+from leadline.capture.plain import PlainRow, plain_row
 from leadline.capture.scalars import Losses, Scalar, ScalarRows
 from leadline.frameworks.installed import Frameworks
 from leadline.probes.adapter import Forward, Program, Subject
 from leadline.probes.clock import StepClock
 from leadline.probes.listener import Calm, StepListener
 from leadline.probes.pending import PendingNumbers
+from leadline.probes.scores import Scores
 from leadline.probes.timeline import StepTimeline
 from leadline.records.event import Event
 from leadline.records.names import (
@@ -26,9 +30,10 @@ from leadline.records.names import (
     GRADIENT_NORMS,
     SCALAR_COLLECTIONS,
     TREE_COLLECTIONS,
+    Family,
     is_module_collection,
 )
-from leadline.records.plan import CaptureItem, CapturePlan, is_of_mode
+from leadline.records.plan import CaptureItem, CapturePlan, is_of_family, is_of_mode
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import Writer
@@ -37,8 +42,6 @@ _NAMED_BY_STEP = 2
 """Until this step forward passes are watched to learn what losses are called; a second optimizer's come in step 1."""
 _EVERYTHING = (CaptureItem(),)
 _COUNTS = frozenset({"nan_count", "nonfinite_count"})
-_WITH_NORMS = frozenset({"gradients", GRADIENT_NORMS})
-"""Where one of these is captured, the norms of all gradients are."""
 
 
 @dataclass(slots=True)
@@ -52,18 +55,6 @@ class _Watched:
     stamp: StepStamp | None = None
     captured: tuple[CaptureItem, ...] = ()
     """What ``running`` captures."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Dues:
-    """What is due in one mode, by the mode's own steps."""
-
-    losses: Due
-    scalars: Due
-    settings: Due
-    norms: Due
-    checks: Due
-    forward: Due
 
 
 class Recorder:
@@ -117,6 +108,9 @@ class Recorder:
         self._accuracies: dict[str, Scalar] = {}
         self._accuracy_names: set[str] = set()
         self._rows = ScalarRows()
+        self._scored: Scores | None = None
+        """What the step under way was told of as scores."""
+        self._plain: PlainRow | None = None
         self._last: StepStamp | None = None
         self._last_names: frozenset[str] = frozenset()
         self._evaluating: StepStamp | None = None
@@ -128,8 +122,8 @@ class Recorder:
             item for item in self.budget.items if _selects_parameters(item) and is_of_mode(item, "train")
         ]
         self._counting = [item for item in self._tensor_items if _COUNTS & set(item.statistics)]
-        self._has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
-        self._dues: dict[str, _Dues] = {}
+        self._has_norms = any(item.collection in WITH_NORMS for item in plan.items)
+        self._dues: dict[str, Dues] = {}
 
     def follow(self, plan: CapturePlan) -> None:
         """A framework came whose wishes had been left out, or a rule: from here on this is the plan."""
@@ -140,6 +134,7 @@ class Recorder:
         self._take_in(plan)
         self.budget.thinned.update(thinned)  # what was left out stays left out, whatever is captured from now on
         self._watched.clear()
+        self._plain = None
         self.begin_step()
 
     @property
@@ -196,6 +191,43 @@ class Recorder:
             self._alarmed_step = self.clock.mode_step("train")
         self._losses_of("train").add(site, value, name, marks)
         self.cost.end(begun)
+
+    def scores(self, scores: Scores, values: Sequence[float]) -> None:
+        is_loss_due = self.wants_loss()
+        for each, value in zip(scores, values, strict=True):
+            if not each.is_loss:
+                self.log({each.name: value}, "metrics", each.marks)
+            elif is_loss_due:
+                self.loss(each.name, value, each.name, each.marks)
+        self._scored = scores
+
+    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        plain, outbox = self._plain, self._outbox
+        if plain is None or plain.scores is not scores or outbox is None or not all(map(math.isfinite, values)):
+            return False
+        if not self._is_plain(owner, plain):
+            return False
+        begun = self.cost.begin()
+        stamp = self.clock.stamp()
+        if plain.places:
+            outbox.put_row(plain.layout, stamp, plain.pack(values), _is_calm)
+            self._losses_of("train").latest.update((name, values[at]) for name, at in plain.losses)
+        self._finish_step(stamp, plain.names)
+        self.begin_step()
+        self.timeline.end_step(stamp.step)
+        self.cost.end(begun)
+        self._control.obey(self.clock.step - 1)
+        return True
+
+    def last_step(self, family: Family) -> None:
+        """What its schedules would capture later is due now; what is listed for some steps only is not."""
+        step = self.clock.mode_step("train")
+        recurring = self._dues_of("train").forward.recurring(step)
+        before = self._forwarded if self._is_forward_watched else ()
+        items = tuple(dict.fromkeys((*before, *(item for item in recurring if is_of_family(item, (family,))))))
+        if items != before:
+            self._adapter.watch_forward(items)
+            self._is_forward_watched, self._forwarded = True, items
 
     def training_begins(self, owner: object) -> bool:
         return self.clock.claim(owner)
@@ -417,15 +449,43 @@ class Recorder:
         if self._scalars or self._accuracies:
             taken |= self._take_scalars(dues.scalars.at(stamp.mode_step))
         self._end(stamp, taken)
+        self._look_at_scores(taken, dues)
         self.begin_step()
         self.timeline.end_step(stamp.step)
+
+    def _is_plain(self, owner: object, plain: PlainRow) -> bool:
+        """Whether nothing is due at the step under way but what the row bears, and nobody has said more."""
+        others = (self._scalars, self._accuracies, self._norms, self._checks, self._losses_of("train").pending())
+        return (
+            not self._is_forward_watched
+            and self._evaluating is None
+            and not any(others)
+            and self.listener.is_calm
+            and plain.version == self.budget.version
+            and owner in self._watched
+            and self.clock.is_owned_by(owner)
+            and self._dues_of("train").settings.is_idle(self.clock.mode_step("train"))
+        )
+
+    def _look_at_scores(self, taken: Mapping[str, Scalar], dues: Dues) -> None:
+        """Learn from a step that was told in full what the row of those like it is."""
+        scores, self._scored = self._scored, None
+        if scores is None:
+            return
+        version, plain = self.budget.version, self._plain
+        if plain is None or plain.scores is not scores or plain.version != version:
+            layout = self._rows.layout(taken)
+            self._plain = plain_row(scores, taken, layout, self._losses_of("train"), dues, version)
 
     def _end(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if taken:
             self._put_scalars(stamp, taken)
+        self._finish_step(stamp, frozenset(taken))
+
+    def _finish_step(self, stamp: StepStamp, names: frozenset[str]) -> None:
         if self._outbox is not None:
             self._outbox.finish_step(stamp)
-        self._last, self._last_names = stamp, frozenset(taken)
+        self._last, self._last_names = stamp, names
         self._keep_budget(stamp)
         self.clock.tick(stamp.mode, is_counted=stamp.mode == "train" or not self._adapter.is_distributed())
 
@@ -434,21 +494,9 @@ class Recorder:
             for args in change.events():
                 self._event("capture_thinned", args)
 
-    def _dues_of(self, mode: str) -> _Dues:
+    def _dues_of(self, mode: str) -> Dues:
         if mode not in self._dues:
-            items = [item for item in self.budget.items if is_of_mode(item, mode)]
-
-            def due(selects: Callable[[CaptureItem], bool]) -> Due:
-                return Due([item for item in items if selects(item)], self.budget)
-
-            self._dues[mode] = _Dues(
-                losses=due(lambda item: item.collection in ("losses", "all", None)),
-                scalars=due(lambda item: item.collection in ("scalars", "metrics", "all", None)),
-                settings=due(lambda item: item.collection == "hyperparameters"),
-                norms=due(lambda item: item.collection in _WITH_NORMS),
-                checks=due(lambda item: item.collection == CHECKS),
-                forward=due(self._adapter.hears),
-            )
+            self._dues[mode] = dues_of(mode, self.budget, self._adapter.hears)
         return self._dues[mode]
 
     def _losses_of(self, mode: str) -> Losses:

@@ -66,6 +66,10 @@ class Losses:
         known.total += value
         known.count += 1
 
+    def pending(self) -> bool:
+        """Whether some were told in the step under way."""
+        return any(each.count for each in self._sites.values())
+
     def take(self) -> dict[str, Scalar]:
         """The means of the step that ends, by name."""
         taken = {}
@@ -108,9 +112,13 @@ class ScalarRows:
             fetch: Makes a row of numbers of which some are still on a device.
         """
         values = [value for each in taken.values() for value in each.values]
-        layout = self._layout(tuple((name, (each.collection, *each.marks)) for name, each in taken.items()))
+        layout = self.layout(taken)
         is_here = all(type(value) is float for value in values)
         return layout, struct.pack(f"<{len(values)}d", *values) if is_here else fetch(values)
+
+    def layout(self, taken: Mapping[str, Scalar]) -> SeriesLayout:
+        """The layout of the row that such numbers become."""
+        return self._layout(tuple((name, (each.collection, *each.marks)) for name, each in taken.items()))
 
     def _layout(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)

@@ -59,6 +59,7 @@ class CapturedArrays:
         self._layouts: dict[tuple[int, ...], tuple[list[Block], SeriesLayout]] = {}
         self._forms: dict[tuple[Any, ...], CaptureForm] = {}
         self._earlier: dict[tuple[str, str], Array] = {}
+        self._lasting: dict[str, tuple[Array, tuple[str, ...], npt.NDArray[np.float64]]] = {}
         self._room_bytes = change_bytes
 
     @property
@@ -87,12 +88,14 @@ class CapturedArrays:
         self._blocks.append((block, values))
 
     def keep(
-        self, name: str, collections: tuple[str, ...], array: Array, *, without: frozenset[str] = frozenset()
-    ) -> None:
+        self, name: str, collections: tuple[str, ...], array: Array, *, without: frozenset[str] = frozenset(),
+        is_lasting: bool = False,
+    ) -> None:  # fmt: skip
         """Read an array at once, if somebody wishes for it: it may be changed a moment later.
 
         Args:
             without: Statistics that are not taken, since somebody else knows better.
+            is_lasting: Nobody changes it: what was worked out of the very same array is so still.
         """
         statistics, is_raw = self.wish(name, collections)
         found = [find_statistic(each) for each in statistics if each not in without]
@@ -103,24 +106,36 @@ class CapturedArrays:
         if is_raw and not columns:
             columns = _BESIDE_RAW  # a row tells which collections it is a member of
         if columns:
-            self._keep_numbers(name, collections, array, columns)
+            self._keep_numbers(name, collections, array, columns, is_lasting=is_lasting)
         if is_raw:
             self.raw(name, array)
 
-    def _keep_numbers(self, name: str, collections: tuple[str, ...], array: Array, columns: tuple[str, ...]) -> None:
-        before = self._before(name, array) if any(find_statistic(each).source == "change" for each in columns) else None
+    def _keep_numbers(
+        self, name: str, collections: tuple[str, ...], array: Array, columns: tuple[str, ...], *, is_lasting: bool
+    ) -> None:
+        known = self._lasting.get(name) if is_lasting else None
+        if known is not None and known[0] is array and known[1] == columns:
+            values = known[2]
+        else:
+            values = self._values(name, array, columns)
+            if is_lasting and not _compares(columns):
+                self._lasting[name] = (array, columns, values)
+        mine = (*collections, *custom_collections(self._items, name, collections))
+        key = (name, mine, array.shape, array.dtype, columns)
+        if key not in self._known:
+            info = TensorInfo(name, mine, tuple(array.shape), str(array.dtype))
+            self._known[key] = Block((info,), tuple((0, each) for each in columns))
+        self._blocks.append((self._known[key], values))
+
+    def _values(self, name: str, array: Array, columns: tuple[str, ...]) -> npt.NDArray[np.float64]:
+        before = self._before(name, array) if _compares(columns) else None
         values = []
         for each in columns:
             if find_statistic(each).source == "change" and before is None:
                 values.append(float("nan"))
             else:
                 values.append(compute(each, array, before))
-        mine = (*collections, *custom_collections(self._items, name, collections))
-        key = (name, mine, array.shape, array.dtype, columns)
-        if key not in self._known:
-            info = TensorInfo(name, mine, tuple(array.shape), str(array.dtype))
-            self._known[key] = Block((info,), tuple((0, each) for each in columns))
-        self._blocks.append((self._known[key], np.array(values, np.float64)))
+        return np.array(values, np.float64)
 
     def _before(self, name: str, array: Array) -> Array | None:
         """What the array was at its previous capture; as it is now it is what the next is compared with."""
@@ -185,6 +200,11 @@ class CapturedArrays:
             start = buffer.form.header_bytes + slot.offset
             buffer.memory[start : start + slot.bytes] = array.tobytes()
         return None
+
+
+def _compares(columns: Sequence[str]) -> bool:
+    """Whether one of these statistics compares an array with what it was before."""
+    return any(find_statistic(each).source == "change" for each in columns)
 
 
 def is_empty_of(source: str, array: Array) -> bool:

@@ -9,6 +9,7 @@ from leadline.probes.guard import Guard
 from leadline.probes.listener import StepListener
 from leadline.probes.pending import Pending, PendingNumbers
 from leadline.probes.recording import Opener, Recording
+from leadline.probes.scores import Scores
 from leadline.probes.timeline import StepTimeline
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
@@ -58,6 +59,24 @@ class Probes(Protocol):
             collection: ``scalars`` or ``metrics``.
             marks: Collections that they are members of beside it.
         """
+
+    def scores(self, scores: Scores, values: Sequence[float]) -> None:
+        """What the step under way has scored on evaluation sets.
+
+        Args:
+            scores: The very same tuple as long as they stay the same.
+            values: Of each its number.
+        """
+
+    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        """A step of somebody without gradients is over that leaves nothing behind but these numbers.
+
+        True where nothing else is due: there is no more to be told of it. False: nothing was done, and the step is to
+        be told in full, by ``scores``, ``before_update`` and ``after_update``. May raise ``StopTraining``.
+        """
+
+    def last_step(self, family: Family) -> None:
+        """The step under way is the training's last: what would be captured of that family later is due now."""
 
     def training_begins(self, owner: object) -> bool:
         """A training that says when it ends begins: from here on its steps are the steps.

@@ -62,6 +62,10 @@ class StepClock:
             self._since.clear()
         return True
 
+    def is_owned_by(self, optimizer: object) -> bool:
+        """Whether it is the owner, and no other has stepped since it did."""
+        return self._owner is not None and self._owner() is optimizer and not self._since
+
     def claim(self, owner: object) -> bool:
         """A training that says when it ends owns the clock until then; False: another such one does."""
         before = self._owner() if self._owner is not None else None

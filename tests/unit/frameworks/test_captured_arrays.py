@@ -118,3 +118,20 @@ def test_numbers_that_are_worked_out_already_join_the_row() -> None:
     block = Block((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))
     arrays.numbers(block, np.array([1.0, 2.0]))
     assert row(arrays) == {("b", "value"): 1.0, ("a", "value"): 2.0}
+
+
+def test_what_lasts_is_worked_out_once_and_what_compares_with_before_anew() -> None:
+    arrays, _ = captured("labels:every=1,statistics=mean,change_l2")
+    labels = np.arange(4.0)
+    found = []
+    for _ in range(2):
+        arrays.begin([parse_capture("labels:every=1,statistics=mean,change_l2")], "train")
+        arrays.keep("labels", ("labels",), labels, is_lasting=True)
+        found.append(row(arrays))
+    assert found[1] == {("labels", "mean"): 1.5, ("labels", "change_l2"): 0.0}
+    arrays.begin([parse_capture("labels:every=1,statistics=mean")], "train")
+    arrays.keep("labels", ("labels",), labels, is_lasting=True)
+    before = row(arrays)
+    arrays.begin([parse_capture("labels:every=1,statistics=mean")], "train")
+    arrays.keep("labels", ("labels",), labels + 1, is_lasting=True)
+    assert (before, row(arrays)) == ({("labels", "mean"): 1.5}, {("labels", "mean"): 2.5})

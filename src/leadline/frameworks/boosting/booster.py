@@ -13,18 +13,6 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """A metric of one evaluation set."""
-
-    name: str
-    """``<set>-<metric>``."""
-    value: float
-    is_loss: bool
-    marks: tuple[str, ...] = ()
-    """``training_set`` or ``validation_set``: collections that it is a member of beside its own."""
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluated:
     """What a booster predicts of a set of samples, and what is so."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.frameworks.arrays import Block, CapturedArrays
-from leadline.frameworks.boosting.booster import Booster, Evaluated, Floats
+from leadline.frameworks.boosting.booster import Array, Booster, Evaluated, Floats
 from leadline.probes.pending import Pending
 from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
@@ -50,6 +50,8 @@ class RoundCapture:
         self._items: Sequence[CaptureItem] = ()
         self._booster: Booster | None = None
         self._known: dict[tuple[object, ...], _Numbers] = {}
+        self._labels: tuple[Array, str, Array, bool] | None = None
+        """As they were read last, for which objective; as they are kept, and whether they are classes."""
 
     def of(self, booster: Booster, items: Sequence[CaptureItem]) -> RoundCapture:
         """From here on it is about a round of this booster, and these wishes are due."""
@@ -90,8 +92,7 @@ class RoundCapture:
     def _keep_importances(self, booster: Booster) -> None:
         asked = [item for item in self._items if item.collection in (FEATURE_IMPORTANCE, "all", None)]
         found = booster.importances() if asked else {}
-        names = [f"{FEATURE_IMPORTANCE}/{kind}/{feature}" for kind in found for feature in booster.features]
-        chosen = self._numbers(FEATURE_IMPORTANCE, names, ("value",), asked)
+        chosen = self._numbers(FEATURE_IMPORTANCE, tuple(found), booster.features, ("value",), asked)
         if chosen.block.columns:
             values = np.concatenate([normalised(each) for each in found.values()])
             self._arrays.numbers(chosen.block, values[chosen.places["value"]])
@@ -99,8 +100,8 @@ class RoundCapture:
     def _keep_contributions(self, booster: Booster) -> None:
         """By name or regular expression only: SHAP values of all samples take longer than the round itself."""
         asked = [item for item in self._items if item.collection in (AVERAGE_SHAP, FULL_SHAP, None)]
-        names = [f"{AVERAGE_SHAP}/{feature}" for feature in (*booster.features, _BIAS)] if asked else []
-        chosen = self._numbers(AVERAGE_SHAP, names, ("value", "abs_mean"), asked)
+        features = (*booster.features, _BIAS) if asked else ()
+        chosen = self._numbers(AVERAGE_SHAP, ("",), features, ("value", "abs_mean"), asked)
         is_full = any(item.selects(FULL_SHAP, frozenset({FULL_SHAP})) for item in asked)
         found = booster.contributions() if chosen.block.columns or is_full else None
         if found is None:
@@ -113,25 +114,37 @@ class RoundCapture:
             self._arrays.keep(FULL_SHAP, (FULL_SHAP,), found)
 
     def _numbers(
-        self, collection: str, names: Sequence[str], statistics: Sequence[str], items: Sequence[CaptureItem]
-    ) -> _Numbers:
-        """Which numbers of a collection are wished for."""
-        key = (collection, *(id(item) for item in items), *names)
+        self, collection: str, kinds: tuple[str, ...], features: tuple[str, ...], statistics: Sequence[str],
+        items: Sequence[CaptureItem],
+    ) -> _Numbers:  # fmt: skip
+        """Which numbers of a collection are wished for: of each kind one for each feature."""
+        key = (collection, kinds, features, *(id(item) for item in items))
         if key not in self._known:
+            names = ["/".join(filter(None, (collection, kind, each))) for kind in kinds for each in features]
             self._known[key] = _choose(collection, names, statistics, items)
         return self._known[key]
 
     def _keep_evaluated(self, found: Evaluated, objective: str) -> None:
-        is_of_classes = found.labels.ndim == 1 and kind_of(objective, found.labels, found.predictions) in _CLASSIFIERS
-        labels = found.labels.astype(np.int64) if is_of_classes else found.labels
-        self._keep_plain("labels", labels)
+        labels, is_of_classes = self._labels_of(found, objective)
+        self._keep_plain("labels", labels, is_lasting=True)
         self._keep_plain("predictions", found.predictions)
         if is_of_classes:
             self._keep_classes(labels, predicted_classes(found.predictions, objective))
 
-    def _keep_plain(self, name: str, array: Any) -> None:
+    def _labels_of(self, found: Evaluated, objective: str) -> tuple[Array, bool]:
+        """The labels, classes as whole numbers; the very same array as long as they stay the same."""
+        if self._labels is not None:
+            read, known_objective, labels, is_of_classes = self._labels
+            if known_objective == objective and np.array_equal(read, found.labels):
+                return labels, is_of_classes
+        is_of_classes = found.labels.ndim == 1 and kind_of(objective, found.labels, found.predictions) in _CLASSIFIERS
+        labels = found.labels.astype(np.int64 if is_of_classes else found.labels.dtype)
+        self._labels = (found.labels.copy(), objective, labels, is_of_classes)
+        return labels, is_of_classes
+
+    def _keep_plain(self, name: str, array: Any, *, is_lasting: bool = False) -> None:
         """What is said of any array; what is said of classes is worked out from these."""
-        self._arrays.keep(name, (name,), array, without=_OF_CLASSES)
+        self._arrays.keep(name, (name,), array, without=_OF_CLASSES, is_lasting=is_lasting)
 
     def _keep_classes(self, labels: Any, predicted: Any) -> None:
         for name, classes in (("labels", labels), ("predictions", predicted)):

@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
-from leadline.frameworks.boosting.booster import Booster, Score
+from leadline.frameworks.boosting.booster import Booster
 from leadline.frameworks.boosting.captured import RoundCapture
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
+from leadline.probes.scores import Scores
 from leadline.records.plan import CaptureItem
 
 MOST_FEATURES_TOLD = 10_000
 """The worker's document names no more features than this."""
+Scored = Callable[[], tuple[Scores, Sequence[float]]]
+"""What a round has scored: of which sets and metrics, and the numbers."""
 _ASIDE = "another booster is trained at the same time: its rounds are not captured"
 
 
@@ -64,15 +67,19 @@ class Rounds:
         if self._is_ours(owner):
             self._guard.run(self._probes.timeline.end_update)
 
-    def end_round(self, owner: object, booster: Booster | None, scores: Callable[[], Sequence[Score]]) -> None:
+    def end_round(
+        self, owner: object, booster: Booster | None, scores: Scored, *, is_scored: bool = True, is_last: bool = False
+    ) -> None:
         """A round has ended.
 
         Args:
             booster: None: there are several at once, and only their scores are known.
+            is_scored: Whether evaluation sets were scored since its trees were grown.
+            is_last: Whether no other will come.
         Raises:
             StopTraining: Somebody asked to stop.
         """
-        self._guard.run(self._end_round, owner, booster, scores)
+        self._guard.run(self._end_round, owner, booster, scores, is_scored=is_scored, is_last=is_last)
 
     def end(self, owner: object) -> None:
         """The training has ended, with or without an error."""
@@ -109,7 +116,9 @@ class Rounds:
         self._owner, self._thread, self._is_announced = weakref.ref(owner), get_ident(), is_announced
         self._count = 0
 
-    def _end_round(self, owner: object, booster: Booster | None, scores: Callable[[], Sequence[Score]]) -> None:
+    def _end_round(
+        self, owner: object, booster: Booster | None, scores: Scored, *, is_scored: bool, is_last: bool
+    ) -> None:
         if not self._is_ours(owner):
             if self._find() is not None:
                 return
@@ -117,8 +126,15 @@ class Rounds:
             if not self._is_ours(owner):
                 return
         probes = self._probes
-        self._tell_scores(scores())
+        if is_scored:
+            probes.timeline.end_forward()
+        scored, values = scores()
         self._count += 1
+        if is_last and booster is not None:
+            probes.last_step("trees")
+        elif self._count > 1 and probes.plain_step(owner, scored, values):
+            return
+        probes.scores(scored, values)
         self._booster = booster
         try:
             if booster is not None and self._count == 1:
@@ -130,14 +146,6 @@ class Rounds:
             probes.after_update(owner, is_skipped=False)
         finally:
             self._booster = None
-
-    def _tell_scores(self, scores: Sequence[Score]) -> None:
-        wants_loss = self._probes.wants_loss()
-        for each in scores:
-            if not each.is_loss:
-                self._probes.log({each.name: each.value}, "metrics", each.marks)
-            elif wants_loss:
-                self._probes.loss(each.name, each.value, each.name, each.marks)
 
     def _describe(self, booster: Booster) -> None:
         features = booster.features

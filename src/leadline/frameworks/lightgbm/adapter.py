@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from types import FrameType
 from typing import Any
@@ -12,7 +12,6 @@ import lightgbm
 from lightgbm.engine import CVBooster
 
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.booster import Score
 from leadline.frameworks.boosting.methods import Methods
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import mark_of
@@ -20,6 +19,7 @@ from leadline.frameworks.lightgbm.booster import LightGBMBooster
 from leadline.frameworks.lightgbm.configuration import settings_of
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
+from leadline.probes.scores import Score, Scores
 
 
 class LightGBMAdapter(BoostingAdapter):
@@ -72,7 +72,9 @@ class _Loop:
         self._rounds = rounds
         self._folds_thread: int | None = None
         """The thread in which several boosters are updated as one."""
-        self._scores: list[Score] = []
+        self._scored: list[Any] = []
+        """What was scored of the training data since the trees of the round were grown, as the framework gives it."""
+        self._names: dict[object, Scores] = {}
 
     # --- one booster --------------------------------------------------------------------------------------
 
@@ -82,14 +84,17 @@ class _Loop:
                 return original(booster, *args, **kwargs)
             frame = sys._getframe(1)
             is_evaluated = _is_engines(frame) and frame.f_locals.get("valid_sets") is not None
+            is_last = not is_evaluated and _is_last(frame)
             del frame
-            self._scores = []
+            self._scored = []
             self._rounds.take(booster)
             self._rounds.begin_update(booster)
             found = original(booster, *args, **kwargs)
             self._rounds.end_update(booster)
             if not is_evaluated:
-                self._rounds.end_round(booster, LightGBMBooster(booster), list)
+                self._rounds.end_round(
+                    booster, LightGBMBooster(booster), lambda: ((), ()), is_scored=False, is_last=is_last
+                )
             return found
 
         return update
@@ -98,7 +103,7 @@ class _Loop:
         def eval_train(booster: Any, feval: Any = None) -> Any:
             found = original(booster, feval)
             if self._is_of_loop(sys._getframe(1)):
-                self._scores = _scores(found, booster)
+                self._scored = found
             return found
 
         return eval_train
@@ -106,9 +111,12 @@ class _Loop:
     def wrap_eval_valid(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def eval_valid(booster: Any, feval: Any = None) -> Any:
             found = original(booster, feval)
-            if self._is_of_loop(sys._getframe(1)):
-                before, self._scores = self._scores, []
-                self._rounds.end_round(booster, LightGBMBooster(booster), lambda: [*before, *_scores(found, booster)])
+            frame = sys._getframe(1)
+            if self._is_of_loop(frame):
+                scored, self._scored = [*self._scored, *found], []
+                self._rounds.end_round(
+                    booster, LightGBMBooster(booster), lambda: self._scores(scored, booster), is_last=_is_last(frame)
+                )
             return found
 
         return eval_valid
@@ -119,6 +127,16 @@ class _Loop:
             return original(booster, model_str)
 
         return model_from_string
+
+    def _scores(self, scored: Sequence[Any], booster: Any) -> tuple[Scores, Sequence[float]]:
+        training = booster._train_data_name
+        key = (training, *((name, metric, is_higher_better) for name, metric, _, is_higher_better, *_ in scored))
+        if key not in self._names:
+            self._names[key] = tuple(
+                _score(name, metric, is_higher_better, training=training)
+                for name, metric, _, is_higher_better, *_ in scored
+            )
+        return self._names[key], [float(each[2]) for each in scored]
 
     def _is_of_loop(self, caller: FrameType) -> bool:
         return self._folds_thread != get_ident() and _is_engines(caller)
@@ -157,26 +175,31 @@ def _is_engines(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") == "lightgbm.engine" and frame.f_code.co_name in ("train", "cv")
 
 
-def _scores(results: Any, booster: Any) -> list[Score]:
-    return [_score(*tuple(each)[:4], training=booster._train_data_name) for each in results]
+def _is_last(frame: FrameType) -> bool:
+    """Whether ``train`` has as many rounds as it was asked for; whether a callback ends it, nobody knows yet."""
+    known = frame.f_locals
+    if not _is_engines(frame) or not {"i", "init_iteration", "num_boost_round"} <= known.keys():
+        return False
+    return bool(known["i"] + 1 == known["init_iteration"] + known["num_boost_round"])
 
 
-def _score(name: str, metric: str, value: float, is_higher_better: bool, *, training: str, tail: str = "") -> Score:
+def _score(name: str, metric: str, is_higher_better: bool, *, training: str, tail: str = "") -> Score:
     marks = (mark_of(name, is_training_data=name == training),)
-    return Score(f"{name}-{metric}{tail}", float(value), not is_higher_better and tail != "-std", marks)
+    return Score(f"{name}-{metric}{tail}", not is_higher_better and tail != "-std", marks)
 
 
-def _scores_of_folds(results: Any) -> list[Score]:
+def _scores_of_folds(results: Any) -> tuple[Scores, Sequence[float]]:
     """Means and spreads over the folds, as ``lightgbm.cv`` gives them."""
     found: dict[tuple[str, str, bool], list[float]] = {}
     for fold in results:
         for each in fold:
             name, metric, value, is_higher_better = tuple(each)[:4]
             found.setdefault((name, metric, is_higher_better), []).append(float(value))
-    scores = []
+    scores, numbers = [], []
     for (name, metric, is_higher_better), values in found.items():
         mean = sum(values) / len(values)
         spread = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
-        scores.append(_score(name, metric, mean, is_higher_better, training="train", tail="-mean"))
-        scores.append(_score(name, metric, spread, is_higher_better, training="train", tail="-std"))
-    return scores
+        for tail, number in (("-mean", mean), ("-std", spread)):
+            scores.append(_score(name, metric, is_higher_better, training="train", tail=tail))
+            numbers.append(number)
+    return tuple(scores), numbers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^\[(\w+): (.*)\]$", re.MULTILINE)
@@ -12,12 +13,24 @@ _NO_SETTINGS: Final = frozenset({
     "initscore_filename", "valid_data_initscores",
 })  # fmt: skip
 """What says where files are."""
+_KNOWN: Final[weakref.WeakKeyDictionary[Any, tuple[str, dict[str, float | str]]]] = weakref.WeakKeyDictionary()
+"""Of a booster what the script has asked for, and what LightGBM has made of it."""
 
 
 def settings_of(owner: Any) -> dict[str, float | str]:
-    """The hyperparameters, numbers as such; of several folds the first's."""
+    """The hyperparameters, numbers as such; of several folds the first's.
+
+    LightGBM tells them only with the model around them: it is asked again when the script has asked for others.
+    """
     folds = vars(owner).get("boosters")
     booster = folds[0] if folds else owner
+    asked, known = repr(booster.params), _KNOWN.get(booster)
+    if known is None or known[0] != asked:
+        known = _KNOWN[booster] = (asked, _read(booster))
+    return dict(known[1])
+
+
+def _read(booster: Any) -> dict[str, float | str]:
     spoken = booster.model_to_string(num_iteration=1)
     _, _, parameters = spoken.partition("\nparameters:\n")
     found: dict[str, float | str] = {

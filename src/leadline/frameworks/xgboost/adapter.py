@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import xgboost
 from xgboost.callback import CallbackContainer
 
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.booster import Score
 from leadline.frameworks.boosting.methods import Methods
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import is_loss, mark_of
@@ -18,6 +19,7 @@ from leadline.frameworks.xgboost.booster import XGBoostBooster
 from leadline.frameworks.xgboost.configuration import booster_of, settings_of
 from leadline.probes.adapter import Probes
 from leadline.probes.guard import Guard
+from leadline.probes.scores import Score, Scores
 
 
 class XGBoostAdapter(BoostingAdapter):
@@ -73,14 +75,27 @@ def _before_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[...,
 
 
 def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
+    names: dict[object, Scores] = {}
+
     def after_iteration(self: Any, model: Any, epoch: int, dtrain: Any, evals: Any) -> Any:
         rounds.end_update(model)
         found = original(self, model, epoch, dtrain, evals)
-        booster = XGBoostBooster(model, dtrain, evals or ()) if dtrain is not None and not self.is_cv else None
-        rounds.end_round(model, booster, lambda: _scores(self, dtrain, evals or ()))
+        is_one = dtrain is not None and not self.is_cv
+        booster = XGBoostBooster(model, dtrain, evals or ()) if is_one else None
+        rounds.end_round(
+            model, booster, lambda: _scores(self, dtrain, evals or (), names), is_scored=bool(evals) or not is_one,
+            is_last=bool(found) or _is_last(sys._getframe(1), epoch),
+        )  # fmt: skip
         return found
 
     return after_iteration
+
+
+def _is_last(loop: FrameType, epoch: int) -> bool:
+    """Whether ``train`` has as many rounds as it was asked for."""
+    if loop.f_code.co_name != "train" or loop.f_globals.get("__name__") != "xgboost.training":
+        return False
+    return bool(epoch + 1 == loop.f_locals.get("num_boost_round"))
 
 
 def _update(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,7 +108,7 @@ def _update(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
         rounds.begin_update(self)
         found = original(self, dtrain, *args, **kwargs)
         rounds.end_update(self)
-        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), list)
+        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), _no_scores, is_scored=False)
         return found
 
     return update
@@ -107,17 +122,31 @@ def _after_training(rounds: Rounds, original: Callable[..., Any]) -> Callable[..
     return after_training
 
 
-def _scores(container: Any, dtrain: Any, evals: Sequence[tuple[Any, str]]) -> list[Score]:
-    """The latest of every evaluation set and metric; of folds the mean and the spread."""
-    is_training_data = {name: data is dtrain for data, name in evals}
-    found = []
-    for name, metrics in container.history.items():
-        marks = (mark_of(name, is_training_data=is_training_data.get(name, False)),)
-        for metric, values in metrics.items():
-            value, whole = values[-1], f"{name}-{metric}"
-            if isinstance(value, tuple):
-                found.append(Score(f"{whole}-mean", float(value[0]), is_loss(metric), marks))
-                found.append(Score(f"{whole}-std", float(value[1]), False, marks))
-            else:
-                found.append(Score(whole, float(value), is_loss(metric), marks))
-    return found
+def _no_scores() -> tuple[Scores, Sequence[float]]:
+    return (), ()
+
+
+def _scores(
+    container: Any, dtrain: Any, evals: Sequence[tuple[Any, str]], names: dict[object, Scores]
+) -> tuple[Scores, Sequence[float]]:
+    """The latest of every evaluation set and metric; of folds the mean and the spread.
+
+    Args:
+        names: What is known of scores already.
+    """
+    history = container.history
+    values = [series[-1] for metrics in history.values() for series in metrics.values()]
+    is_of_folds = bool(values) and isinstance(values[0], tuple)
+    training = tuple(name for data, name in evals if data is dtrain)
+    key = (is_of_folds, training, *((name, *metrics) for name, metrics in history.items()))
+    if key not in names:
+        each_set = [(name, metric, name in training) for name, metrics in history.items() for metric in metrics]
+        names[key] = tuple(score for each in each_set for score in _named(*each, is_of_folds=is_of_folds))
+    return names[key], [float(number) for value in values for number in value] if is_of_folds else values
+
+
+def _named(name: str, metric: str, is_training_data: bool, *, is_of_folds: bool) -> tuple[Score, ...]:
+    marks, whole = (mark_of(name, is_training_data=is_training_data),), f"{name}-{metric}"
+    if is_of_folds:
+        return Score(f"{whole}-mean", is_loss(metric), marks), Score(f"{whole}-std", False, marks)
+    return (Score(whole, is_loss(metric), marks),)

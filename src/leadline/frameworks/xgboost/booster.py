@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import weakref
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from leadline.frameworks.boosting.booster import Array, Evaluated, Floats
 from leadline.frameworks.boosting.tables import Table
 from leadline.frameworks.xgboost.configuration import settings_of
+from leadline.frameworks.xgboost.library import Library
 
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
@@ -25,6 +27,8 @@ class _Known:
     kind: str
     """``gbtree``, ``dart`` or ``gblinear``."""
     features: tuple[str, ...]
+    places: dict[bytes, int]
+    """Where each feature stands, by its name as the library has it."""
 
 
 _KNOWN: Final[weakref.WeakKeyDictionary[Any, _Known]] = weakref.WeakKeyDictionary()
@@ -55,21 +59,30 @@ class XGBoostBooster:
         if found is None:
             settings, named = self.settings(), self._booster.feature_names
             features = tuple(named) if named else tuple(f"f{at}" for at in range(self._booster.num_features()))
-            found = _KNOWN[self._booster] = _Known(str(settings["objective"]), str(settings["booster"]), features)
+            places = {name.encode(): at for at, name in enumerate(features)}
+            found = _Known(str(settings["objective"]), str(settings["booster"]), features, places)
+            _KNOWN[self._booster] = found
         return found
 
     def importances(self) -> dict[str, Floats]:
         """Means are worked out of the totals, which spares XGBoost two walks through all trees."""
-        weight = self._importance("weight")
         if self._known().kind == "gblinear":
-            return {"weight": weight}
+            return {"weight": self._of_linear_model()}
+        weight = self._importance("weight")
         totals = {kind: self._importance(total) for kind, total in _TOTALS.items()}
         means = {kind: np.divide(each, weight, np.zeros_like(each), where=weight > 0) for kind, each in totals.items()}
         return {"weight": weight, **means, **{_TOTALS[kind]: each for kind, each in totals.items()}}
 
     def _importance(self, kind: str) -> Floats:
-        found = self._booster.get_score(importance_type=kind)
-        # Of a linear model with several outputs a feature has a weight for each of them.
+        library = _library()
+        if library is None:
+            found = self._booster.get_score(importance_type=kind)
+            return np.array([found.get(each, 0.0) for each in self.features], np.float64)
+        return library.importance(self._booster, kind, self._known().places)
+
+    def _of_linear_model(self) -> Floats:
+        """With several outputs a feature has a weight for each of them."""
+        found = self._booster.get_score(importance_type="weight")
         return np.array([_size(found.get(each, 0.0)) for each in self.features], np.float64)
 
     def contributions(self) -> Floats | None:
@@ -90,9 +103,15 @@ class XGBoostBooster:
         labels = data.get_label()
         if not labels.size:
             return None
-        predictions = np.asarray(self._booster.predict(data, validate_features=False))
+        predictions = self._predictions(data)
         return Evaluated(name, labels.reshape(len(predictions), -1).squeeze(1) if _is_flat(labels, predictions)
                          else labels, predictions)  # fmt: skip
+
+    def _predictions(self, data: Any) -> Array:
+        library = _library()
+        if library is None:
+            return np.asarray(self._booster.predict(data, validate_features=False))
+        return library.predictions(self._booster, data)
 
     def evaluated_name(self) -> str | None:
         return self._chosen()[0]
@@ -104,6 +123,15 @@ class XGBoostBooster:
 
     def settings(self) -> dict[str, float | str]:
         return settings_of(self._booster)
+
+
+@functools.cache
+def _library() -> Library | None:
+    """None: this version's library is another; the package's own methods are asked."""
+    try:
+        return Library()
+    except AttributeError:
+        return None
 
 
 def _size(found: float | list[float]) -> float:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
-from leadline.frameworks.boosting.booster import Score
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.probes.guard import Guard
+from leadline.probes.scores import Score, Scores
+
+SCORES = (Score("held-rmse", True, ("validation_set",)), Score("held-auc", False, ("validation_set",)))
 
 
 class Owner: ...
+
+
+class Booster:
+    features = ()
+
+    def settings(self) -> dict[str, float]:
+        return {}
+
+    def evaluated_name(self) -> None:
+        return None
 
 
 class Probes:
@@ -19,16 +32,19 @@ class Probes:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.owner: object = None
+        self.is_plain = False
         self.timeline = self
 
-    def wants_loss(self) -> bool:
-        return True
+    def scores(self, scores: Scores, values: Sequence[float]) -> None:
+        self.told += [f"{each.name}={value}" for each, value in zip(scores, values, strict=True)]
 
-    def loss(self, site: object, value: object, name: str, marks: tuple[str, ...]) -> None:
-        self.told.append(f"loss {name}={value} {','.join(marks)}")
+    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        if self.is_plain:
+            self.told.append("plain")
+        return self.is_plain
 
-    def log(self, values: dict[str, float], collection: str, marks: tuple[str, ...]) -> None:
-        self.told += [f"{collection} {name}={value} {','.join(marks)}" for name, value in values.items()]
+    def last_step(self, family: str) -> None:
+        self.told.append("last")
 
     def training_begins(self, owner: object) -> bool:
         if self.owner not in (None, owner):
@@ -49,7 +65,18 @@ class Probes:
 
     def end_update(self) -> None: ...
 
+    def end_forward(self) -> None:
+        self.told.append("scored")
+
     def before_update(self, owner: object) -> None: ...
+
+
+def scored() -> tuple[Scores, Sequence[float]]:
+    return SCORES, (0.5, 0.9)
+
+
+def nothing() -> tuple[Scores, Sequence[float]]:
+    return (), ()
 
 
 def make() -> tuple[Rounds, Probes, list[str]]:
@@ -61,13 +88,22 @@ def test_a_round_is_its_scores_and_a_step() -> None:
     rounds, probes, notes = make()
     owner = Owner()
     rounds.begin(owner)
-    scores = [Score("held-rmse", 0.5, True, ("validation_set",)), Score("held-auc", 0.9, False, ("validation_set",))]
     for _ in range(2):
-        rounds.end_round(owner, None, lambda: scores)
+        rounds.end_round(owner, None, scored)
     rounds.end(owner)
-    told = ["loss held-rmse=0.5 validation_set", "metrics held-auc=0.9 validation_set"]
+    told = ["scored", "held-rmse=0.5", "held-auc=0.9"]
     assert probes.told == [*told, "training 1", "step", *told, "step"]
     assert (probes.owner, notes) == (None, [])
+
+
+def test_a_round_that_is_plain_is_told_in_one_go_but_for_the_first_and_the_last() -> None:
+    rounds, probes, _ = make()
+    probes.is_plain = True
+    owner, booster = Owner(), Booster()
+    rounds.begin(owner)
+    for at in range(3):
+        rounds.end_round(owner, booster, nothing, is_scored=False, is_last=at == 2)  # type: ignore[arg-type]
+    assert probes.told == ["training 1", "step", "plain", "last", "step"]
 
 
 def test_trainings_one_after_the_other_are_counted_also_where_one_never_says_that_it_ended() -> None:
@@ -75,7 +111,7 @@ def test_trainings_one_after_the_other_are_counted_also_where_one_never_says_tha
     owners = [Owner() for _ in range(3)]
     for each in owners:
         rounds.begin(each)
-        rounds.end_round(each, None, list)
+        rounds.end_round(each, None, nothing, is_scored=False)
     assert [each for each in probes.told if each != "step"] == ["training 1", "training 2", "training 3"]
 
 
@@ -83,11 +119,11 @@ def test_a_training_within_another_has_the_steps_until_it_ends() -> None:
     rounds, probes, _ = make()
     outer, inner = Owner(), Owner()
     rounds.begin(outer)
-    rounds.end_round(outer, None, list)
+    rounds.end_round(outer, None, nothing, is_scored=False)
     rounds.begin(inner)
-    rounds.end_round(inner, None, list)
+    rounds.end_round(inner, None, nothing, is_scored=False)
     rounds.end(inner)
-    rounds.end_round(outer, None, list)
+    rounds.end_round(outer, None, nothing, is_scored=False)
     assert probes.owner is outer
     assert probes.told.count("step") == 3
 
@@ -99,13 +135,13 @@ def test_of_two_threads_the_first_ones_rounds_are_captured_and_the_other_is_told
 
     def other() -> None:
         rounds.begin(second)
-        rounds.end_round(second, None, list)
+        rounds.end_round(second, None, nothing, is_scored=False)
         rounds.end(second)
 
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    rounds.end_round(first, None, list)
+    rounds.end_round(first, None, nothing, is_scored=False)
     assert probes.told.count("step") == 1
     assert notes == ["another booster is trained at the same time: its rounds are not captured"]
 
@@ -115,11 +151,11 @@ def test_a_failure_of_ours_ends_the_watching_only() -> None:
     owner = Owner()
     rounds.begin(owner)
 
-    def fail() -> list[Score]:
+    def fail() -> tuple[Scores, Sequence[float]]:
         raise RuntimeError("planted")
 
-    rounds.end_round(owner, None, fail)
-    rounds.end_round(owner, None, list)
+    rounds.end_round(owner, None, fail, is_scored=False)
+    rounds.end_round(owner, None, nothing, is_scored=False)
     assert probes.told == []
     assert len(notes) == 1
     assert "planted" in notes[0]

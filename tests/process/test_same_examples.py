@@ -27,7 +27,7 @@ def test_they_are_noted():
     told = f"{profile.derandomize} {profile.deadline} {profile.print_blob} {drawn!a}"
     pathlib.Path("drawn").write_text(told)
 """
-OTHERS = "\n".join(f"number_{each} = {7919 * each}\ntext_{each} = 'a constant of {each}'" for each in range(1000))
+OTHERS = "\n".join(f"number_{each} = {7919 * each}\ntext_{each} = 'a constant of {each}'" for each in range(300))
 
 
 def draw(folder: Path, *, others: str = "", **environment: str) -> str:

@@ -11,11 +11,11 @@ def main() -> None:
     """Run the command line; a wrong setting is one clear line and status 2."""
     import typer
 
-    from leadline.cli.app import app
+    from leadline.cli.app import application
     from leadline.cli.render import complain
     from leadline.errors import LeadlineError
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(application(sys.argv[1] if len(sys.argv) > 1 else None))
     try:
         status = command.main(prog_name="leadline", standalone_mode=False)
     except typer.Exit as wish:

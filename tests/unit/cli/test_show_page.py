@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from leadline.cli.app import app
+from leadline.cli.app import application
 from leadline.cli.courses import sparkline
 from leadline.cli.machine import machine_block
 from leadline.cli.page import _warnings, head
@@ -56,7 +56,7 @@ def run(tmp_path: Path) -> str:
 
 
 def shown(*arguments: str, **environment: str) -> str:
-    result = CliRunner().invoke(app, ["show", *arguments], env=environment)
+    result = CliRunner().invoke(application(), ["show", *arguments], env=environment)
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from leadline.cli.app import app
+from leadline.cli.app import application
 from leadline.testing.runs import Part, RunWriter
 from leadline.testing.timelines import CPU, WORKER, in_time, sampled, training
 
@@ -17,7 +17,7 @@ SLOW = {"data": 60.0, "forward": 20.0, "backward": 30.0}
 def shown(tmp_path, story: list[Part], *options: str, **facts: object) -> str:
     writer = RunWriter(tmp_path / "run").write_all(story).end()
     writer.write_worker(WORKER, state="ended", facts=facts)
-    result = CliRunner().invoke(app, ["show", writer.path, *options])
+    result = CliRunner().invoke(application(), ["show", writer.path, *options])
     assert result.exit_code == 0, result.output
     return result.output
 

@@ -67,19 +67,21 @@ class Rounds:
         if self._is_ours(owner):
             self._guard.run(self._probes.timeline.end_update)
 
-    def end_round(
-        self, owner: object, booster: Booster | None, scores: Scored, *, is_scored: bool = True, is_last: bool = False
-    ) -> None:
+    def end_scoring(self, booster: object) -> None:
+        """Evaluation sets have been scored: of networks that would be a forward pass."""
+        if self._is_ours(booster) or self.is_within():
+            self._guard.run(self._probes.timeline.end_forward)
+
+    def end_round(self, owner: object, booster: Booster | None, scores: Scored, *, is_last: bool = False) -> None:
         """A round has ended.
 
         Args:
             booster: None: there are several at once, and only their scores are known.
-            is_scored: Whether evaluation sets were scored since its trees were grown.
             is_last: Whether no other will come.
         Raises:
             StopTraining: Somebody asked to stop.
         """
-        self._guard.run(self._end_round, owner, booster, scores, is_scored=is_scored, is_last=is_last)
+        self._guard.run(self._end_round, owner, booster, scores, is_last=is_last)
 
     def end(self, owner: object) -> None:
         """The training has ended, with or without an error."""
@@ -116,9 +118,7 @@ class Rounds:
         self._owner, self._thread, self._is_announced = weakref.ref(owner), get_ident(), is_announced
         self._count = 0
 
-    def _end_round(
-        self, owner: object, booster: Booster | None, scores: Scored, *, is_scored: bool, is_last: bool
-    ) -> None:
+    def _end_round(self, owner: object, booster: Booster | None, scores: Scored, *, is_last: bool) -> None:
         if not self._is_ours(owner):
             if self._find() is not None:
                 return
@@ -126,8 +126,6 @@ class Rounds:
             if not self._is_ours(owner):
                 return
         probes = self._probes
-        if is_scored:
-            probes.timeline.end_forward()
         scored, values = scores()
         self._count += 1
         if is_last and booster is not None:

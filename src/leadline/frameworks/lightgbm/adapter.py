@@ -92,9 +92,7 @@ class _Loop:
             found = original(booster, *args, **kwargs)
             self._rounds.end_update(booster)
             if not is_evaluated:
-                self._rounds.end_round(
-                    booster, LightGBMBooster(booster), lambda: ((), ()), is_scored=False, is_last=is_last
-                )
+                self._rounds.end_round(booster, LightGBMBooster(booster), lambda: ((), ()), is_last=is_last)
             return found
 
         return update
@@ -114,6 +112,7 @@ class _Loop:
             frame = sys._getframe(1)
             if self._is_of_loop(frame):
                 scored, self._scored = [*self._scored, *found], []
+                self._rounds.end_scoring(booster)
                 self._rounds.end_round(
                     booster, LightGBMBooster(booster), lambda: self._scores(scored, booster), is_last=_is_last(frame)
                 )
@@ -164,6 +163,7 @@ class _Loop:
             finally:
                 self._folds_thread = before
             if _is_engines(sys._getframe(1)):
+                self._rounds.end_scoring(folds)
                 self._rounds.end_round(folds, None, lambda: _scores_of_folds(found))
             return found
 

@@ -49,7 +49,8 @@ def _methods(rounds: Rounds) -> tuple[Methods, ...]:
         "before_training": partial(_before_training, rounds), "before_iteration": partial(_before_round, rounds),
         "after_iteration": partial(_after_round, rounds), "after_training": partial(_after_training, rounds),
     }  # fmt: skip
-    return Methods(CallbackContainer, of_callbacks), Methods(xgboost.Booster, {"update": partial(_update, rounds)})
+    of_boosters = {"update": partial(_update, rounds), "eval_set": partial(_eval_set, rounds)}
+    return Methods(CallbackContainer, of_callbacks), Methods(xgboost.Booster, of_boosters)
 
 
 def _is_estimator(thing: object) -> bool:
@@ -83,7 +84,7 @@ def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., 
         is_one = dtrain is not None and not self.is_cv
         booster = XGBoostBooster(model, dtrain, evals or ()) if is_one else None
         rounds.end_round(
-            model, booster, lambda: _scores(self, dtrain, evals or (), names), is_scored=bool(evals) or not is_one,
+            model, booster, lambda: _scores(self, dtrain, evals or (), names),
             is_last=bool(found) or _is_last(sys._getframe(1), epoch),
         )  # fmt: skip
         return found
@@ -108,10 +109,20 @@ def _update(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
         rounds.begin_update(self)
         found = original(self, dtrain, *args, **kwargs)
         rounds.end_update(self)
-        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), _no_scores, is_scored=False)
+        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), _no_scores)
         return found
 
     return update
+
+
+def _eval_set(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
+    def eval_set(self: Any, evals: Any, *args: Any, **kwargs: Any) -> Any:
+        found = original(self, evals, *args, **kwargs)
+        if evals:
+            rounds.end_scoring(self)
+        return found
+
+    return eval_set
 
 
 def _after_training(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -88,11 +88,14 @@ def test_a_round_is_its_scores_and_a_step() -> None:
     rounds, probes, notes = make()
     owner = Owner()
     rounds.begin(owner)
+    rounds.end_scoring(Owner())
     for _ in range(2):
+        rounds.end_scoring(owner)
         rounds.end_round(owner, None, scored)
     rounds.end(owner)
+    assert probes.told[0] == "scored"  # a fold's, as it were: within a training whoever is scored belongs to it
     told = ["scored", "held-rmse=0.5", "held-auc=0.9"]
-    assert probes.told == [*told, "training 1", "step", *told, "step"]
+    assert probes.told[1:] == [*told, "training 1", "step", *told, "step"]
     assert (probes.owner, notes) == (None, [])
 
 
@@ -102,7 +105,7 @@ def test_a_round_that_is_plain_is_told_in_one_go_but_for_the_first_and_the_last(
     owner, booster = Owner(), Booster()
     rounds.begin(owner)
     for at in range(3):
-        rounds.end_round(owner, booster, nothing, is_scored=False, is_last=at == 2)  # type: ignore[arg-type]
+        rounds.end_round(owner, booster, nothing, is_last=at == 2)  # type: ignore[arg-type]
     assert probes.told == ["training 1", "step", "plain", "last", "step"]
 
 
@@ -111,7 +114,7 @@ def test_trainings_one_after_the_other_are_counted_also_where_one_never_says_tha
     owners = [Owner() for _ in range(3)]
     for each in owners:
         rounds.begin(each)
-        rounds.end_round(each, None, nothing, is_scored=False)
+        rounds.end_round(each, None, nothing)
     assert [each for each in probes.told if each != "step"] == ["training 1", "training 2", "training 3"]
 
 
@@ -119,11 +122,11 @@ def test_a_training_within_another_has_the_steps_until_it_ends() -> None:
     rounds, probes, _ = make()
     outer, inner = Owner(), Owner()
     rounds.begin(outer)
-    rounds.end_round(outer, None, nothing, is_scored=False)
+    rounds.end_round(outer, None, nothing)
     rounds.begin(inner)
-    rounds.end_round(inner, None, nothing, is_scored=False)
+    rounds.end_round(inner, None, nothing)
     rounds.end(inner)
-    rounds.end_round(outer, None, nothing, is_scored=False)
+    rounds.end_round(outer, None, nothing)
     assert probes.owner is outer
     assert probes.told.count("step") == 3
 
@@ -135,13 +138,13 @@ def test_of_two_threads_the_first_ones_rounds_are_captured_and_the_other_is_told
 
     def other() -> None:
         rounds.begin(second)
-        rounds.end_round(second, None, nothing, is_scored=False)
+        rounds.end_round(second, None, nothing)
         rounds.end(second)
 
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    rounds.end_round(first, None, nothing, is_scored=False)
+    rounds.end_round(first, None, nothing)
     assert probes.told.count("step") == 1
     assert notes == ["another booster is trained at the same time: its rounds are not captured"]
 
@@ -154,8 +157,8 @@ def test_a_failure_of_ours_ends_the_watching_only() -> None:
     def fail() -> tuple[Scores, Sequence[float]]:
         raise RuntimeError("planted")
 
-    rounds.end_round(owner, None, fail, is_scored=False)
-    rounds.end_round(owner, None, nothing, is_scored=False)
+    rounds.end_round(owner, None, fail)
+    rounds.end_round(owner, None, nothing)
     assert probes.told == []
     assert len(notes) == 1
     assert "planted" in notes[0]

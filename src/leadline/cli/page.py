@@ -23,7 +23,7 @@ from leadline.cli.verdicts import verdicts
 from leadline.cli.whereabouts import time_block
 from leadline.records.cost import spoken_thinning
 from leadline.records.names import JOB_ENDED
-from leadline.records.wording import counted, duration, share, size
+from leadline.records.wording import counted, duration, model, share, size
 
 _MOST_WARNINGS: Final = 8
 _MOST_MODELS: Final = 3
@@ -79,8 +79,7 @@ def headline(said: dict[str, Any]) -> Text:
 
 
 def _models(workers: list[dict[str, Any]]) -> str:
-    models = {f"{each['name']} ({each['parameters']} parameters)" for worker in workers
-              for each in worker["models"] or ()}  # fmt: skip
+    models = {model(each["name"], each["parameters"]) for worker in workers for each in worker["models"] or ()}
     optimizers = {each for worker in workers for each in worker["optimizers"] or ()}
     named = sorted(models)[:_MOST_MODELS]
     more = [f"{len(models) - _MOST_MODELS:,} more"] if len(models) > _MOST_MODELS else []

@@ -20,6 +20,11 @@ def counted(value: int, noun: str, plural: str = "") -> str:
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
 
 
+def model(name: str, parameters: int) -> str:
+    """``ResNet (62 parameter tensors)``; of boosted trees, which have none: ``Booster``."""
+    return f"{name} ({counted(parameters, 'parameter tensor')})" if parameters else name
+
+
 def duration(seconds: float) -> str:
     """``0.4 s``, ``12 s``, ``6 m 12 s``, ``3 h 5 m``, ``2 d 4 h``."""
     if seconds < 9.95:

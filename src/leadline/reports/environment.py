@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.reader import liveness
 from leadline.records.plan import CaptureItem
-from leadline.records.wording import size
+from leadline.records.wording import model, size
 from leadline.reports.section import Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
 
@@ -102,7 +102,7 @@ def _bytes(node: Mapping[str, Any]) -> str | None:
 def _workers(sources: Sources) -> Table:
     rows = []
     for each in sources.said["workers"]:
-        models = ", ".join(f"{model['name']} ({model['parameters']} parameters)" for model in each["models"] or ())
+        models = ", ".join(model(one["name"], one["parameters"]) for one in each["models"] or ())
         notes = "; ".join(each["notes"] or ())
         rows.append({**each, "models": models, "optimizers": ", ".join(each["optimizers"] or ()), "notes": notes})
     columns: Columns = {

@@ -9,7 +9,7 @@ from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.cost import spoken_thinning
 from leadline.records.version import __version__
-from leadline.records.wording import duration, share, size
+from leadline.records.wording import duration, model, share, size
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
 from leadline.reports.sources import Sources
@@ -56,8 +56,7 @@ def build(
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     """What stands at the head."""
     said, job = sources.said, sources.job
-    models = {f"{each['name']} ({each['parameters']} parameters)" for worker in said["workers"]
-              for each in worker["models"] or ()}  # fmt: skip
+    models = {model(each["name"], each["parameters"]) for worker in said["workers"] for each in worker["models"] or ()}
     steps = ", ".join(f"{count:,} {mode}" for mode, count in said["steps"].items()) or "none seen"
     stopped = f", stopped by {said['stopped_by'].removeprefix('rule:')}" if said["stopped_by"] else ""
     facts = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.wording import counted, duration, listed, number, place, share, signal_name, size
+from leadline.records.wording import counted, duration, listed, model, number, place, share, signal_name, size
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,8 @@ def test_places_are_short_where_they_stay_clear() -> None:
 def test_signals_without_a_name() -> None:
     assert signal_name(9) == "SIGKILL"
     assert signal_name(40) == "signal 40"
+
+
+def test_a_model_is_told_with_its_parameters_where_it_has_any() -> None:
+    told = [model("Net", 62), model("Net", 1), model("Booster", 0)]
+    assert told == ["Net (62 parameter tensors)", "Net (1 parameter tensor)", "Booster"]

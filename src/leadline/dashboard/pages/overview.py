@@ -24,6 +24,7 @@ from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
 from leadline.dashboard.shelf import Opened
 from leadline.records.names import JOB_ENDED
+from leadline.records.wording import model
 from leadline.store.actions import read_actions
 
 if TYPE_CHECKING:
@@ -77,11 +78,9 @@ def _rules_said(found: Opened, name: str) -> dict[str, Any]:
 
 
 def _models(found: Opened) -> list[str]:
-    """What trains: ``ResNet (36 parameters), SGD``."""
+    """What trains: ``ResNet (36 parameter tensors)``, ``SGD``."""
     documents = found.run.worker_documents().values()
-    models = {
-        f"{each['name']} ({each['parameters']:,} parameter tensors)" for one in documents for each in one["models"]
-    }
+    models = {model(each["name"], each["parameters"]) for one in documents for each in one["models"]}
     return [*sorted(models), *sorted({each for one in documents for each in one["optimizers"]})]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +39,7 @@ class _Look:
         return self.sections[key]
 
 
+_PLACE: Final = re.compile(r"[0-9]{1,4}")
 _LOOKS: WeakKeyDictionary[Run, _Look] = WeakKeyDictionary()
 
 
@@ -71,7 +73,7 @@ def _look(found: Opened) -> _Look:
 def _chart(found: Opened, question: Question) -> Figure:
     """One chart of one section: ``section=loss&place=0``."""
     wanted, place = question.get("section") or "", question.get("place") or "0"
-    if wanted not in xgboost.SECTIONS or not place.isdecimal():
+    if wanted not in xgboost.SECTIONS or not _PLACE.fullmatch(place):
         raise HTTPException(404, "there is no such section")
     section = _look(found).section(wanted)
     if int(place) >= len(section.charts):

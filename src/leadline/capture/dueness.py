@@ -26,9 +26,11 @@ class Due:
         self._items = tuple(items)
         self._budget = budget
         self._version = 0
-        self._timed = [item for item in items if item.schedule.every_seconds is not None]
-        self._taken_at = {id(item): float("-inf") for item in self._timed}
+        self._timed = frozenset(id(item) for item in items if item.schedule.every_seconds is not None)
+        self._taken_at = dict.fromkeys(self._timed, float("-inf"))
         self._last = -1
+        self._nexts = [_next_due(item.schedule, -1) for item in items]
+        """Of each wish the first step after the last that was asked for at which it is due by number."""
         self._next = 0
 
     def at(self, step: int) -> tuple[CaptureItem, ...]:
@@ -36,12 +38,20 @@ class Due:
         budget = self._budget
         if budget is not None and budget.version != self._version:
             self._version, self._next = budget.version, 0
+            self._nexts = [_next_due(budget.schedule(item), self._last) for item in self._items]
         if step < self._next and not self._timed:
             return ()
-        due = tuple(item for item in self._items if self._is_due(item, step))
-        self._last = step
-        self._next = min((_next_due(self._schedule(item), step) for item in self._items), default=step + (1 << 30))
-        return due
+        nexts, due = self._nexts, []
+        for index, item in enumerate(self._items):
+            is_due = nexts[index] <= step
+            if self._timed and id(item) in self._timed:
+                is_due = self._is_timed_due(item, step, is_due=is_due)
+            if nexts[index] <= step:
+                nexts[index] = _next_due(self._schedule(item), step)
+            if is_due:
+                due.append(item)
+        self._last, self._next = step, min(nexts, default=step + (1 << 30))
+        return tuple(due)
 
     def is_idle(self, step: int) -> bool:
         """Whether nothing can be due at ``step``; asked, it counts as not asked."""
@@ -65,14 +75,14 @@ class Due:
     def _schedule(self, item: CaptureItem) -> Schedule:
         return item.schedule if self._budget is None else self._budget.schedule(item)
 
-    def _is_due(self, item: CaptureItem, step: int) -> bool:
-        schedule = self._schedule(item)
-        if id(item) not in self._taken_at:
-            return schedule.is_due_since(self._last, step)
+    def _is_timed_due(self, item: CaptureItem, step: int, *, is_due: bool) -> bool:
+        """Whether a wish with an interval of seconds is due.
+
+        Args:
+            is_due: Whether it is by number.
+        """
         now = time.monotonic()
-        is_due = schedule.is_due_since(self._last, step) or schedule.is_due_by_time(
-            now - self._taken_at[id(item)], step
-        )
+        is_due = is_due or self._schedule(item).is_due_by_time(now - self._taken_at[id(item)], step)
         if is_due:
             self._taken_at[id(item)] = now
         return is_due

@@ -105,3 +105,17 @@ def test_each_mode_counts_its_own_steps(schedules: list[Schedule], modes: list[s
     for mode, count in counts.items():
         for item in items:
             assert found.get((mode, id(item)), []) == by_plain_loop(item.schedule, [0.0] * count)
+
+
+@given(
+    st.lists(SCHEDULES.filter(lambda each: each.every_seconds is None), min_size=1, max_size=4),
+    st.lists(st.integers(0, 4), max_size=30),
+)
+def test_wishes_are_due_together_as_each_is_alone(schedules: list[Schedule], strides: list[int]) -> None:
+    items = [CaptureItem("weights", schedule=each) for each in schedules]
+    together, alone = Due(items), [Due([each]) for each in items]
+    step = 0
+    for stride in strides:
+        step += stride
+        found = [id(each) for each in together.at(step)]
+        assert found == [id(item) for item, due in zip(items, alone, strict=True) if due.at(step)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leadline.reader.run import Run
 
 HOW: Final = "leadline run --rule create_xgboost_report … captures labels and predictions every 5 rounds"
-_NO_ANSWERS: Final = f"Labels and predictions of single samples were not captured; {HOW}, of the data it is evaluated on."
+_NO_ANSWERS: Final = f"Labels and predictions of samples were not captured; {HOW}, of the data that is evaluated."
 _LEARNED: Final = (
     "Labels and predictions are those of the training set, since there is no other: they say what was learned by "
     "heart, and nothing of new data."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -75,6 +77,36 @@ def judge_afterwards(path: str) -> Hearing:
     return Hearing(path, is_over=True).listen(is_over=True)
 
 
+def judged_in_all_ways(
+    story: Sequence[Part], rules: dict[str, Callable[[], Rule]], rows: int, batches: int, look: int, restart: int,
+    **layout: int,
+) -> Hearing:  # fmt: skip
+    """What rules say of a story once it is over, after it was held to be the same live, restarted and cut otherwise.
+
+    Args:
+        layout: How the run is stored that is judged once.
+    """
+    this = sys.modules[__name__]
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(this, "RULES", rules):
+        once = judge_afterwards(RunWriter(f"{folder}/once", **layout).write_all(story).end().path)
+        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
+        live = Hearing(writer.path)
+        for count, _ in enumerate(writer.grow(story)):
+            if count == restart:
+                live.restart()
+            if count % look == 0:
+                live.listen(most_seconds=0.0)
+        writer.end()
+        live.listen(is_over=True)
+        again = judge_afterwards(writer.path)
+        assert different(live, once) == {}
+        assert different(again, once) == {}
+        assert (live.events, live.states) == (once.events, once.states)
+        assert (again.events, again.states) == (once.events, once.states)
+        assert all(each["error"] is None for each in once.states.values())
+        return once
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     story=stories(is_rich=True),
@@ -86,18 +118,7 @@ def judge_afterwards(path: str) -> Hearing:
 def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
     story: Sequence[Part], rows: int, batches: int, look: int, restart: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        once = judge_afterwards(RunWriter(f"{folder}/once").write_all(story).end().path)
-        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
-        live = Hearing(writer.path)
-        for count, _ in enumerate(writer.grow(story)):
-            if count == restart:
-                live.restart()
-            if count % look == 0:
-                live.listen(most_seconds=0.0)
-        writer.end()
-        assert different(live.listen(is_over=True), once) == {}
-        assert different(judge_afterwards(writer.path), once) == {}
+    judged_in_all_ways(story, RULES, rows, batches, look, restart)
 
 
 @pytest.mark.parametrize("name", [name for name, make in RULES.items() if not make().needs().runs])

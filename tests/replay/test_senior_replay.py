@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from unittest import mock
 
-import test_replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_replay import Hearing, judge_afterwards
+from test_replay import judged_in_all_ways
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
-from leadline.testing.runs import Part, RunWriter
+from leadline.testing.runs import Part
 from leadline.testing.senior_stories import captured, senior_stories
 
 RULES: dict[str, Callable[[], Rule]] = {
@@ -48,29 +45,11 @@ RULES: dict[str, Callable[[], Rule]] = {
 def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
     story: Sequence[Part], rows: int, batches: int, look: int, restart: int
 ) -> None:
-    check(story, rows, batches, look, restart)
+    judged_in_all_ways(story, RULES, rows, batches, look, restart)
 
 
 def test_a_metric_over_many_steps_is_judged_the_same() -> None:
     values = [0.5 + 0.05 * (step * 7 % 5) + 0.01 * max(step - 150, 0) for step in range(200)]
     story = [captured(step, {"accuracy": {"value": value}}) for step, value in enumerate(values)]
-    assert check(story, rows=3, batches=2, look=7, restart=90).states["metric_not_improving"]["verdict"] == "fired"
-
-
-def check(story: Sequence[Part], rows: int, batches: int, look: int, restart: int) -> Hearing:
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(test_replay, "RULES", RULES):
-        once = judge_afterwards(RunWriter(f"{folder}/once").write_all(story).end().path)
-        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
-        live = Hearing(writer.path)
-        for count, _ in enumerate(writer.grow(story)):
-            if count == restart:
-                live.restart()
-            if count % look == 0:
-                live.listen(most_seconds=0.0)
-        writer.end()
-        live.listen(is_over=True)
-        again = judge_afterwards(writer.path)
-        assert (live.events, live.states) == (once.events, once.states)
-        assert (again.events, again.states) == (once.events, once.states)
-        assert all(each["error"] is None for each in once.states.values())
-        return once
+    once = judged_in_all_ways(story, RULES, rows=3, batches=2, look=7, restart=90)
+    assert once.states["metric_not_improving"]["verdict"] == "fired"

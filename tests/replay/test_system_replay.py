@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from unittest import mock
@@ -11,7 +10,7 @@ import pytest
 import test_replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_replay import Hearing, judge_afterwards
+from test_replay import Hearing, judge_afterwards, judged_in_all_ways
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
@@ -62,22 +61,7 @@ RULES: dict[str, Callable[[], Rule]] = {
 def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
     seed: int, rows: int, batches: int, look: int, restart: int
 ) -> None:
-    story = system_story(seed, seconds=16)
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(test_replay, "RULES", RULES):
-        once = judge_afterwards(RunWriter(f"{folder}/once", batch_rows=50).write_all(story).end().path)
-        writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
-        live = Hearing(writer.path)
-        for count, _ in enumerate(writer.grow(story)):
-            if count == restart:
-                live.restart()
-            if count % look == 0:
-                live.listen(most_seconds=0.0)
-        writer.end()
-        live.listen(is_over=True)
-        again = judge_afterwards(writer.path)
-        assert (live.events, live.states) == (once.events, once.states)
-        assert (again.events, again.states) == (once.events, once.states)
-        assert all(each["error"] is None for each in once.states.values())
+    judged_in_all_ways(system_story(seed, seconds=16), RULES, rows, batches, look, restart, batch_rows=50)
 
 
 @pytest.mark.parametrize("seed", [4, 5])

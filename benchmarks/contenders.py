@@ -246,8 +246,8 @@ class LeadlineRun(Leadline):
     """Steps that are taken before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        from leadline import session
-        from leadline.cli.prepare import Wishes, prepare
+        from leadline.cli.run_setup import Wishes, prepare
+        from leadline.training.session import session
 
         command = ["train.py"]
         prepare(Wishes(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
@@ -261,7 +261,7 @@ class LeadlineRun(Leadline):
         return Contender.open(self, folder, workload)
 
     def close(self) -> None:
-        from leadline import session
+        from leadline.training.session import session
 
         session.stop_current()
         self.own_seconds = (self.session.recorder.cost.own_ns - self._own_ns_before) / 1e9

@@ -25,10 +25,18 @@ import leadline.torch
 
 T = TypeVar("T")
 
-WAITING = frozenset({
-    "cudaDeviceSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaStreamSynchronize", "cudaStreamWaitValue",
-    "hipDeviceSynchronize", "hipEventSynchronize", "hipStreamSynchronize",
-})  # fmt: skip
+WAITING = frozenset(
+    {
+        "cudaDeviceSynchronize",
+        "cudaEventSynchronize",
+        "cudaMemcpy",
+        "cudaStreamSynchronize",
+        "cudaStreamWaitValue",
+        "hipDeviceSynchronize",
+        "hipEventSynchronize",
+        "hipStreamSynchronize",
+    }
+)
 """Calls of the driver that return when the device has come so far."""
 RESERVING = frozenset({"cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaMalloc", "cudaMallocHost"})
 """Calls that may wait for it; they are told in the notes."""
@@ -51,13 +59,21 @@ CASES = (
     Case("preset standard", "standard", limit=1.02),
     Case("preset full", "full"),
     Case("all basic statistics, every step", None, _EVERY_STEP),
-    Case("core statistics, every step", None,
-         tuple(f"{each}:statistics={','.join(CORE)},every=1" for each in ("gradients", "weights", "biases")), 1.10),
-    Case("raw weights and gradients, every step", None,
-         tuple(f"{each}:raw=true,every=1" for each in ("gradients", "weights", "biases")), 1.20),
+    Case(
+        "core statistics, every step",
+        None,
+        tuple(f"{each}:statistics={','.join(CORE)},every=1" for each in ("gradients", "weights", "biases")),
+        1.10,
+    ),
+    Case(
+        "raw weights and gradients, every step",
+        None,
+        tuple(f"{each}:raw=true,every=1" for each in ("gradients", "weights", "biases")),
+        1.20,
+    ),
     Case("activations, every step", None, ("layers:every=1",)),
     Case("optimizer variables, every step", None, ("optimizer_variables:every=1",)),
-)  # fmt: skip
+)
 
 
 def on_device() -> workload.Workload:

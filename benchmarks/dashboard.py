@@ -26,8 +26,8 @@ from pathlib import Path
 
 import harness
 from harness import Limit, Row
+from long_runs import Day, write_day
 
-from leadline.testing.days import Day, write_day
 from leadline.testing.runs import SECOND_NS, START_NS
 
 NAME = "day"

@@ -128,10 +128,13 @@ class Blocks:
     def _count(self, path: str) -> None:
         run = leadline.open_run(path)
         wanted: dict[str, tuple[int, int]] = {
-            "losses": (2, ROUNDS), "metrics": (2, ROUNDS), "labels": (1, DUE), "predictions": (1, DUE),
+            "losses": (2, ROUNDS),
+            "metrics": (2, ROUNDS),
+            "labels": (1, DUE),
+            "predictions": (1, DUE),
             "feature_importance": (self._case.kinds * FEATURES, DUE),
             "average_shap": ((FEATURES + 1, 5) if self._case.capture else (0, 0)),
-        }  # fmt: skip
+        }
         for collection, (names, steps) in wanted.items():
             self.asked += names * steps
             self.found += sum(len(run.tensor(name).steps()) for name in run.tensor_names(collection=collection))
@@ -148,10 +151,15 @@ def measure(case: Case, rounds: int, samples: int) -> Row:
     own = f"own code {100 * float(np.median(blocks.own)):.1f} %" if blocks.own else ""
     bare = float(np.median([each for each, _ in measured]))
     return Row(
-        case.name, "x", harness.spread(ratios), case.limit, None if case.is_bare else blocks.asked,
-        None if case.is_bare else blocks.found, f"{1000 * bare / ROUNDS:.1f} ms a round bare; {own}".rstrip("; "),
+        case.name,
+        "x",
+        harness.spread(ratios),
+        case.limit,
+        None if case.is_bare else blocks.asked,
+        None if case.is_bare else blocks.found,
+        f"{1000 * bare / ROUNDS:.1f} ms a round bare; {own}".rstrip("; "),
         tuple(ratios),
-    )  # fmt: skip
+    )
 
 
 def main() -> int:

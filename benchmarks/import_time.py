@@ -30,10 +30,10 @@ def import_row(module: str, *, rounds: int, limit: Limit | None = None) -> Row:
 def bootstrap_row(*, rounds: int) -> Row:
     """What the bootstrap adds to an interpreter that trains nothing."""
     name = "bootstrap: python -c pass below leadline run"
-    found = importlib.util.find_spec("leadline.bootstrap")
+    found = importlib.util.find_spec("leadline.training.bootstrap")
     site = os.path.join(os.path.dirname(found.origin), "site") if found and found.origin else ""
     if not os.path.isfile(os.path.join(site, "sitecustomize.py")):
-        return Row(name, "ms", None, BOOTSTRAP_LIMIT, note="leadline/bootstrap/site is not there")
+        return Row(name, "ms", None, BOOTSTRAP_LIMIT, note="leadline/training/bootstrap/site is not there")
     with tempfile.TemporaryDirectory() as run:
         path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
         below = {**os.environ, "PYTHONPATH": path, "LEADLINE_RUN": run, "LEADLINE_NODE": "node"}

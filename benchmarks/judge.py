@@ -23,9 +23,9 @@ from every_rule import OTHER_RUN
 from harness import Limit, Row
 from judged_training import RULES, TENSORS, Training
 
+from leadline.judge.evaluator import Judging
 from leadline.judge.judge import judge_run
-from leadline.judge.judging import Judging
-from leadline.judge.plan import resolve_rules
+from leadline.judge.rule_plan import resolve_rules
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
@@ -172,11 +172,20 @@ def rows_afterwards(rounds: int, *, dense_steps: int, long_steps: int) -> list[R
         theres = [judge_there(long) for _ in _counted("afterwards, standard", rounds)]
     asked = len(RULES) * len(TENSORS) * dense_steps
     return [
-        _row("afterwards: rules x tensors x steps a second", "1/s", [asked / each.seconds for each in heres],
-             [each.rules for each in heres], note=f"{dense_steps} steps, each with all {len(TENSORS)} tensors"),
-        _row(f"afterwards: {long_steps:,} steps of standard, with starting the processes", "s",
-             [each.seconds for each in theres], [each.rules for each in theres]),
-    ]  # fmt: skip
+        _row(
+            "afterwards: rules x tensors x steps a second",
+            "1/s",
+            [asked / each.seconds for each in heres],
+            [each.rules for each in heres],
+            note=f"{dense_steps} steps, each with all {len(TENSORS)} tensors",
+        ),
+        _row(
+            f"afterwards: {long_steps:,} steps of standard, with starting the processes",
+            "s",
+            [each.seconds for each in theres],
+            [each.rules for each in theres],
+        ),
+    ]
 
 
 def rows_live(every: int, windows: int) -> list[Row]:
@@ -224,9 +233,15 @@ def row_latency(rounds: int) -> Row:
     if not found:
         return Row(name, "s", None, LATENCY_LIMIT, note=f"{BAD_RULE} did not find it")
     return Row(
-        name, "s", harness.spread(found), LATENCY_LIMIT, asked=rounds, found=len(found),
-        note=f"max {max(found):.3f} s", values=tuple(found),
-    )  # fmt: skip
+        name,
+        "s",
+        harness.spread(found),
+        LATENCY_LIMIT,
+        asked=rounds,
+        found=len(found),
+        note=f"max {max(found):.3f} s",
+        values=tuple(found),
+    )
 
 
 def _row(
@@ -235,9 +250,15 @@ def _row(
     """A row that counts when every rule judged."""
     spoken = "found/asked: rules that judged"
     return Row(
-        name, unit, harness.spread(values), limit, asked=len(RULES), found=min(found),
-        note=f"{note}; {spoken}" if note else spoken, values=tuple(values),
-    )  # fmt: skip
+        name,
+        unit,
+        harness.spread(values),
+        limit,
+        asked=len(RULES),
+        found=min(found),
+        note=f"{note}; {spoken}" if note else spoken,
+        values=tuple(values),
+    )
 
 
 def _counted(what: str, rounds: int) -> Any:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from every_rule import EVERY_RULE
 
-from leadline.cli.prepare import rule_specs
+from leadline.cli.run_setup import rule_specs
 from leadline.config.presets import merge, preset_items
-from leadline.judge.plan import plan, resolve_rules
+from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, is_of_mode
 from leadline.records.series import TensorInfo
@@ -80,11 +80,29 @@ _INFOS = {each.name: each for each in TENSORS}
 _GROUPS = ("parameters", "updates", "layers", "scalars")
 """What one step leaves: a row for each of these, as the recorder writes them."""
 _LEVELS = {
-    "min": -0.5, "max": 0.5, "sum": 3.0, "mean": 0.01, "l1": 20.0, "l2": 4.0, "abs_mean": 0.02, "abs_max": 0.5,
-    "std": 0.05, "variance": 0.9, "p5": -0.04, "p95": 0.04, "p0.5": -0.1, "p99.5": 0.1, "update_ratio": 1e-3,
-    "batch_std": 0.3, "equals_0": 0.1, "unit_activity": 0.5, "unit_mean": 0.01, "unit_std": 1.0, "class_counts": 3.0,
+    "min": -0.5,
+    "max": 0.5,
+    "sum": 3.0,
+    "mean": 0.01,
+    "l1": 20.0,
+    "l2": 4.0,
+    "abs_mean": 0.02,
+    "abs_max": 0.5,
+    "std": 0.05,
+    "variance": 0.9,
+    "p5": -0.04,
+    "p95": 0.04,
+    "p0.5": -0.1,
+    "p99.5": 0.1,
+    "update_ratio": 1e-3,
+    "batch_std": 0.3,
+    "equals_0": 0.1,
+    "unit_activity": 0.5,
+    "unit_mean": 0.01,
+    "unit_std": 1.0,
+    "class_counts": 3.0,
     "confusion": 3.0,
-}  # fmt: skip
+}
 """What a healthy training's statistics are about; 0 where nothing stands here."""
 _NUMBERS = {"AdamW/lr": 1e-3, "AdamW/gradient_norm": 1.0, "AdamW/gradient_norm_before_clipping": 1.2}
 

@@ -21,7 +21,7 @@ import dashboard
 import harness
 from harness import Limit, Row
 
-from leadline.reader.locate import list_runs
+from leadline.reader.find_runs import list_runs
 from leadline.store import layout
 
 RUNS = 10_000

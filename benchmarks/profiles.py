@@ -19,15 +19,15 @@ import torch
 import workload
 from harness import Row
 
-from leadline.frameworks.torch.homes import Homes
-from leadline.frameworks.torch.models import Names
-from leadline.frameworks.torch.operators import OperatorRecording
-from leadline.frameworks.torch.registry import ModuleRegistry
-from leadline.probes.guard import Guard
-from leadline.probes.recording import Recording
-from leadline.profiler.callstacks import open_callstacks
-from leadline.profiler.functions import open_functions
-from leadline.records.window import ProfileWindow
+from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
+from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.timing.operators import OperatorRecording
+from leadline.records.profile_window import ProfileWindow
+from leadline.training.guard import Guard
+from leadline.training.profiler.callstacks import open_callstacks
+from leadline.training.profiler.functions import open_functions
+from leadline.training.recording import Recording
 
 STEPS = 2
 
@@ -84,11 +84,19 @@ def bare_callstacks(trained: workload.Workload, folder: Path) -> None:
 
 CASES = (
     Case("detailed", "detailed against torch.profiler", operators, bare_operators),
-    Case("cprofile", "cprofile against cProfile",
-         lambda trained: open_functions(ProfileWindow("cprofile", steps=STEPS)), bare_functions),
-    Case("pyinstrument", "pyinstrument against pyinstrument",
-         lambda trained: open_callstacks(ProfileWindow("pyinstrument", steps=STEPS)), bare_callstacks),
-)  # fmt: skip
+    Case(
+        "cprofile",
+        "cprofile against cProfile",
+        lambda trained: open_functions(ProfileWindow("cprofile", steps=STEPS)),
+        bare_functions,
+    ),
+    Case(
+        "pyinstrument",
+        "pyinstrument against pyinstrument",
+        lambda trained: open_callstacks(ProfileWindow("pyinstrument", steps=STEPS)),
+        bare_callstacks,
+    ),
+)
 
 
 def train(trained: workload.Workload, recording: Recording | None = None) -> None:
@@ -133,9 +141,11 @@ def measure(case: Case, rounds: int, scratch: Path) -> list[Row]:
     rows = []
     for how, run in against.items():
         times = harness.pairs(
-            lambda run=run, how=how: block(how, run), ours, count=rounds,
+            lambda run=run, how=how: block(how, run),
+            ours,
+            count=rounds,
             on_pair=lambda index, a, b, how=how: harness.progress(f"  {case.key}/{how} {index + 1}: x{b / a:.3f}"),
-        )  # fmt: skip
+        )
         values = [b / a for a, b in times]
         name = case.name if how == "bare" else f"{case.key} against the same steps without"
         note = f"{sizes['ours']:,} bytes a window"

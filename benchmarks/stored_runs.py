@@ -21,24 +21,39 @@ import harness
 from harness import Row
 from judged_training import TENSORS, Training
 
-from leadline.cli.prepare import rule_specs
+from leadline.cli.run_setup import rule_specs
 from leadline.judge.engines.engine import Engine, Judged, Task
 from leadline.judge.engines.local import LocalEngine
 from leadline.judge.engines.ray import RayEngine
+from leadline.judge.evaluator import Judging
 from leadline.judge.judge import judge_run
-from leadline.judge.judging import Judging
-from leadline.judge.plan import resolve_rules
+from leadline.judge.rule_plan import resolve_rules
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import START_NS, RunWriter
 
 RAY_PYTHON = harness.PROJECT / ".venvs" / "ray" / "bin" / "python"
 RULES = (
-    "all_zero:collection_names=gradients", "check_input_images", "class_imbalance", "confusion", "dead_relu",
-    "exploding_gradient", "exploding_tensor", "gradient_clipping", "loss_not_decreasing", "loss_spike",
-    "nonfinite_origin", "no_learning", "output_collapse", "poor_weight_initialization", "saturated_activation",
-    "skipped_steps", "tensor_variance:tensor_regex=weight$,max_threshold=1e9", "unused_parameter",
-    "vanishing_gradient", "weight_update_ratio",
-)  # fmt: skip
+    "all_zero:collection_names=gradients",
+    "check_input_images",
+    "class_imbalance",
+    "confusion",
+    "dead_relu",
+    "exploding_gradient",
+    "exploding_tensor",
+    "gradient_clipping",
+    "loss_not_decreasing",
+    "loss_spike",
+    "nonfinite_origin",
+    "no_learning",
+    "output_collapse",
+    "poor_weight_initialization",
+    "saturated_activation",
+    "skipped_steps",
+    "tensor_variance:tensor_regex=weight$,max_threshold=1e9",
+    "unused_parameter",
+    "vanishing_gradient",
+    "weight_update_ratio",
+)
 STEPS, EVERY = 200, 10
 DIFFERENT = 10
 """Runs that are written; the others are copies of them."""
@@ -154,8 +169,16 @@ def _row(name: str, runs: Sequence[str], work: Work, rounds: int) -> Row:
     per_second = len(runs) / harness.spread(seconds).median
     judged = len(RULES) * len(TENSORS) * (STEPS // EVERY) * per_second
     note = f"{per_second:.1f} runs/s, {judged:,.0f} rules x tensors x steps/s; found/asked: runs with the same verdicts"
-    return Row(_name(name), "x", harness.spread(ratios), asked=len(runs), found=agreeing, note=note,
-               values=tuple(ratios), details={"seconds": seconds})  # fmt: skip
+    return Row(
+        _name(name),
+        "x",
+        harness.spread(ratios),
+        asked=len(runs),
+        found=agreeing,
+        note=note,
+        values=tuple(ratios),
+        details={"seconds": seconds},
+    )
 
 
 def _name(way: str) -> str:
@@ -173,9 +196,12 @@ def _on_ray(address: str, runs: Sequence[str]) -> tuple[float, Verdicts]:
 @contextmanager
 def _cluster() -> Iterator[str]:
     nodes = subprocess.Popen(
-        [str(RAY_PYTHON), "-c", _NODES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        [str(RAY_PYTHON), "-c", _NODES],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
-    )  # fmt: skip
+    )
     assert nodes.stdout is not None
     try:
         yield nodes.stdout.readline().strip()

@@ -27,13 +27,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import leadline
 import leadline.torch
-from leadline.capture.cost import Cost
-from leadline.probes.guard import Guard
-from leadline.probes.timeline import StepTimeline
+from leadline.training.guard import Guard
+from leadline.training.recorder.overhead import Cost
+from leadline.training.timeline.step_timeline import StepTimeline
 
 _MARKS = (
-    "begin_data", "end_data", "end_forward", "begin_backward", "end_backward", "begin_update", "end_update", "end_step",
-)  # fmt: skip
+    "begin_data",
+    "end_data",
+    "end_forward",
+    "begin_backward",
+    "end_backward",
+    "begin_update",
+    "end_update",
+    "end_step",
+)
 _WARMUP = 3
 
 
@@ -73,10 +80,15 @@ CASES = (
     Case("small", "a tiny model, data at hand", workload.small, 1000, 5, True, 10.0),
     Case("loaded", "a tiny model, batches from a loader", lambda: Loaded(workload.small()), 500, 5, True, 10.0),
     Case(
-        "transformer", "the transformer, batches from a loader", lambda: Loaded(workload.transformer()), 20, 5, False,
+        "transformer",
+        "the transformer, batches from a loader",
+        lambda: Loaded(workload.transformer()),
+        20,
+        5,
+        False,
         1.005,
     ),
-)  # fmt: skip
+)
 
 
 def measure(case: Case, rounds: int, scratch: Path) -> Row:
@@ -101,16 +113,24 @@ def measure(case: Case, rounds: int, scratch: Path) -> Row:
         return seconds
 
     times = harness.pairs(
-        lambda: block(is_timed=False), lambda: block(is_timed=True), count=rounds,
+        lambda: block(is_timed=False),
+        lambda: block(is_timed=True),
+        count=rounds,
         on_pair=lambda index, off, on: harness.progress(f"  {case.key} {index + 1}/{rounds}: x{on / off:.3f}"),
-    )  # fmt: skip
+    )
     values = [1e6 * (on - off) / case.steps if case.is_in_us else on / off for off, on in times]
     off_ms = 1e3 * harness.spread([off for off, _ in times]).median / case.steps
     return Row(
-        name=case.name, unit="us" if case.is_in_us else "x", spread=harness.spread(values), limit=Limit(case.limit),
-        asked=steps[0], found=steps[1], note=f"{off_ms:.3g} ms a step without", values=tuple(values),
+        name=case.name,
+        unit="us" if case.is_in_us else "x",
+        spread=harness.spread(values),
+        limit=Limit(case.limit),
+        asked=steps[0],
+        found=steps[1],
+        note=f"{off_ms:.3g} ms a step without",
+        values=tuple(values),
         details={"key": case.key, "seconds": times, "steps": case.steps},
-    )  # fmt: skip
+    )
 
 
 def written(run: str) -> int:

@@ -117,11 +117,14 @@ def _inline(text: str) -> str:
 
 def _index(names: list[str]) -> str:
     lines = [
-        "# Rules", "",
+        "# Rules",
+        "",
         "Asked for with `--rule NAME:parameter=value,…`; `leadline rules NAME` says the same as these pages. A rule of",
-        "your own: `leadline rules --new my_rule.py`.", "",
-        "| rule | | fires when |", "|---|---|---|",
-    ]  # fmt: skip
+        "your own: `leadline rules --new my_rule.py`.",
+        "",
+        "| rule | | fires when |",
+        "|---|---|---|",
+    ]
     for name in names:
         summary, _ = read_docstring(registry.find_rule(name))
         mark = "default" if name in registry.DEFAULT else ""

@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from leadline.errors import StopTraining
     from leadline.hook import Hook
     from leadline.reader.run import open_run
-    from leadline.session import log, mode
-    from leadline.watching import watch
+    from leadline.training.session.session import log, mode
+    from leadline.training.session.watch import watch
 
 _HOMES = {
     "Hook": "leadline.hook",
     "StopTraining": "leadline.errors",
     "open_run": "leadline.reader.run",
-    "log": "leadline.session",
-    "mode": "leadline.session",
-    "watch": "leadline.watching",
+    "log": "leadline.training.session.session",
+    "mode": "leadline.training.session.session",
+    "watch": "leadline.training.session.watch",
 }
 
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from leadline import session
 from leadline.config.budget import DEFAULT_BUDGET, parse_budget
 from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
@@ -19,6 +18,7 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.version import __version__
 from leadline.store.creation import create_run, write_status
+from leadline.training.session import session
 
 if TYPE_CHECKING:
     from leadline.frameworks.generic.adapter import GenericAdapter

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from leadline import session
 from leadline.config.budget import DEFAULT_BUDGET
 from leadline.hook import Alone
+from leadline.training.session import session
 
 
 class Hook:

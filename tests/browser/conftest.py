@@ -76,8 +76,11 @@ def dashboard() -> Iterator[Serve]:
     def serve(root: Path | str, *options: str) -> str:
         process = subprocess.Popen(
             [sys.executable, "-m", "leadline", "ui", str(root), "--port", "0", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "COLUMNS": "200"},
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "COLUMNS": "200"},
+        )
         processes.append(process)
         assert process.stdout is not None
         said = ""

@@ -56,7 +56,7 @@ def expect_shown(page: Page, place: Locator, expected: list[float]) -> None:
         """([place, expected]) => place.querySelector('.plot')._fullLayout.xaxis.range.every(
             (each, at) => Math.abs(new Date(each).getTime() - expected[at]) < 30)""",
         arg=[place.element_handle(), [START_MS + 1e3 * each for each in expected]],
-    )  # fmt: skip
+    )
 
 
 def double_click(page: Page, place: Locator) -> bool:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Page, expect
 from resting import opened
+from tree_scenarios import answers, importances, loss
 
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.tree_stories import answers, importances, loss
 
 LABELS = np.repeat([0, 1, 1], 20)
 PATIENCE_MS = 60_000

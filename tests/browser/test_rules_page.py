@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
 
+import malicious_inputs
 import page_stories as stories
 from playwright.sync_api import Page, expect
 
 from leadline.records.manifest import RuleSpec
-from leadline.testing import hostile
 from leadline.testing.runs import Capture, RunWriter
 
 
@@ -21,13 +21,13 @@ def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
     run = tmp_path / "run"
     writer = RunWriter(run, rules=(RuleSpec("mine", "vanishing_gradient"),))
     writer.write_all([Capture(step, {"gradient/a.weight": {"abs_mean": 0.1}}) for step in range(8)])
-    hostile.write_rule(str(run), "mine", rule="vanishing_gradient")
+    malicious_inputs.write_rule(str(run), "mine", rule="vanishing_gradient")
     page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
     row = page.locator("#rules-table tbody tr")
     expect(row).to_contain_text("clear")
     page.evaluate("window.wasNeverReloaded = true")
     finding = stories.finding("mine", "it vanishes", ("gradient/a.weight",))
-    hostile.write_rule(str(run), "mine", rule="vanishing_gradient", verdict="fired", findings=[finding])
+    malicious_inputs.write_rule(str(run), "mine", rule="vanishing_gradient", verdict="fired", findings=[finding])
     expect(row).to_contain_text("it vanishes")
     assert page.evaluate("window.wasNeverReloaded")
     card = page.locator("#mine-1")
@@ -40,18 +40,18 @@ def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
 def test_what_a_reader_has_opened_stays_open(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     run = tmp_path / "run"
     RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
-    hostile.write_rule(str(run), "overfit")
+    malicious_inputs.write_rule(str(run), "overfit")
     page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
     page.locator("#rule-overfit summary").click()
     expect(page.locator("#rule-overfit")).to_contain_text("Blind spots")
-    hostile.write_rule(str(run), "overtraining")
+    malicious_inputs.write_rule(str(run), "overtraining")
     expect(page.locator("#rules-table tbody tr")).to_have_count(2)
     expect(page.locator("#rule-overfit").get_by_role("heading", name="Blind spots", exact=True)).to_be_visible()
 
 
 def test_a_deep_link_opens_the_rule_and_shows_the_finding(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:  # fmt: skip
+) -> None:
     stories.write_story(tmp_path / "story")
     address = dashboard(tmp_path)
     page.goto(f"{address}/runs/story/rules#mine-1")
@@ -68,14 +68,14 @@ def test_hostile_names_run_nothing(tmp_path: Path, dashboard: Callable[..., str]
     said: list[str] = []
     page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss())[-1])
     address = dashboard(tmp_path)
-    one = f"tensors?{urlencode({'name': hostile.LONG})}"
+    one = f"tensors?{urlencode({'name': malicious_inputs.LONG})}"
     for part in ("rules", "tensors", one, "profiles", "profiles?view=operators", "profiles?view=difference"):
         page.goto(f"{address}/runs/ill/{part}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{part[:40]} is too wide"
     page.goto(f"{address}/runs/ill/rules")
-    expect(page.locator("#bad-1")).to_contain_text(hostile.MARKUP)
-    page.locator("#bad-1").get_by_role("link", name=hostile.PATH).first.click()
-    expect(page.get_by_role("heading", level=1)).to_contain_text(hostile.PATH)
+    expect(page.locator("#bad-1")).to_contain_text(malicious_inputs.MARKUP)
+    page.locator("#bad-1").get_by_role("link", name=malicious_inputs.PATH).first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(malicious_inputs.PATH)
     expect(page.locator("#over-steps .plot-container")).to_be_visible()
     assert said == []

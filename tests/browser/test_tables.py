@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import malicious_inputs
 from playwright.sync_api import Page, expect
 
-from leadline.testing import hostile
 from leadline.testing.runs import Capture, RunWriter
 
 
@@ -46,9 +46,7 @@ def test_the_keyboard_sorts(tmp_path: Path, dashboard: Callable[..., str], page:
     assert column(page, "tensor-table", 1) == ["b", "a"]
 
 
-def test_rows_are_filtered_by_all_words_and_counted(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:  # fmt: skip
+def test_rows_are_filtered_by_all_words_and_counted(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     names = [f"layer{number}.{kind}" for number in range(1000) for kind in ("weight", "bias")][:1000]
     RunWriter(tmp_path / "run").write_all([Capture(0, {name: {"l2": 1.0} for name in names})]).end()
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
@@ -63,17 +61,17 @@ def test_rows_are_filtered_by_all_words_and_counted(
 
 def test_order_filter_and_focus_stay_when_newer_rows_come(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:  # fmt: skip
+) -> None:
     run = tmp_path / "run"
     RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
     for name, judged in (("first", 3), ("second", 9)):
-        hostile.write_rule(str(run), name, judged_steps=judged)
+        malicious_inputs.write_rule(str(run), name, judged_steps=judged)
     page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
     head = page.locator("#rules-table th", has_text="Steps judged")
     head.get_by_role("button").click()
     head.get_by_role("button").focus()
     assert column(page, "rules-table", 1) == ["second", "first"]
-    hostile.write_rule(str(run), "third", judged_steps=5)
+    malicious_inputs.write_rule(str(run), "third", judged_steps=5)
     expect(page.locator("#rules-table tbody tr")).to_have_count(3)
     assert column(page, "rules-table", 1) == ["second", "third", "first"]
     expect(page.locator("#rules-table th", has_text="Steps judged")).to_have_attribute("aria-sort", "descending")

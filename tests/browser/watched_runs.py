@@ -20,9 +20,7 @@ PHASES = {"data": 20.0, "forward": 40.0, "backward": 70.0, "optimizer": 20.0}
 LOOP_NS = START_NS + 2 * SECOND_NS
 
 
-def story(
-    seconds: int, *, first_second: int = 0, gpus: int = 2, cores: int = 4, node: str = "node-1"
-) -> list[Part]:  # fmt: skip
+def story(seconds: int, *, first_second: int = 0, gpus: int = 2, cores: int = 4, node: str = "node-1") -> list[Part]:
     """Seconds of a training on one machine: steps of 150 ms, samples each half second, a loss each step."""
     count = 2 * seconds
     begin = START_NS + first_second * SECOND_NS
@@ -37,7 +35,7 @@ def story(
     losses = [
         Capture(step, {"loss": {"value": 2.0 / (step + 1)}}, time_ns=start_ns + round((step - first) * STEP_MS * 1e6))
         for step in range(first, first + steps)
-    ]  # fmt: skip
+    ]
     return in_time(samples, [*rows, *([] if first_second else _start())], losses)
 
 
@@ -67,10 +65,17 @@ def judge(writer: RunWriter, findings: Sequence[dict[str, object]]) -> None:
     """Write what the judge would: the rule's status, its findings, and the summary."""
     found = bool(findings)
     told = {
-        "name": "exploding_tensor", "rule": "exploding_tensor", "status": "IssuesFound" if found else "InProgress",
-        "verdict": "fired" if found else "clear", "why": "", "findings": len(findings), "step": None, "message": None,
-        "suggestion": None, "explained_by": None,
-    }  # fmt: skip
+        "name": "exploding_tensor",
+        "rule": "exploding_tensor",
+        "status": "IssuesFound" if found else "InProgress",
+        "verdict": "fired" if found else "clear",
+        "why": "",
+        "findings": len(findings),
+        "step": None,
+        "message": None,
+        "suggestion": None,
+        "explained_by": None,
+    }
     make_folder(os.path.join(writer.path, os.path.dirname(layout.rule_status("exploding_tensor"))))
     status = {**told, "parameters": {}, "judged_steps": 10, "updated_ns": START_NS}
     write_document(os.path.join(writer.path, layout.rule_status("exploding_tensor")), status)
@@ -82,7 +87,18 @@ def judge(writer: RunWriter, findings: Sequence[dict[str, object]]) -> None:
 def finding(step: int, time_ns: int) -> dict[str, object]:
     """What exploding_tensor would write."""
     return {
-        "event": "opened", "id": 1, "rule": "exploding_tensor", "step": step, "last_step": step, "is_open": True,
-        "time_ns": time_ns, "message": "loss is NaN", "suggestion": "a tenth of the learning rate",
-        "tensors": ["loss"], "tensor_count": 1, "worker": "rank0-1", "evidence": {"loss": "NaN"}, "count": 1,
-    }  # fmt: skip
+        "event": "opened",
+        "id": 1,
+        "rule": "exploding_tensor",
+        "step": step,
+        "last_step": step,
+        "is_open": True,
+        "time_ns": time_ns,
+        "message": "loss is NaN",
+        "suggestion": "a tenth of the learning rate",
+        "tensors": ["loss"],
+        "tensor_count": 1,
+        "worker": "rank0-1",
+        "evidence": {"loss": "NaN"},
+        "count": 1,
+    }

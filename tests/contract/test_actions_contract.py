@@ -25,8 +25,10 @@ NOBODY = f"127.0.0.1:{_closed_port()}"
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nobody: what looks for Amazon's must not find the machine's own, nor ask the network for some."""
     for name, value in (
-        ("AWS_ACCESS_KEY_ID", "nobody"), ("AWS_SECRET_ACCESS_KEY", "nothing"), ("AWS_EC2_METADATA_DISABLED", "true"),
-    ):  # fmt: skip
+        ("AWS_ACCESS_KEY_ID", "nobody"),
+        ("AWS_SECRET_ACCESS_KEY", "nothing"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ):
         monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -56,36 +58,48 @@ class TestNotify(ActionContract):
 class TestWebhook(ActionContract):
     name = "webhook"
     parameters: ClassVar[dict[str, Any]] = {
-        "url": f"http://{NOBODY}/hook?token=$SECRET", "authorization": "Bearer $SECRET", "timeout": 5.0,
-    }  # fmt: skip
+        "url": f"http://{NOBODY}/hook?token=$SECRET",
+        "authorization": "Bearer $SECRET",
+        "timeout": 5.0,
+    }
 
 
 class TestPutEvent(ActionContract):
     name = "put_event"
     parameters: ClassVar[dict[str, Any]] = {
-        "endpoint": f"http://{NOBODY}/$SECRET", "region": "us-east-1", "timeout": 5.0,
-    }  # fmt: skip
+        "endpoint": f"http://{NOBODY}/$SECRET",
+        "region": "us-east-1",
+        "timeout": 5.0,
+    }
 
 
 class TestPublishMetricToPrometheus(ActionContract):
     name = "publish_metric"
     parameters: ClassVar[dict[str, Any]] = {
-        "to": "prometheus", "gateway": f"http://me:$SECRET@{NOBODY}", "timeout": 5.0,
-    }  # fmt: skip
+        "to": "prometheus",
+        "gateway": f"http://me:$SECRET@{NOBODY}",
+        "timeout": 5.0,
+    }
 
 
 class TestPublishMetricToOtlp(ActionContract):
     name = "publish_metric"
     parameters: ClassVar[dict[str, Any]] = {
-        "to": "otlp", "endpoint": f"http://{NOBODY}/v1/metrics", "headers": "x-key=$SECRET", "timeout": 5.0,
-    }  # fmt: skip
+        "to": "otlp",
+        "endpoint": f"http://{NOBODY}/v1/metrics",
+        "headers": "x-key=$SECRET",
+        "timeout": 5.0,
+    }
 
 
 class TestPublishMetricToCloudWatch(ActionContract):
     name = "publish_metric"
     parameters: ClassVar[dict[str, Any]] = {
-        "to": "cloudwatch", "endpoint": f"http://{NOBODY}/$SECRET", "region": "us-east-1", "timeout": 5.0,
-    }  # fmt: skip
+        "to": "cloudwatch",
+        "endpoint": f"http://{NOBODY}/$SECRET",
+        "region": "us-east-1",
+        "timeout": 5.0,
+    }
 
 
 def test_each_built_in_action_is_held_to_its_contract() -> None:

@@ -24,9 +24,13 @@ class TestTorch(AdapterContract):
     framework = "torch "
     steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
     members: ClassVar[dict[str, str]] = {
-        "0.weight": "weights", "gradient/0.weight": "gradients", "0.bias": "biases",
-        "CrossEntropyLoss_output_0": "losses", "1_output_0": "layers", "Adam/exp_avg/0.weight": "optimizer_variables",
-    }  # fmt: skip
+        "0.weight": "weights",
+        "gradient/0.weight": "gradients",
+        "0.bias": "biases",
+        "CrossEntropyLoss_output_0": "losses",
+        "1_output_0": "layers",
+        "Adam/exp_avg/0.weight": "optimizer_variables",
+    }
 
 
 @pytest.mark.slow
@@ -36,11 +40,18 @@ class TestXGBoost(AdapterContract):
     framework = "xgboost "
     steps: ClassVar[dict[str, int]] = {"train": 8}
     members: ClassVar[dict[str, str]] = {
-        "train-logloss": "losses", "held-logloss": "validation_set", "held-auc": "metrics", "labels": "labels",
-        "predictions": "predictions", "feature_importance/gain/f0": "feature_importance",
-        "feature_importance/total_cover/f3": "feature_importance", "average_shap/f0": "average_shap",
-        "full_shap": "full_shap", "trees/Gain": "trees", "hyperparameters/max_depth": "hyperparameters",
-    }  # fmt: skip
+        "train-logloss": "losses",
+        "held-logloss": "validation_set",
+        "held-auc": "metrics",
+        "labels": "labels",
+        "predictions": "predictions",
+        "feature_importance/gain/f0": "feature_importance",
+        "feature_importance/total_cover/f3": "feature_importance",
+        "average_shap/f0": "average_shap",
+        "full_shap": "full_shap",
+        "trees/Gain": "trees",
+        "hyperparameters/max_depth": "hyperparameters",
+    }
 
 
 @pytest.mark.slow
@@ -50,11 +61,17 @@ class TestLightGBM(AdapterContract):
     framework = "lightgbm "
     steps: ClassVar[dict[str, int]] = {"train": 8}
     members: ClassVar[dict[str, str]] = {
-        "train-binary_logloss": "training_set", "held-binary_logloss": "losses", "held-auc": "metrics",
-        "labels": "labels", "predictions": "predictions", "feature_importance/split/Column_0": "feature_importance",
-        "average_shap/Column_0": "average_shap", "full_shap": "full_shap", "trees/Depth": "trees",
+        "train-binary_logloss": "training_set",
+        "held-binary_logloss": "losses",
+        "held-auc": "metrics",
+        "labels": "labels",
+        "predictions": "predictions",
+        "feature_importance/split/Column_0": "feature_importance",
+        "average_shap/Column_0": "average_shap",
+        "full_shap": "full_shap",
+        "trees/Depth": "trees",
         "hyperparameters/num_leaves": "hyperparameters",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow
@@ -64,18 +81,41 @@ class TestGeneric(AdapterContract):
     framework = "generic"
     steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 1}
     members: ClassVar[dict[str, str]] = {
-        "loss": "losses", "rate": "scalars", "weight": "weights", "gradient/weight": "gradients", "error": "default",
-    }  # fmt: skip
+        "loss": "losses",
+        "rate": "scalars",
+        "weight": "weights",
+        "gradient/weight": "gradients",
+        "error": "default",
+    }
 
 
 CONTRACTS = {
-    "PyTorch": TestTorch, "XGBoost": TestXGBoost, "LightGBM": TestLightGBM, "`leadline.Hook`": TestGeneric,
-}  # fmt: skip
+    "PyTorch": TestTorch,
+    "XGBoost": TestXGBoost,
+    "LightGBM": TestLightGBM,
+    "`leadline.Hook`": TestGeneric,
+}
 ROWS = (
-    "losses", "metrics", "scalars", "hyperparameters", "weights", "biases", "gradients", "gradient_norms",
-    "optimizer_variables", "inputs", "outputs", "labels", "predictions", "layers", "default", "feature_importance",
-    "average_shap", "full_shap", "trees",
-)  # fmt: skip
+    "losses",
+    "metrics",
+    "scalars",
+    "hyperparameters",
+    "weights",
+    "biases",
+    "gradients",
+    "gradient_norms",
+    "optimizer_variables",
+    "inputs",
+    "outputs",
+    "labels",
+    "predictions",
+    "layers",
+    "default",
+    "feature_importance",
+    "average_shap",
+    "full_shap",
+    "trees",
+)
 
 
 def table() -> str:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from test_system_rules_contract import machine, steps
 
-from leadline.rules.profiler_report import ProfilerReport
+from leadline.rules.system.profiler_report import ProfilerReport
 from leadline.testing.contracts import RuleContract
 
 

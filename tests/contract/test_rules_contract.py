@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.config.parameters import spoken_name
-from leadline.rules.exploding_tensor import ExplodingTensor
-from leadline.rules.loss_not_decreasing import LossNotDecreasing
+from leadline.rules.losses.loss_not_decreasing import LossNotDecreasing
 from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, find_rule
-from leadline.rules.stalled_training import StalledTraining
-from leadline.rules.vanishing_gradient import VanishingGradient
-from leadline.rules.weight_update_ratio import WeightUpdateRatio
+from leadline.rules.system.stalled_training import StalledTraining
+from leadline.rules.tensors.exploding_tensor import ExplodingTensor
+from leadline.rules.tensors.vanishing_gradient import VanishingGradient
+from leadline.rules.tensors.weight_update_ratio import WeightUpdateRatio
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat
 

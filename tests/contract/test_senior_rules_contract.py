@@ -6,26 +6,27 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from leadline.rules.eval_in_train_mode import EvalInTrainMode
-from leadline.rules.exploding_gradient import ExplodingGradient
-from leadline.rules.learning_rate import LearningRate
-from leadline.rules.loss_at_start import LossAtStart
-from leadline.rules.loss_spike import LossSpike
-from leadline.rules.metric_not_improving import MetricNotImproving
-from leadline.rules.missing_zero_grad import MissingZeroGrad
-from leadline.rules.no_learning import NoLearning
-from leadline.rules.nonfinite_origin import NonfiniteOrigin
-from leadline.rules.output_collapse import OutputCollapse
-from leadline.rules.probabilities_as_logits import ProbabilitiesAsLogits
+from rule_scenarios import INFOS, captured, skipped
+
+from leadline.rules.losses.learning_rate import LearningRate
+from leadline.rules.losses.loss_at_start import LossAtStart
+from leadline.rules.losses.loss_spike import LossSpike
+from leadline.rules.losses.metric_not_improving import MetricNotImproving
+from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
 from leadline.rules.registry import BUILT_IN, DEFAULT
-from leadline.rules.replica_divergence import ReplicaDivergence
-from leadline.rules.skipped_steps import SkippedSteps
-from leadline.rules.unscaled_input import UnscaledInput
-from leadline.rules.unused_parameter import UnusedParameter
-from leadline.rules.weight_saturation import WeightSaturation
+from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
+from leadline.rules.tensors.exploding_gradient import ExplodingGradient
+from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
+from leadline.rules.tensors.no_learning import NoLearning
+from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
+from leadline.rules.tensors.output_collapse import OutputCollapse
+from leadline.rules.tensors.replica_divergence import ReplicaDivergence
+from leadline.rules.tensors.skipped_steps import SkippedSteps
+from leadline.rules.tensors.unscaled_input import UnscaledInput
+from leadline.rules.tensors.unused_parameter import UnusedParameter
+from leadline.rules.tensors.weight_saturation import WeightSaturation
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import Capture, Part, Vectors
-from leadline.testing.senior_stories import INFOS, captured, skipped
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[Capture, ...]:

@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from leadline.records.metric import Channel
-from leadline.rules.batch_size import BatchSize
-from leadline.rules.cpu_bottleneck import CPUBottleneck
-from leadline.rules.cpu_utilization import CPUUtilization
-from leadline.rules.dataloader import Dataloader
-from leadline.rules.gpu_memory_increase import GPUMemoryIncrease
-from leadline.rules.gpu_throttling import GPUThrottling
-from leadline.rules.hardware_utilization import HardwareUtilization
-from leadline.rules.input_bound import InputBound
-from leadline.rules.io_bottleneck import IOBottleneck
-from leadline.rules.load_balancing import LoadBalancing
-from leadline.rules.low_gpu_utilization import LowGPUUtilization
-from leadline.rules.max_initialization_time import MaxInitializationTime
-from leadline.rules.memory_growth import MemoryGrowth
-from leadline.rules.operator_time import OperatorTime
-from leadline.rules.overall_framework_metrics import OverallFrameworkMetrics
-from leadline.rules.overall_system_usage import OverallSystemUsage
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
-from leadline.rules.step_outlier import StepOutlier
-from leadline.rules.straggler import Straggler
-from leadline.rules.throughput_regression import ThroughputRegression
+from leadline.rules.system.batch_size import BatchSize
+from leadline.rules.system.cpu_bottleneck import CPUBottleneck
+from leadline.rules.system.cpu_utilization import CPUUtilization
+from leadline.rules.system.dataloader import Dataloader
+from leadline.rules.system.gpu_memory_increase import GPUMemoryIncrease
+from leadline.rules.system.gpu_throttling import GPUThrottling
+from leadline.rules.system.hardware_utilization import HardwareUtilization
+from leadline.rules.system.input_bound import InputBound
+from leadline.rules.system.io_bottleneck import IOBottleneck
+from leadline.rules.system.load_balancing import LoadBalancing
+from leadline.rules.system.low_gpu_utilization import LowGPUUtilization
+from leadline.rules.system.max_initialization_time import MaxInitializationTime
+from leadline.rules.system.memory_growth import MemoryGrowth
+from leadline.rules.system.operator_time import OperatorTime
+from leadline.rules.system.overall_framework_metrics import OverallFrameworkMetrics
+from leadline.rules.system.overall_system_usage import OverallSystemUsage
+from leadline.rules.system.step_outlier import StepOutlier
+from leadline.rules.system.straggler import Straggler
+from leadline.rules.system.throughput_regression import ThroughputRegression
 from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import SECOND_NS, START_NS, Detailed, Part
 from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, in_time, sampled, training
@@ -38,9 +38,16 @@ HEALTHY: Mapping[str, float] = {"data": 1.0, "forward": 30.0, "backward": 50.0, 
 
 def machine(*, count: int = COUNT, **values: float) -> list[Part]:
     """A machine whose sensors show the same all the time; those that are not named are not there."""
-    channels = {"cpu": CPU, "iowait": IOWAIT, "memory": MEMORY, "gpu": gpu(0), "gpu1": gpu(1),
-                "gpu_memory": gpu(0, "memory_used_percent"), "heat": gpu(0, "thermal_throttle_percent"),
-                "power": gpu(0, "power_throttle_percent")}  # fmt: skip
+    channels = {
+        "cpu": CPU,
+        "iowait": IOWAIT,
+        "memory": MEMORY,
+        "gpu": gpu(0),
+        "gpu1": gpu(1),
+        "gpu_memory": gpu(0, "memory_used_percent"),
+        "heat": gpu(0, "thermal_throttle_percent"),
+        "power": gpu(0, "power_throttle_percent"),
+    }
     return list(sampled({channels[name]: [value] * count for name, value in values.items()}))
 
 
@@ -205,9 +212,19 @@ class TestGPUThrottling(RuleContract):
 
 def test_the_rules_of_the_service_are_found_by_its_names() -> None:
     names = (
-        "BatchSize", "CPUBottleneck", "GPUMemoryIncrease", "IOBottleneck", "LoadBalancing", "LowGPUUtilization",
-        "OverallSystemUsage", "MaxInitializationTime", "OverallFrameworkMetrics", "StepOutlier", "Dataloader",
-        "CPUUtilization", "HardwareUtilization",
-    )  # fmt: skip
+        "BatchSize",
+        "CPUBottleneck",
+        "GPUMemoryIncrease",
+        "IOBottleneck",
+        "LoadBalancing",
+        "LowGPUUtilization",
+        "OverallSystemUsage",
+        "MaxInitializationTime",
+        "OverallFrameworkMetrics",
+        "StepOutlier",
+        "Dataloader",
+        "CPUUtilization",
+        "HardwareUtilization",
+    )
     assert {name: find_rule(name).__name__ for name in names} == {name: name for name in names}
     assert {AMAZON[name] for name in names} <= set(BUILT_IN)

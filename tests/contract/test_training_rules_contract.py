@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import ClassVar
 
 from leadline.records.series import TensorInfo
-from leadline.rules.all_zero import AllZero
-from leadline.rules.check_input_images import CheckInputImages
-from leadline.rules.class_imbalance import ClassImbalance
-from leadline.rules.confusion import Confusion
-from leadline.rules.dead_relu import DeadRelu
-from leadline.rules.gradient_clipping import GradientClipping
-from leadline.rules.nlp_sequence_ratio import NLPSequenceRatio
-from leadline.rules.overfit import Overfit
-from leadline.rules.overtraining import Overtraining
-from leadline.rules.poor_weight_initialization import PoorWeightInitialization
-from leadline.rules.saturated_activation import SaturatedActivation
-from leadline.rules.similar_across_runs import SimilarAcrossRuns
-from leadline.rules.tensor_variance import TensorVariance
-from leadline.rules.unchanged_tensor import UnchangedTensor
+from leadline.rules.losses.class_imbalance import ClassImbalance
+from leadline.rules.losses.confusion import Confusion
+from leadline.rules.losses.overfit import Overfit
+from leadline.rules.losses.overtraining import Overtraining
+from leadline.rules.tensors.all_zero import AllZero
+from leadline.rules.tensors.check_input_images import CheckInputImages
+from leadline.rules.tensors.dead_relu import DeadRelu
+from leadline.rules.tensors.gradient_clipping import GradientClipping
+from leadline.rules.tensors.nlp_sequence_ratio import NLPSequenceRatio
+from leadline.rules.tensors.poor_weight_initialization import PoorWeightInitialization
+from leadline.rules.tensors.saturated_activation import SaturatedActivation
+from leadline.rules.tensors.similar_across_runs import SimilarAcrossRuns
+from leadline.rules.tensors.tensor_variance import TensorVariance
+from leadline.rules.tensors.unchanged_tensor import UnchangedTensor
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import Capture, Part
-from leadline.testing.stories import arrays_of
+from leadline.testing.scenarios import arrays_of
 
 
 def statistic(tensor: str, name: str, *values: float) -> tuple[Capture, ...]:

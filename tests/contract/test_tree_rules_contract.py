@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from leadline.rules.create_xgboost_report import CreateXgboostReport
-from leadline.rules.feature_importance_overweight import FeatureImportanceOverweight
-from leadline.rules.tree_depth import TreeDepth
+from tree_scenarios import answers, importances, loss, trees
+
+from leadline.rules.trees.create_xgboost_report import CreateXgboostReport
+from leadline.rules.trees.feature_importance_overweight import FeatureImportanceOverweight
+from leadline.rules.trees.tree_depth import TreeDepth
 from leadline.testing.contracts import RuleContract, TableRuleContract
-from leadline.testing.tree_stories import answers, importances, loss, trees
 
 
 class TestFeatureImportanceOverweight(RuleContract):

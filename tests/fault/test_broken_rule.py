@@ -66,8 +66,10 @@ def test_a_rule_that_hangs(tmp_path: Path, unwatched: Ended) -> None:
     # afterwards, with less patience
     subprocess.run(
         [sys.executable, "-m", "leadline.judge", ended.run.path, "--follow", "--hang-seconds", "1"],
-        env=environment(), timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        env=environment(),
+        timeout=PATIENCE,
+        check=True,
+    )
     said = show(ended.run.path)
     assert rule(said, "hangs")["status"] == "Error"
     assert "no answer for 1 s" in rule(said, "hangs")["why"]

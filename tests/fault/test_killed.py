@@ -101,7 +101,7 @@ def test_the_judge_is_killed(tmp_path: Path, unwatched: Ended) -> None:
 
 def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
-        _, ended = kill_in_the_pause(running, "leadline.judge.worker")
+        _, ended = kill_in_the_pause(running, "leadline.judge.rule_worker")
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
     check_clear(said)
@@ -146,8 +146,12 @@ def check_failed(ended: Ended) -> None:
     assert any("failed: killed by SIGKILL" in line for line in ended.said)
     verified = subprocess.run(
         [*LEADLINE, "show", "--verify", ended.run.path],
-        env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert (verified.returncode, verified.stderr) == (0, "")
     assert "every part is whole" in verified.stdout
     (node,) = (json.loads(each.read_text()) for each in Path(ended.run.path, "nodes").iterdir())

@@ -13,11 +13,11 @@ from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
 import leadline
-from leadline.capture.recorder import Recorder
-from leadline.frameworks.torch import program, readout
-from leadline.frameworks.torch.forward import ForwardWatch
+from leadline.frameworks.torch.capture import device_copy, program
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardWatch
 from leadline.store import writer
 from leadline.torch import Hook
+from leadline.training.recorder.step_recorder import Recorder
 
 BROKEN_STEP = 7
 BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100, "_take_outputs": 0, "_enter": 0, "after_call": 0}
@@ -53,7 +53,7 @@ def breaking(function: Callable[..., Any], at: int, error: BaseException) -> Cal
 
 
 PLACES = [
-    (readout, "device_statistics"),
+    (device_copy, "device_statistics"),
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),

@@ -14,7 +14,7 @@ from torch import nn
 
 import leadline
 import leadline.torch
-from leadline.frameworks.torch import accelerated, unreduced
+from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
 from leadline.reader.run import Run
 from leadline.statistics import arrays
 from leadline.statistics.definitions import BASIC
@@ -22,10 +22,17 @@ from leadline.statistics.definitions import BASIC
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 EVERYTHING = (
-    "losses:every=1", "gradients:every=1", "weights:every=1", "biases:every=1", "optimizer_variables:every=1",
-    "hyperparameters:every=1", "layers:every=1", "gradients:statistics=median,p95,change_l2,histogram,every=1",
-    "weights:raw=true,every=1", "gradients:raw=true,every=1",
-)  # fmt: skip
+    "losses:every=1",
+    "gradients:every=1",
+    "weights:every=1",
+    "biases:every=1",
+    "optimizer_variables:every=1",
+    "hyperparameters:every=1",
+    "layers:every=1",
+    "gradients:statistics=median,p95,change_l2,histogram,every=1",
+    "weights:raw=true,every=1",
+    "gradients:raw=true,every=1",
+)
 
 
 def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
@@ -172,7 +179,7 @@ def test_statistics_equal_their_numpy_form(dtype: torch.dtype) -> None:
     if dtype.is_floating_point:
         host[5, 5], host[7, 7] = float("nan"), float("-inf")
     names = (*BASIC, "abs_min", "within_-1_1", "equals_0")
-    numbers, finish = accelerated.begin([host.cuda(), host[:7, :9].cuda()], names)
+    numbers, finish = cuda_statistics.begin([host.cuda(), host[:7, :9].cuda()], names)
     found = finish(numbers.cpu().numpy()).reshape(len(names), 2)
     for column, part in enumerate((host, host[:7, :9])):
         values = part.float().numpy() if dtype is torch.bfloat16 else part.numpy()
@@ -184,6 +191,6 @@ def test_statistics_equal_their_numpy_form(dtype: torch.dtype) -> None:
 def test_order_statistics_equal_their_numpy_form() -> None:
     host = torch.randn(300, 10, generator=torch.Generator().manual_seed(1))
     names = ("median", "p5", "p95", "median_exact", "checksum")
-    numbers, finish = unreduced.begin([host.cuda()], names)
+    numbers, finish = order_statistics.begin([host.cuda()], names)
     for value, name in zip(finish(numbers.cpu().numpy()), names, strict=True):
         assert value == pytest.approx(arrays.compute(name, host.numpy()), rel=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 

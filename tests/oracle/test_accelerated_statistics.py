@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.frameworks.torch import accelerated
+from leadline.frameworks.torch.kernels import cuda_statistics
 from leadline.statistics import arrays
 from leadline.statistics.definitions import BASIC
 
@@ -21,12 +21,12 @@ PIECE = 64
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of some hundred elements are cut into pieces as those of millions would be."""
-    monkeypatch.setattr(accelerated, "_MATRIX_ELEMENTS", PIECE)
+    monkeypatch.setattr(cuda_statistics, "_MATRIX_ELEMENTS", PIECE)
 
 
 def compute(tensors: list[torch.Tensor], names: tuple[str, ...] = NAMES) -> np.ndarray:
     with torch.no_grad():
-        numbers, finish = accelerated.begin(tensors, names)
+        numbers, finish = cuda_statistics.begin(tensors, names)
         come = numbers.numpy().copy()
         for tensor in tensors:
             if tensor.layout is torch.strided and tensor.numel() and not tensor.is_inference():
@@ -124,11 +124,11 @@ def test_variance_of_a_nearly_constant_tensor_is_not_lost() -> None:
 
 
 def test_tensors_alike_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accelerated, "_MATRIX_ELEMENTS", 1 << 21)
-    plan = accelerated._Plan([torch.ones(8, 8), torch.ones(64), torch.ones(5), torch.ones(64, dtype=torch.float64)])
+    monkeypatch.setattr(cuda_statistics, "_MATRIX_ELEMENTS", 1 << 21)
+    plan = cuda_statistics._Plan([torch.ones(8, 8), torch.ones(64), torch.ones(5), torch.ones(64, dtype=torch.float64)])
     assert [matrix.rows.shape for matrix in plan.matrices()] == [(2, 64), (1, 5), (1, 64)]
 
 
 def test_what_the_device_form_does_not_know_is_said() -> None:
-    assert accelerated.knows("within_-1_1")
-    assert not accelerated.knows("median_exact")
+    assert cuda_statistics.knows("within_-1_1")
+    assert not cuda_statistics.knows("median_exact")

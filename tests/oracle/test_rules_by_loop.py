@@ -11,7 +11,7 @@ from judged import Judged, judged_by
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Capture, Part
-from leadline.testing.stories import stories
+from leadline.testing.scenarios import stories
 
 
 def captures(story: Sequence[Part]) -> Iterator[tuple[int, list[Capture]]]:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
+from rule_scenarios import INFOS, captured, senior_stories
 
-from leadline.judge.judging import Judging
-from leadline.rules.metric_not_improving import MetricNotImproving
+from leadline.judge.evaluator import Judging
+from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.rules.registry import find_rule
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter, Vectors
-from leadline.testing.senior_stories import INFOS, captured, senior_stories
 
 Judged = list[tuple[int, str]]
 """Step, and ``clear``, ``fired`` or ``undecided``."""
@@ -391,7 +391,9 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "probabilities_as_logits": (logits, {"patience": 2}, (2,)),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
     "eval_in_train_mode": (
-        counted, {}, (10, ("/train_steps_in_eval_mode", "/eval_calls_in_train_mode"), ("train", "eval")),
+        counted,
+        {},
+        (10, ("/train_steps_in_eval_mode", "/eval_calls_in_train_mode"), ("train", "eval")),
     ),
     "no_learning": (learning, {"steps": 4}, (4,)),
     "unused_parameter": (unused, {"steps": 5}, (5,)),
@@ -401,7 +403,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "learning_rate": (rated, {"patience": 2}, (1e-6, 0.1, 2)),
     "skipped_steps": (skips, {"window": 5, "share": 0.3}, (0.3, 5)),
     "replica_divergence": (replicas, {}, ()),
-}  # fmt: skip
+}
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from judged import judged_together
+from system_scenarios import system_story
 
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Happening, Heartbeat, Part
-from leadline.testing.system_stories import system_story
 
 SEEDS = range(30)
 Series = dict[tuple[str, str, str, str], list[tuple[int, float]]]
@@ -59,11 +59,18 @@ class Loop:
                 if outer := each.args.get("within"):
                     phases[outer] = phases.get(outer, 0) - each.duration_ns
         self.steps = [
-            (each.start_ns + each.duration_ns,
-             Step(worker, each.step, each.duration_ns,
-                  {name: max(0, taken) for name, taken in cells.get((worker, each.step), {}).items()}))
-            for worker, each in rows if each.name == "step"
-        ]  # fmt: skip
+            (
+                each.start_ns + each.duration_ns,
+                Step(
+                    worker,
+                    each.step,
+                    each.duration_ns,
+                    {name: max(0, taken) for name, taken in cells.get((worker, each.step), {}).items()},
+                ),
+            )
+            for worker, each in rows
+            if each.name == "step"
+        ]
 
     def last_moment(self, *, with_phases: bool) -> int:
         """Seconds from the start to the last record."""
@@ -139,8 +146,13 @@ def cpu_utilization(told: Told, patience: int, window: int) -> str:
 
 
 def hardware(told: Told, patience: int, window: int) -> str:
-    kinds = [("cpu", "utilization_percent"), ("cpu", "iowait_percent"), ("memory", "used_percent"),
-             ("gpu", "utilization_percent"), ("gpu", "memory_used_percent")]  # fmt: skip
+    kinds = [
+        ("cpu", "utilization_percent"),
+        ("cpu", "iowait_percent"),
+        ("memory", "used_percent"),
+        ("gpu", "utilization_percent"),
+        ("gpu", "memory_used_percent"),
+    ]
     fired = judged = False
     for kind, metric in kinds:
         for samples in told.sensors(kind, metric).values():
@@ -230,8 +242,7 @@ def regression(told: Told, window: int, factor: float) -> str:
     fired = judged = False
     for steps in told.steps.values():
         lengths = [each.length for each in steps]
-        best = [statistics.median(lengths[at : at + window])
-                for at in range(0, len(lengths) - 2 * window + 1, window)]  # fmt: skip
+        best = [statistics.median(lengths[at : at + window]) for at in range(0, len(lengths) - 2 * window + 1, window)]
         if best:
             judged = True
             fired |= statistics.median(lengths[-window:]) > factor * min(best)
@@ -265,41 +276,49 @@ def straggler(told: Told, patience: int, factor: float = 1.2) -> str:
 MACHINE = {"patience": 3, "window": 10}
 CASES: dict[str, tuple[Callable[[], Any], int, Callable[[Told], str]]] = {
     "cpu_bottleneck": (
-        partial(find_rule("cpu_bottleneck"), patience=3, gpu_threshold=50.0, cpu_threshold=60.0), 5,
+        partial(find_rule("cpu_bottleneck"), patience=3, gpu_threshold=50.0, cpu_threshold=60.0),
+        5,
         lambda told: starved(told, "utilization_percent", 60.0, 50.0, 50.0, 3),
     ),
     "io_bottleneck": (
-        partial(find_rule("io_bottleneck"), patience=0), 5,
+        partial(find_rule("io_bottleneck"), patience=0),
+        5,
         lambda told: starved(told, "iowait_percent", 50.0, 70.0, 50.0, 0),
     ),
     "batch_size": (partial(find_rule("batch_size"), **MACHINE), 5, lambda told: batch_size(told, 3, 10)),
     "low_gpu_utilization": (partial(find_rule("low_gpu_utilization"), **MACHINE), 5, lambda told: low_gpu(told, 3, 10)),
-    "cpu_utilization": (
-        partial(find_rule("cpu_utilization"), **MACHINE), 5, lambda told: cpu_utilization(told, 3, 10)
-    ),
+    "cpu_utilization": (partial(find_rule("cpu_utilization"), **MACHINE), 5, lambda told: cpu_utilization(told, 3, 10)),
     "hardware_utilization": (
-        partial(find_rule("hardware_utilization"), **MACHINE), 5, lambda told: hardware(told, 3, 10)
+        partial(find_rule("hardware_utilization"), **MACHINE),
+        5,
+        lambda told: hardware(told, 3, 10),
     ),
     "gpu_memory_increase": (
-        partial(find_rule("gpu_memory_increase"), patience=3, window=5), 5,
+        partial(find_rule("gpu_memory_increase"), patience=3, window=5),
+        5,
         lambda told: memory_increase(told, 3, 5, 5),
     ),
     "load_balancing": (partial(find_rule("load_balancing"), patience=3), 5, lambda told: balance(told, 3)),
     "gpu_throttling": (find_rule("gpu_throttling"), 5, throttling),
     "max_initialization_time": (
-        partial(find_rule("max_initialization_time"), threshold=0.05), 1,
+        partial(find_rule("max_initialization_time"), threshold=0.05),
+        1,
         lambda told: late_start(told, 3),
     ),
     "step_outlier": (
-        partial(find_rule("step_outlier"), stddev=3.0, n_outliers=1), 5, lambda told: outliers(told, 3.0, 1)
+        partial(find_rule("step_outlier"), stddev=3.0, n_outliers=1),
+        5,
+        lambda told: outliers(told, 3.0, 1),
     ),
     "input_bound": (partial(find_rule("input_bound"), window=20), 1, lambda told: input_bound(told, 20)),
     "dataloader": (find_rule("dataloader"), 5, dataloader),
     "throughput_regression": (
-        partial(find_rule("throughput_regression"), window=15), 1, lambda told: regression(told, 15, 1.3)
+        partial(find_rule("throughput_regression"), window=15),
+        1,
+        lambda told: regression(told, 15, 1.3),
     ),
     "straggler": (find_rule("straggler"), 1, lambda told: straggler(told, 20)),
-}  # fmt: skip
+}
 
 
 @lru_cache

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, arranged, as_numpy, make
 
-from leadline.frameworks.torch.changes import Changes
-from leadline.frameworks.torch.unreduced import Recall, begin
+from leadline.frameworks.torch.kernels.deltas import Changes
+from leadline.frameworks.torch.kernels.order_statistics import Recall, begin
 from leadline.statistics import arrays
 from leadline.statistics.definitions import SAMPLE_ELEMENTS
 
@@ -32,9 +32,13 @@ def compare(changes: Changes, named: dict[str, torch.Tensor], names: tuple[str, 
 
 
 @given(
-    SHAPES, st.sampled_from((*FLOATS, *OTHERS)), st.tuples(SPECIAL, SPECIAL), st.integers(0, 99),
-    st.tuples(LAYOUTS, LAYOUTS), st.sampled_from(["same", "some", "all"]),
-)  # fmt: skip
+    SHAPES,
+    st.sampled_from((*FLOATS, *OTHERS)),
+    st.tuples(SPECIAL, SPECIAL),
+    st.integers(0, 99),
+    st.tuples(LAYOUTS, LAYOUTS),
+    st.sampled_from(["same", "some", "all"]),
+)
 @settings(max_examples=200, deadline=None)
 def test_every_type_shape_and_layout(
     shape: tuple[int, ...], dtype: torch.dtype, special: tuple[str, str], seed: int, layouts: tuple[str, str], how: str

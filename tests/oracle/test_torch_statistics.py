@@ -9,15 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, as_numpy, bits_of, fill, make
 
-from leadline.frameworks.torch.elements import CHUNK_ELEMENTS
-from leadline.frameworks.torch.samples import stride_of
-from leadline.frameworks.torch.statistics import device_statistics
+from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS
+from leadline.frameworks.torch.kernels.samples import stride_of
+from leadline.frameworks.torch.kernels.statistics import device_statistics
 from leadline.statistics import arrays
 from leadline.statistics.definitions import FAMILIES, STATISTICS, find_statistic
 
 REDUCED = frozenset(name for name, each in STATISTICS.items() if each.source == "elements") | {
-    "within_-1_1", "within_-0.5_inf", "within_0.1_0.3", "within_2_2", "equals_0", "equals_-0.1", "equals_1.5",
-}  # fmt: skip
+    "within_-1_1",
+    "within_-0.5_inf",
+    "within_0.1_0.3",
+    "within_2_2",
+    "equals_0",
+    "equals_-0.1",
+    "equals_1.5",
+}
 ORDERED = frozenset({"median", "median_exact", "p0", "p5", "p33.3_exact", "p99.9", "p100"})
 NAMES = REDUCED | ORDERED | {"checksum", "batch_std"}
 
@@ -106,10 +112,18 @@ def test_the_checksum_of_sparse_tensors_knows_their_places_and_values() -> None:
     assert len({first, moved, other}) == 3
 
 
-@pytest.mark.parametrize("change", [
-    lambda x: x.flip(0), lambda x: x.neg(), lambda x: x.roll(1), lambda x: torch.nextafter(x, x + 1), lambda x: x[:-1],
-    lambda x: torch.where(torch.arange(x.shape[1]) < 2, -x, x), lambda x: x.t().contiguous().view(x.shape).flip(1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.flip(0),
+        lambda x: x.neg(),
+        lambda x: x.roll(1),
+        lambda x: torch.nextafter(x, x + 1),
+        lambda x: x[:-1],
+        lambda x: torch.where(torch.arange(x.shape[1]) < 2, -x, x),
+        lambda x: x.t().contiguous().view(x.shape).flip(1),
+    ],
+)
 def test_the_checksum_tells_what_differs_by_a_bit_or_by_order(change) -> None:
     values = torch.randn(40, 30, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -137,11 +151,21 @@ def test_large_tensors_are_put_together_from_chunks() -> None:
     check([whole.view(-1)[:CHUNK_ELEMENTS].view(512, 512).t().to(torch.bfloat16)], exact)
 
 
-@pytest.mark.parametrize("arrange", [
-    lambda x: x, lambda x: x.sort().values, lambda x: x.view(256, 256), lambda x: x.view(16, 16, 16, 16),
-    lambda x: x.view(16, 16, 16, 16).to(memory_format=torch.channels_last), lambda x: x.double(),
-    lambda x: x[: 4097], lambda x: x[:8191], lambda x: x[:30030], lambda x: x.view(-1, 16) * torch.arange(16.0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        lambda x: x,
+        lambda x: x.sort().values,
+        lambda x: x.view(256, 256),
+        lambda x: x.view(16, 16, 16, 16),
+        lambda x: x.view(16, 16, 16, 16).to(memory_format=torch.channels_last),
+        lambda x: x.double(),
+        lambda x: x[:4097],
+        lambda x: x[:8191],
+        lambda x: x[:30030],
+        lambda x: x.view(-1, 16) * torch.arange(16.0),
+    ],
+)
 def test_percentiles_from_a_sample_are_as_near_as_is_said(arrange) -> None:
     values = arrange(torch.randn(65536, generator=torch.Generator().manual_seed(4)).exp())
     with torch.no_grad():

@@ -9,14 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, as_numpy, make
 
-from leadline.frameworks.torch.vectors import class_counts, confusion, device_vectors
+from leadline.frameworks.torch.kernels.array_statistics import class_counts, confusion, device_vectors
 from leadline.statistics import arrays
 from leadline.statistics.definitions import FAMILIES, MOST_CLASSES, STATISTICS, find_statistic
 
 NAMES = (
-    "histogram", "histogram_exact", "unit_activity", "unit_mean", "unit_std", "unit_within_-0.5_0.5",
-    "unit_within_0_inf", "class_counts",
-)  # fmt: skip
+    "histogram",
+    "histogram_exact",
+    "unit_activity",
+    "unit_mean",
+    "unit_std",
+    "unit_within_-0.5_0.5",
+    "unit_within_0_inf",
+    "class_counts",
+)
 
 
 def test_every_array_of_one_tensor_is_among_those_that_are_compared() -> None:
@@ -65,8 +71,10 @@ def test_sparse_tensors_have_their_implicit_zeros() -> None:
 
 
 def test_a_unit_is_a_channel_or_a_feature() -> None:
-    sizes = [device_vectors([torch.zeros(shape)], ("unit_mean",))[0][0].numel()
-             for shape in [(5, 3), (5, 7, 3), (5, 3, 7, 7), (5, 3, 7, 7, 7), (5,), ()]]  # fmt: skip
+    sizes = [
+        device_vectors([torch.zeros(shape)], ("unit_mean",))[0][0].numel()
+        for shape in [(5, 3), (5, 7, 3), (5, 3, 7, 7), (5, 3, 7, 7, 7), (5,), ()]
+    ]
     assert sizes == [3, 3, 3, 3, 1, 1]
 
 
@@ -85,9 +93,14 @@ def test_a_histogram_of_a_large_tensor_counts_a_sample() -> None:
 
 
 @given(
-    st.integers(1, 7), st.integers(1, 6), st.lists(st.integers(1, 3), max_size=2),
-    st.sampled_from(FLOATS), SPECIAL, st.integers(0, 99), LAYOUTS.filter(lambda layout: layout != "expanded"),
-)  # fmt: skip
+    st.integers(1, 7),
+    st.integers(1, 6),
+    st.lists(st.integers(1, 3), max_size=2),
+    st.sampled_from(FLOATS),
+    SPECIAL,
+    st.integers(0, 99),
+    LAYOUTS.filter(lambda layout: layout != "expanded"),
+)
 @settings(max_examples=100, deadline=None)
 def test_confusion(
     samples: int, classes: int, places: list[int], dtype: torch.dtype, special: str, seed: int, layout: str

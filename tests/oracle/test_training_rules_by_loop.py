@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from judged import Judged, judged_by
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
-from leadline.testing.stories import stories
+from leadline.testing.scenarios import stories
 
 
 class Step:
@@ -34,9 +34,10 @@ class Step:
         """Worker, tensor and value of every number of that statistic."""
         return [
             (part.worker, name, values[statistic])
-            for part in self.captures for name, values in part.values.items()
+            for part in self.captures
+            for name, values in part.values.items()
             if statistic in values and re.search(pattern, name)
-        ]  # fmt: skip
+        ]
 
     def vectors(self, statistic: str) -> list[tuple[str, str, list[float]]]:
         """Worker, tensor and elements, row by row, of every array of that statistic."""
@@ -368,14 +369,18 @@ def test_the_rule_equals_a_plain_loop(name: str) -> None:
 def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: Sequence[Part]) -> None:
     there = {
         (*place(part), part.worker, name): values["value"]
-        for part in other if isinstance(part, Capture) for name, values in part.values.items() if "value" in values
-    }  # fmt: skip
+        for part in other
+        if isinstance(part, Capture)
+        for name, values in part.values.items()
+        if "value" in values
+    }
     expected = []
     for step in steps(story):
         pairs = [
             (here, there[*place(step), worker, name])
-            for worker, name, here in step.numbers("value", "") if (*place(step), worker, name) in there
-        ]  # fmt: skip
+            for worker, name, here in step.numbers("value", "")
+            if (*place(step), worker, name) in there
+        ]
         norms = compared_norms(step, other)
         differs = [not alike(here, that) for here, that in (*pairs, *norms)]
         expected.append((step.step, word(any(differs), bool(differs))))
@@ -401,9 +406,11 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
 def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float]]:
     there = {
         (part.worker, name): values["l2"]
-        for part in other if isinstance(part, Capture) and place(part) == place(step)
-        for name, values in part.values.items() if "l2" in values
-    }  # fmt: skip
+        for part in other
+        if isinstance(part, Capture) and place(part) == place(step)
+        for name, values in part.values.items()
+        if "l2" in values
+    }
     return [(value, there[worker, name]) for worker, name, value in step.numbers("l2", "") if (worker, name) in there]
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from judged import Judged, judged_by
 from test_training_rules_by_loop import gap
+from tree_scenarios import tree_stories
 
-from leadline.rules.feature_importance_overweight import FeatureImportanceOverweight
-from leadline.rules.overfit import Overfit
-from leadline.rules.tree_depth import TreeDepth
+from leadline.rules.losses.overfit import Overfit
+from leadline.rules.trees.feature_importance_overweight import FeatureImportanceOverweight
+from leadline.rules.trees.tree_depth import TreeDepth
 from leadline.testing.runs import Capture, Part
-from leadline.testing.tree_stories import tree_stories
 
 PREFIX = "feature_importance/weight/"
 

@@ -9,13 +9,27 @@ import torch
 from hypothesis import strategies as st
 
 FLOATS = (
-    torch.float32, torch.float64, torch.float16, torch.bfloat16,
-    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
-)  # fmt: skip
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+)
 OTHERS = (
-    torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.bool,
-    torch.complex64, torch.complex128,
-)  # fmt: skip
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+    torch.bool,
+    torch.complex64,
+    torch.complex128,
+)
 UNSIGNED = (torch.uint8, torch.uint16, torch.uint32)
 
 SHAPES = st.lists(st.integers(0, 7), max_size=5).map(tuple).filter(lambda shape: 3 * math.prod(shape) <= 4096)
@@ -28,7 +42,7 @@ LAYOUTS = st.sampled_from(["contiguous", "transposed", "every second", "inner", 
 
 def make(
     shape: tuple[int, ...], dtype: torch.dtype, special: str = "none", seed: int = 0, layout: str = "contiguous"
-) -> torch.Tensor:  # fmt: skip
+) -> torch.Tensor:
     """A tensor of that shape (an expanded one has one dimension more), which may share memory with nothing."""
     tensor = fill(shape, special, seed)
     if dtype.is_complex:

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 REGION: Final = "eu-west-1"
 CREDENTIALS: Final = {
-    "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "verysecretkey", "AWS_DEFAULT_REGION": REGION,
+    "AWS_ACCESS_KEY_ID": "AKIATEST",
+    "AWS_SECRET_ACCESS_KEY": "verysecretkey",
+    "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
-}  # fmt: skip
+}
 """What the environment of somebody who uses Amazon has."""
 
 
@@ -35,9 +37,12 @@ def client(service: str, address: str) -> Any:
     import boto3
 
     return boto3.client(
-        service, endpoint_url=address, region_name=REGION, aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        service,
+        endpoint_url=address,
+        region_name=REGION,
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-    )  # fmt: skip
+    )
 
 
 def make_queue(address: str, name: str) -> tuple[str, str]:

@@ -12,14 +12,23 @@ from pathlib import Path
 
 from launching import PATIENCE, SCRIPTS, environment
 
-from leadline.judge.judging import Judging
-from leadline.judge.plan import resolve_rules
-from leadline.reader.locate import read_manifest
+from leadline.judge.evaluator import Judging
+from leadline.judge.rule_plan import resolve_rules
+from leadline.reader.find_runs import read_manifest
 from leadline.rules.registry import BUILT_IN, DEFAULT
 
 KINDS = (
-    "mlp", "cnn", "rnn", "transformer", "gan", "vae", "policy_gradient", "regression", "fine_tuning", "amp",
-)  # fmt: skip
+    "mlp",
+    "cnn",
+    "rnn",
+    "transformer",
+    "gan",
+    "vae",
+    "policy_gradient",
+    "regression",
+    "fine_tuning",
+    "amp",
+)
 SEEDS = (0, 1)
 TABLE = Path(__file__).parents[2] / "docs" / "rules" / "false-alarms.md"
 
@@ -55,8 +64,13 @@ def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path) -> str:
     arguments = [",".join(kinds), ",".join(map(str, seeds)), str(folder)]
     ended = subprocess.run(
         [sys.executable, str(SCRIPTS / "healthy_trainings.py"), *arguments],
-        capture_output=True, text=True, timeout=4 * PATIENCE, env=environment(), cwd=folder, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=4 * PATIENCE,
+        env=environment(),
+        cwd=folder,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr[-3000:]
     return ended.stdout
 
@@ -71,10 +85,13 @@ def judge(run: Path) -> dict[str, Told]:
         if event["event"] == "opened":
             opened.setdefault(alias, []).append(f"step {event['step']}: {event['message']}")
     return {
-        alias: Told(state["verdict"] if state["error"] is None else "error", tuple(opened.get(alias, ())),
-                    state["error"] or state["why"])
+        alias: Told(
+            state["verdict"] if state["error"] is None else "error",
+            tuple(opened.get(alias, ())),
+            state["error"] or state["why"],
+        )
         for alias, state in progress.rules.items()
-    }  # fmt: skip
+    }
 
 
 def judge_all(folder: Path) -> dict[str, dict[str, Told]]:
@@ -87,8 +104,10 @@ def table(told: Mapping[str, Mapping[str, Told]]) -> str:
     kinds = [kind for kind in KINDS if any(run.rpartition("-")[0] == kind for run in told)]
     lines = ["| rule | " + " | ".join(kind.replace("_", " ") for kind in kinds) + " |", "|---|" + "---|" * len(kinds)]
     for rule in sorted(BUILT_IN):
-        cells = [_cell([each[rule] for run, each in told.items() if run.rpartition("-")[0] == kind and rule in each])
-                 for kind in kinds]  # fmt: skip
+        cells = [
+            _cell([each[rule] for run, each in told.items() if run.rpartition("-")[0] == kind and rule in each])
+            for kind in kinds
+        ]
         if any(cells):
             mark = " **D**" if rule in DEFAULT else ""
             lines.append(f"| {rule}{mark} | " + " | ".join(cells) + " |")

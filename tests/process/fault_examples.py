@@ -54,9 +54,12 @@ def _read(rule: str, docstring: str) -> Example:
     names = next((line for line in lines if line.startswith("names ")), "names")
     assert finding["rule"] == rule, f"{rule}: the finding is of {finding['rule']}"
     return Example(
-        rule, tuple(_options(each) for each in commands), int(finding["step"]), finding["message"],
+        rule,
+        tuple(_options(each) for each in commands),
+        int(finding["step"]),
+        finding["message"],
         tuple(re.findall(r"[^\s,]+", names)[1:]),
-    )  # fmt: skip
+    )
 
 
 def _options(command: str) -> tuple[str, ...]:

@@ -80,9 +80,14 @@ def watched(
 
 def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None) -> Ended:
     process = subprocess.Popen(
-        words, cwd=folder, env=env, stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        words,
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         out, err = process.communicate(given, timeout=PATIENCE)
     except BaseException:
@@ -95,9 +100,14 @@ def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | 
 def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **changes: str) -> Iterator[Running]:
     """A command through ``leadline run`` that is under way; ended by force if the test leaves it running."""
     process = subprocess.Popen(
-        command(options, *job, root=folder), cwd=folder, env=environment(**changes),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command(options, *job, root=folder),
+        cwd=folder,
+        env=environment(**changes),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     running = Running(process, folder)
     try:
         yield running
@@ -200,8 +210,12 @@ def show(run: str | Path) -> dict[str, Any]:
     """What ``leadline show --json`` says."""
     done = subprocess.run(
         [*LEADLINE, "show", "--json", str(run)],
-        env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
     return dict(json.loads(done.stdout))
 
 

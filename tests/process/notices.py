@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.actions.action import Occasion
-from leadline.records.notice import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notice, RuleState, TensorSnapshot
 
 RUN = "/home/me/leadline runs/demo-1120"
 FINDING = Notice(
@@ -26,8 +26,12 @@ FINDING = Notice(
     tensors=(
         TensorSnapshot("loss", (), "float32", {"mean": float("nan")}, (float("nan"),)),
         TensorSnapshot(
-            "gradient/fc.weight", (8, 4), "bfloat16", {"min": -1.23456, "max": 3e10},
-            (0.1, 0.2, 0.3, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0), "file:///runs/demo/000001.safetensors#train/1313/fc.weight",
+            "gradient/fc.weight",
+            (8, 4),
+            "bfloat16",
+            {"min": -1.23456, "max": 3e10},
+            (0.1, 0.2, 0.3, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
+            "file:///runs/demo/000001.safetensors#train/1313/fc.weight",
         ),
     ),
     tensor_count=29,
@@ -36,7 +40,7 @@ FINDING = Notice(
         RuleState("dead_relu", "dead_relu", "InProgress", "clear"),
         RuleState("overfit", "overfit", "InProgress", "undecided", why="no eval steps yet"),
     ),
-)  # fmt: skip
+)
 
 
 def occasion(notice: Notice = FINDING) -> Occasion:

@@ -7,11 +7,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import malicious_inputs
 import numpy as np
 
-from leadline.profiler.callstacks import StackProfiler, write_callstacks
-from leadline.profiler.functions import FunctionProfiler, write_functions
-from leadline.profiler.python import Slice
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.series import TensorInfo
@@ -19,8 +17,10 @@ from leadline.store import layout
 from leadline.store.codec import LOADING, BatchEncoder, int64_buffer
 from leadline.store.documents import make_folder, write_document
 from leadline.store.segments import Segment
-from leadline.testing import hostile
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, Raw, RunWriter, Vectors
+from leadline.training.profiler.callstacks import StackProfiler, write_callstacks
+from leadline.training.profiler.functions import FunctionProfiler, write_functions
+from leadline.training.profiler.python_recording import Slice
 
 WEIGHT = np.arange(6, dtype="<f4").reshape(2, 3) / 4
 WORKER = "rank0-1"
@@ -29,15 +29,21 @@ WORKER = "rank0-1"
 def write_story(path: Path) -> RunWriter:
     """Ten steps of two layers: the first one's gradient vanishes, and a rule says so."""
     writer = RunWriter(
-        path, rules=(RuleSpec("mine", "vanishing_gradient", {"threshold": 0.5}),),
+        path,
+        rules=(RuleSpec("mine", "vanishing_gradient", {"threshold": 0.5}),),
         shapes={"gradient/a.weight": (2, 3), "gradient/b.weight": (2, 3), "a.weight": (2, 3)},
-    )  # fmt: skip
+    )
     for step in range(10):
-        writer.write(Capture(step, {
-            "loss": {"value": 1.0 / (step + 1)},
-            "gradient/a.weight": {"abs_mean": 1e-9 * (step + 1), "l2": float("nan") if step == 7 else 2.0},
-            "gradient/b.weight": {"abs_mean": 0.25, "l2": 1.0},
-        }))  # fmt: skip
+        writer.write(
+            Capture(
+                step,
+                {
+                    "loss": {"value": 1.0 / (step + 1)},
+                    "gradient/a.weight": {"abs_mean": 1e-9 * (step + 1), "l2": float("nan") if step == 7 else 2.0},
+                    "gradient/b.weight": {"abs_mean": 0.25, "l2": 1.0},
+                },
+            )
+        )
     for step in (0, 5):
         writer.write(Raw(step, {"a.weight": ("F32", (2, 3), (WEIGHT + step).astype("<f4").tobytes())}))
         counts = [-1.0, 1.0, *([0.0] * 29), 6.0]
@@ -45,42 +51,66 @@ def write_story(path: Path) -> RunWriter:
     writer.write(Detailed("detailed-3", 3, START_NS, [("aten::conv", 0.0, 4.0), ("aten::relu", 5.0, 1.0)]))
     writer.write(Detailed("detailed-6", 6, START_NS + SECOND_NS, [("aten::conv", 0.0, 9.0)]))
     writer.end()
-    hostile.write_rule(str(path), "mine", rule="vanishing_gradient", verdict="fired", parameters={"threshold": 0.5},
-                       findings=[finding("mine", "gradient/a.weight vanishes", ("gradient/a.weight",))])  # fmt: skip
-    hostile.write_rule(str(path), "overfit", verdict="undecided", why="no evaluation was seen")
+    malicious_inputs.write_rule(
+        str(path),
+        "mine",
+        rule="vanishing_gradient",
+        verdict="fired",
+        parameters={"threshold": 0.5},
+        findings=[finding("mine", "gradient/a.weight vanishes", ("gradient/a.weight",))],
+    )
+    malicious_inputs.write_rule(str(path), "overfit", verdict="undecided", why="no evaluation was seen")
     return writer
 
 
 def finding(rule: str, message: str, tensors: tuple[str, ...] = (), number: int = 1) -> Finding:
     return Finding(
-        id=number, rule=rule, step=5, last_step=7, is_open=False, time_ns=START_NS + SECOND_NS, message=message,
-        suggestion="a smaller rate", tensors=tensors, tensor_count=len(tensors) + 4, worker=WORKER,
-        evidence={"abs_mean": 6e-9, "limits": [1, 2]}, count=3,
-    )  # fmt: skip
+        id=number,
+        rule=rule,
+        step=5,
+        last_step=7,
+        is_open=False,
+        time_ns=START_NS + SECOND_NS,
+        message=message,
+        suggestion="a smaller rate",
+        tensors=tensors,
+        tensor_count=len(tensors) + 4,
+        worker=WORKER,
+        evidence={"abs_mean": 6e-9, "limits": [1, 2]},
+        count=3,
+    )
 
 
 def write_hostile(path: Path) -> RunWriter:
     """Everything that a run names is named by somebody who means ill."""
-    writer = RunWriter(path, rules=(RuleSpec("bad", hostile.MARKUP, {hostile.QUOTED: hostile.MARKUP}),))
+    writer = RunWriter(
+        path, rules=(RuleSpec("bad", malicious_inputs.MARKUP, {malicious_inputs.QUOTED: malicious_inputs.MARKUP}),)
+    )
     infos = {
-        name: TensorInfo(name, ("weights", f"{hostile.MARKUP} {place}"), (2, 3), hostile.MARKUP)
-        for place, name in enumerate(hostile.NAMES)
-    }  # fmt: skip
+        name: TensorInfo(name, ("weights", f"{malicious_inputs.MARKUP} {place}"), (2, 3), malicious_inputs.MARKUP)
+        for place, name in enumerate(malicious_inputs.NAMES)
+    }
     for step in range(3):
-        values: dict[str, dict[str, float]] = {name: {"l2": 1.0, "max": 2.0} for name in hostile.NAMES}
+        values: dict[str, dict[str, float]] = {name: {"l2": 1.0, "max": 2.0} for name in malicious_inputs.NAMES}
         writer.write(Capture(step, values, infos=infos))
-        writer.write(Capture(step, {f"loss {name}"[:200]: {"value": 1.0} for name in hostile.NAMES}))
-        raw = {name: ("F32", (2, 3), WEIGHT.tobytes()) for name in hostile.NAMES if "\u202e" not in name}
+        writer.write(Capture(step, {f"loss {name}"[:200]: {"value": 1.0} for name in malicious_inputs.NAMES}))
+        raw = {name: ("F32", (2, 3), WEIGHT.tobytes()) for name in malicious_inputs.NAMES if "\u202e" not in name}
         writer.write(Raw(step, raw))
-    calls = [(name, float(place), 0.9) for place, name in enumerate(hostile.NAMES)]
+    calls = [(name, float(place), 0.9) for place, name in enumerate(malicious_inputs.NAMES)]
     writer.write(Detailed("detailed-1", 1, START_NS, calls, worker=WORKER))
     writer.end()
-    findings = [finding("bad", name, hostile.NAMES, place + 1) for place, name in enumerate(hostile.NAMES)]
-    hostile.write_rule(
-        str(path), "bad", rule=hostile.MARKUP, verdict="fired", parameters={hostile.QUOTED: hostile.MARKUP},
+    findings = [
+        finding("bad", name, malicious_inputs.NAMES, place + 1) for place, name in enumerate(malicious_inputs.NAMES)
+    ]
+    malicious_inputs.write_rule(
+        str(path),
+        "bad",
+        rule=malicious_inputs.MARKUP,
+        verdict="fired",
+        parameters={malicious_inputs.QUOTED: malicious_inputs.MARKUP},
         findings=findings,
-    )  # fmt: skip
-    hostile.write_rule(str(path), "<b>wrong", verdict="undecided", why=hostile.MARKUP)
+    )
+    malicious_inputs.write_rule(str(path), "<b>wrong", verdict="undecided", why=malicious_inputs.MARKUP)
     return writer
 
 
@@ -102,10 +132,18 @@ def write_python_window(path: Path, kind: str, name: str = "work", *, step: int 
     part = Slice(step, mode, "forward", begin_ns, begin_ns + SECOND_NS // 20, profiler)
     files = (write_functions if kind == "cprofile" else write_callstacks)(str(folder), [part])
     document = {
-        "id": f"{kind}-{step}", "kind": kind, "timer": "total", "part": "loop", "first_step": step,
+        "id": f"{kind}-{step}",
+        "kind": kind,
+        "timer": "total",
+        "part": "loop",
+        "first_step": step,
         "end_step": step + 1,
-        "start_ns": part.start_ns, "end_ns": part.end_ns, "bytes": 10, "notes": [], "files": list(files),
-    }  # fmt: skip
+        "start_ns": part.start_ns,
+        "end_ns": part.end_ns,
+        "bytes": 10,
+        "notes": [],
+        "files": list(files),
+    }
     write_document(str(folder / layout.WINDOW), document)
 
 
@@ -117,13 +155,22 @@ def write_loading_window(path: Path, rows: list[dict[str, Any]]) -> None:
     columns = {
         name: int64_buffer([row.get(name, -1) for row in rows]) if kind == "int64" else [row[name] for row in rows]
         for name, kind in LOADING.columns
-    }  # fmt: skip
+    }
     segment.append(0, len(rows), columns)
     segment.close()
     document = {
-        "id": "dataloader-2", "kind": "dataloader", "timer": "total", "part": "loop", "first_step": 2, "end_step": 3,
-        "start_ns": START_NS, "end_ns": START_NS + SECOND_NS, "bytes": 10, "notes": [], "files": [layout.LOADING],
-    }  # fmt: skip
+        "id": "dataloader-2",
+        "kind": "dataloader",
+        "timer": "total",
+        "part": "loop",
+        "first_step": 2,
+        "end_step": 3,
+        "start_ns": START_NS,
+        "end_ns": START_NS + SECOND_NS,
+        "bytes": 10,
+        "notes": [],
+        "files": [layout.LOADING],
+    }
     write_document(str(folder / layout.WINDOW), document)
 
 

@@ -53,9 +53,15 @@ def test_a_stall_is_mailed_and_later_stopped(tmp_path: Path) -> None:
     with mail_endpoint() as server:
         options = [
             "--no-default-rules",
-            "--rule", "stall_mail=stalled_training:threshold=10", "--on", "stall_mail=notify:$MAIL",
-            "--rule", "stall_stop=stalled_training:threshold=20", "--on", "stall_stop=stop_training:grace=1",
-        ]  # fmt: skip
+            "--rule",
+            "stall_mail=stalled_training:threshold=10",
+            "--on",
+            "stall_mail=notify:$MAIL",
+            "--rule",
+            "stall_stop=stalled_training:threshold=20",
+            "--on",
+            "stall_stop=stop_training:grace=1",
+        ]
         with started(
             options, script("stalling.py"), "40", str(mark), folder=tmp_path, MAIL=mail_url(server.port)
         ) as running:
@@ -89,12 +95,20 @@ def test_everything_at_once(tmp_path: Path) -> None:
     with mail_endpoint() as mails, http_endpoint() as hook, http_endpoint() as receiver:
         ended = watched(
             following(
-                "notify:$MAIL", "webhook:$HOOK", f"publish_metric:otlp,endpoint={receiver.url}/v1/metrics",
-                "run_command:cat > notice.json", "tracker", "stop_training",
+                "notify:$MAIL",
+                "webhook:$HOOK",
+                f"publish_metric:otlp,endpoint={receiver.url}/v1/metrics",
+                "run_command:cat > notice.json",
+                "tracker",
+                "stop_training",
             ),
-            script("exploding.py"), "loss", "37", folder=tmp_path,
-            MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
-        )  # fmt: skip
+            script("exploding.py"),
+            "loss",
+            "37",
+            folder=tmp_path,
+            MAIL=mail_url(mails.port),
+            HOOK=f"{hook.url}/hook",
+        )
     assert (ended.status, ended.out) == (10, "")
     found = outcomes(ended)
     states = {name: each["state"] for name, each in found.items()}
@@ -126,8 +140,14 @@ def test_a_finding_at_the_last_step_is_delivered_though_the_training_is_over(tmp
     with mail_endpoint() as mails, http_endpoint() as hook:
         ended = watched(
             following("notify:$MAIL", "webhook:$HOOK", "stop_training"),
-            script("breaking.py"), "60", "59", "0", folder=tmp_path, MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
-        )  # fmt: skip
+            script("breaking.py"),
+            "60",
+            "59",
+            "0",
+            folder=tmp_path,
+            MAIL=mail_url(mails.port),
+            HOOK=f"{hook.url}/hook",
+        )
     assert ended.status == 0, ended.err
     assert [each.json["step"] for each in hook.received] == [59]
     assert len(mails.mails) == 1
@@ -146,12 +166,20 @@ def test_what_fails_is_told_and_leaves_the_training_alone(tmp_path: Path) -> Non
     with mail_endpoint(refuses="me@example.org") as mails, http_endpoint(Reply(500)) as hook:
         ended = watched(
             following(
-                "notify:$MAIL,retries=1,backoff=0.1", "webhook:$HOOK,retries=2,backoff=0.1", "run_command:exit 7",
-                "mine.py:Crash:retries=0", "tracker",
+                "notify:$MAIL,retries=1,backoff=0.1",
+                "webhook:$HOOK,retries=2,backoff=0.1",
+                "run_command:exit 7",
+                "mine.py:Crash:retries=0",
+                "tracker",
             ),
-            script("breaking.py"), "200", "20", "3",
-            folder=tmp_path, MAIL=mail_url(mails.port), HOOK=f"{hook.url}/hook",
-        )  # fmt: skip
+            script("breaking.py"),
+            "200",
+            "20",
+            "3",
+            folder=tmp_path,
+            MAIL=mail_url(mails.port),
+            HOOK=f"{hook.url}/hook",
+        )
     assert (ended.status, ended.out) == (alone.status, alone.out), ended.err
     found = outcomes(ended)
     assert mails.mails == []

@@ -16,9 +16,14 @@ LIGHT = ("--preset", "light", "--no-default-rules", "--rule", "exploding_tensor"
 
 def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
-        text=True, check=False, timeout=PATIENCE,
-    )  # fmt: skip
+        [*LEADLINE, *words],
+        cwd=root,
+        env=environment(LEADLINE_ROOT=str(root / "runs")),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
 
 
 def rule(running: Running, name: str) -> dict[str, Any]:

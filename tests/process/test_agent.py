@@ -127,8 +127,11 @@ def test_wrong_use(tmp_path: Path, run: Path) -> None:
     assert done.stderr.startswith("leadline: no run at ")
     odd = subprocess.run(
         [sys.executable, "-m", "leadline.agent", str(run)],
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert odd.returncode == 2
     assert odd.stderr.startswith("leadline: usage: ")
 

@@ -15,15 +15,24 @@ import pytest
 from agent_process import PATIENCE, agent, is_gone, make_run, python, status, wait_for
 
 from leadline.monitor.processes import list_pids, read_stat
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 from leadline.records.request import Request
 from leadline.store import control, layout
 from leadline.store.documents import read_document, write_document
 
 NOTICE = Notice(
-    "loss_spike/opened/7", "finding", "a-run", "/runs/a-run", "IssuesFound", 1, rule="loss_spike", step=7,
-    message="it's \"large\": $HOME `id`\nand more", verdict="fired", evidence={"loss": float("nan")},
-)  # fmt: skip
+    "loss_spike/opened/7",
+    "finding",
+    "a-run",
+    "/runs/a-run",
+    "IssuesFound",
+    1,
+    rule="loss_spike",
+    step=7,
+    message='it\'s "large": $HOME `id`\nand more',
+    verdict="fired",
+    evidence={"loss": float("nan")},
+)
 
 
 class Watched:
@@ -100,16 +109,28 @@ def test_a_command_hears_all_of_the_notice_and_is_no_part_of_the_run(watch: Any,
     where, session, loud = watched.printed(request).split()
     assert (where, loud) == (str(folder), "loud")
     assert json.loads((folder / "notice").read_text()) == NOTICE.to_dict() | {"evidence": {"loss": "NaN"}} | {
-        "tensors": [], "rules": [],
-    }  # fmt: skip
+        "tensors": [],
+        "rules": [],
+    }
     told = dict(each.split("=", 1) for each in (folder / "env").read_text().split("\0") if each)
     assert told["OF_THE_USER"] == "kept"
     event = {key.removeprefix("LEADLINE_EVENT_"): value for key, value in told.items() if "LEADLINE_EVENT" in key}
     assert event == {
-        "ID": NOTICE.id, "KIND": "finding", "RUN": "a-run", "URI": NOTICE.uri, "RULE": "loss_spike", "WORKER": "",
-        "STATUS": "IssuesFound", "PREVIOUS": "", "VERDICT": "fired", "WHY": "", "JOB_STATUS": "InProgress",
-        "STEP": "7", "MESSAGE": NOTICE.message, "SUGGESTION": "",
-    }  # fmt: skip
+        "ID": NOTICE.id,
+        "KIND": "finding",
+        "RUN": "a-run",
+        "URI": NOTICE.uri,
+        "RULE": "loss_spike",
+        "WORKER": "",
+        "STATUS": "IssuesFound",
+        "PREVIOUS": "",
+        "VERDICT": "fired",
+        "WHY": "",
+        "JOB_STATUS": "InProgress",
+        "STEP": "7",
+        "MESSAGE": NOTICE.message,
+        "SUGGESTION": "",
+    }
     assert not {"LEADLINE_RUN", "LEADLINE_NODE", "LEADLINE_DISABLED"} & told.keys()
     assert "bootstrap" not in told.get("PYTHONPATH", "")
     assert int(session) != os.getsid(watched.process.pid)

@@ -187,18 +187,26 @@ def test_a_judge_that_will_not_end_is_ended(run: Path, tmp_path: Path) -> None:
 
 
 FAILURE = {
-    "id": 1, "step": None, "rule": "stall_mail", "message": "notify:$MAIL failed after 5 tries: connection refused",
-    "action": None, "kind": "failure",
-}  # fmt: skip
+    "id": 1,
+    "step": None,
+    "rule": "stall_mail",
+    "message": "notify:$MAIL failed after 5 tries: connection refused",
+    "action": None,
+    "kind": "failure",
+}
 
 
 @pytest.mark.slow
 def test_what_is_still_to_be_delivered_is_awaited_and_said(run: Path, tmp_path: Path) -> None:
     """For longer than a judge that shows no life is; what fails is told in the terminal and in the verdict."""
     line = {
-        "rule": "stall_mail", "action": "notify:$MAIL", "outcome": "failed after 5 tries: connection refused",
-        "state": "failed", "notice": "stall_mail/opened/7", "request": None,
-    }  # fmt: skip
+        "rule": "stall_mail",
+        "action": "notify:$MAIL",
+        "outcome": "failed after 5 tries: connection refused",
+        "state": "failed",
+        "notice": "stall_mail/opened/7",
+        "request": None,
+    }
     body = f"""
         await_end()
         for _ in range(14):

@@ -10,16 +10,20 @@ from pathlib import Path
 import pytest
 from launching import PATIENCE, environment, script, watched
 
-import leadline.bootstrap
+import leadline.training.bootstrap
 
-SITE = Path(leadline.bootstrap.__file__).parent / "site"
+SITE = Path(leadline.training.bootstrap.__file__).parent / "site"
 
 
 def modules_of(*code: str, **changes: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", "; ".join((*code, "import sys", "print(*sys.modules)"))],
-        env=environment(**changes), capture_output=True, text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        env=environment(**changes),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
     assert done.stderr == ""
     return set(done.stdout.split())
 
@@ -51,8 +55,11 @@ def test_a_run_that_is_not_there_is_one_line_and_the_script_goes_on(tmp_path: Pa
     done = subprocess.run(
         [sys.executable, script("modules.py")],
         env=environment(PYTHONPATH=str(SITE), LEADLINE_RUN=str(tmp_path / "file" / "run")),
-        capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
 

@@ -111,8 +111,13 @@ def test_it_is_shown(ended: Ended) -> None:
     assert set(cost) == {"step_share", "bytes", "thinned"}
     assert {"rule:dear"} <= {source for each in cost["thinned"] for source in each["sources"]}
     for each in cost["thinned"]:
-        own = [event for event in events(ended.run) if event["collection"] == each["collection"]
-               and event["sources"] == each["sources"] and event["statistics"] == each["statistics"]]  # fmt: skip
+        own = [
+            event
+            for event in events(ended.run)
+            if event["collection"] == each["collection"]
+            and event["sources"] == each["sources"]
+            and event["statistics"] == each["statistics"]
+        ]
         assert (own[0]["since_step"], own[-1]["to_every"]) == (each["since_step"], each["to_every"])
     page = leadline("show", ended.run.path)
     assert "thinned  gradients, weights every " in page

@@ -53,8 +53,9 @@ def test_every_line_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
     shown = evaluate(code)
     assert len(shown) > 25
-    empty = {text: each.layout.meta["empty"] for text, each in shown.items()
-             if isinstance(each, go.Figure) and not each.data}  # fmt: skip
+    empty = {
+        text: each.layout.meta["empty"] for text, each in shown.items() if isinstance(each, go.Figure) and not each.data
+    }
     assert empty.pop("figures.value(run, gradient, 0)").startswith("gradient/")
     assert {text: words for text, words in empty.items() if EMPTY.get(text) != words} == {}
     tables = [each for each in shown.values() if isinstance(each, pa.Table)]

@@ -33,12 +33,12 @@ def final(ended: Ended) -> list[dict[str, Any]]:
 def test_commands_follow_a_finding_and_what_came_of_each_is_told(tmp_path: Path) -> None:
     ended = train(
         tmp_path,
-        "cat > notice.json; printf %s \"$LEADLINE_EVENT_RULE at $LEADLINE_EVENT_STEP for $TOKEN\" > said",
+        'cat > notice.json; printf %s "$LEADLINE_EVENT_RULE at $LEADLINE_EVENT_STEP for $TOKEN" > said',
         "echo no such file >&2; exit 3",
         "exec sleep 600,timeout=0.5",
         "touch end",
         TOKEN="s3cret-of-the-user",
-    )  # fmt: skip
+    )
     assert ended.status == 0, ended.err
     notice = json.loads((tmp_path / "notice.json").read_text())
     step = notice["step"]

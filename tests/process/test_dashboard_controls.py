@@ -50,9 +50,12 @@ class Pages:
 @contextmanager
 def serving(root: Path, *options: str) -> Iterator[Pages]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "leadline", "ui", str(root), "--port", "0", *options], env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "leadline", "ui", str(root), "--port", "0", *options],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert process.stdout is not None
     try:
         address = re.search(r"http://[^\s/]+", process.stdout.readline())

@@ -50,7 +50,7 @@ def test_a_server_that_fails_twice_gets_each_notice_once_and_in_order(tmp_path: 
     with http_endpoint(Reply(500), Reply(503), Reply(200)) as server:
         trained_until(
             lambda _: FOUND in ids(server), "--on", f"*@*=webhook:{server.url}/hook,backoff=0.1", folder=tmp_path
-        )  # fmt: skip
+        )
         first, *_ = got = ids(server)
     assert got[:3] == [first] * 3
     taken = got[2:]
@@ -74,9 +74,7 @@ def test_an_endpoint_that_is_down_for_a_while_gets_what_happened_meanwhile_once_
 
     try:
         url = f"http://127.0.0.1:{port}/hook"
-        trained_until(
-            has_come_back, "--on", f"*@*=webhook:{url},probe=false,backoff=0.2,retries=60", folder=tmp_path
-        )  # fmt: skip
+        trained_until(has_come_back, "--on", f"*@*=webhook:{url},probe=false,backoff=0.2,retries=60", folder=tmp_path)
         got = ids(servers[0])
     finally:
         for each in servers:
@@ -96,9 +94,12 @@ def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_said_so(tmp_p
         return any(each["state"] == "failed" for each in final_lines(tmp_path))
 
     ended = trained_until(
-        has_failed, "--on", "exploding_tensor=webhook:$HOOK,probe=false,retries=2,backoff=0.1",
-        folder=tmp_path, HOOK=url,
-    )  # fmt: skip
+        has_failed,
+        "--on",
+        "exploding_tensor=webhook:$HOOK,probe=false,retries=2,backoff=0.1",
+        folder=tmp_path,
+        HOOK=url,
+    )
     (line,) = final_lines(tmp_path)
     assert (line["state"], line["attempts"], line["notice"]) == ("failed", 3, FOUND)
     assert "connection refused" in line["outcome"]
@@ -119,7 +120,7 @@ def test_a_refusal_is_told_with_its_reason_and_not_tried_again(tmp_path: Path) -
     with http_endpoint(Reply(404, "no such hook")) as server:
         ended = trained_until(
             lambda _: server.received, "--on", f"exploding_tensor=webhook:{server.url}/x", folder=tmp_path
-        )  # fmt: skip
+        )
         assert len(server.received) == 1
     (line,) = final_lines(tmp_path)
     assert (line["state"], line["attempts"]) == ("failed", 1)
@@ -130,10 +131,18 @@ def test_a_refusal_is_told_with_its_reason_and_not_tried_again(tmp_path: Path) -
 def test_a_hung_endpoint_keeps_nobody_from_judging_and_stopping(tmp_path: Path) -> None:
     with http_endpoint(Reply(HANGS)) as server:
         ended = watched(
-            [*ONLY, "--on", f"exploding_tensor=webhook:{server.url}/x,timeout=600,retries=0",
-             "--on", "exploding_tensor=stop_training"],
-            script("exploding.py"), "loss", "37", folder=tmp_path,
-        )  # fmt: skip
+            [
+                *ONLY,
+                "--on",
+                f"exploding_tensor=webhook:{server.url}/x,timeout=600,retries=0",
+                "--on",
+                "exploding_tensor=stop_training",
+            ],
+            script("exploding.py"),
+            "loss",
+            "37",
+            folder=tmp_path,
+        )
         assert len(server.received) == 1
     said = ended.show()
     assert (ended.status, said["stopped_by"]) == (10, "rule:exploding_tensor")
@@ -149,7 +158,7 @@ def test_a_mail_with_login_tells_of_the_finding_with_its_numbers(tmp_path: Path)
         target = f"mailto://bob:s3cret%2Fpw@127.0.0.1:{server.port}?from=train@example.org&to=me@example.org"
         ended = trained_until(
             lambda _: server.mails, "--on", "exploding_tensor=notify:$MAIL", folder=tmp_path, MAIL=target
-        )  # fmt: skip
+        )
     (mail,) = server.mails
     text = mail.get_content()
     assert mail["Subject"].startswith("exploding_tensor fired at step 20 in until-")
@@ -167,8 +176,11 @@ def test_a_wrong_password_is_told_in_the_terminal_the_run_and_the_view(tmp_path:
         target = f"mailto://bob:wrongpassword@127.0.0.1:{server.port}?from=train@example.org&to=me@example.org"
         ended = trained_until(
             lambda _: any(each["state"] == "failed" for each in final_lines(tmp_path)),
-            "--on", "exploding_tensor=notify:$MAIL", folder=tmp_path, MAIL=target,
-        )  # fmt: skip
+            "--on",
+            "exploding_tensor=notify:$MAIL",
+            folder=tmp_path,
+            MAIL=target,
+        )
     why = "535 5.7.8 Authentication credentials invalid"
     assert server.mails == []
     assert any("notify:$MAIL" in each and why in each for each in ended.said)
@@ -186,13 +198,20 @@ def test_a_consumer_of_events_stops_the_training_as_a_lambda_did(tmp_path: Path)
         route_events(address, json.dumps(pattern), audit_arn, name="audit")
         consumer = subprocess.Popen(
             [sys.executable, script("event_consumer.py"), address, queue],
-            env=environment(**CREDENTIALS), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+            env=environment(**CREDENTIALS),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         try:
             ended = watched(
-                ["--on", f"*=put_event:endpoint={address}"], script("exploding.py"), "loss", "37",
-                folder=tmp_path, **CREDENTIALS,
-            )  # fmt: skip
+                ["--on", f"*=put_event:endpoint={address}"],
+                script("exploding.py"),
+                "loss",
+                "37",
+                folder=tmp_path,
+                **CREDENTIALS,
+            )
             said, _ = consumer.communicate(timeout=PATIENCE)
         finally:
             consumer.kill()

@@ -21,9 +21,15 @@ TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--np
 def doctor(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
-        [*LEADLINE, "doctor", *words], cwd=folder, env=environment(TMPDIR=str(folder / "tmp"), **changes),
-        capture_output=True, text=True, timeout=2 * PATIENCE, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+        [*LEADLINE, "doctor", *words],
+        cwd=folder,
+        env=environment(TMPDIR=str(folder / "tmp"), **changes),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def examined(folder: Path, *words: str, status: int = 0, **changes: str) -> dict[str, Any]:
@@ -46,13 +52,26 @@ def outcomes(said: dict[str, Any]) -> dict[str, str]:
 def test_a_training_is_looked_at_for_three_steps_and_told_of(tmp_path: Path) -> None:
     said = examined(tmp_path, "--", script("patient.py"), "plain")
     assert outcomes(said) | {"gpu": "ok", "disk": "ok", "cgroup": "note"} == {
-        "python": "ok", "leadline": "ok", "numpy": "ok", "torch": "ok", "gpu": "ok", "disk": "ok", "cgroup": "note"
-    }  # fmt: skip
+        "python": "ok",
+        "leadline": "ok",
+        "numpy": "ok",
+        "torch": "ok",
+        "gpu": "ok",
+        "disk": "ok",
+        "cgroup": "note",
+    }
     found = said["training"]
     assert found["models"] == [
-        {"name": "Net", "wrapper": None, "parameters": 163, "trainable": 163, "tensors": 4, "dtypes": ["float32"],
-         "devices": ["cpu"]}
-    ]  # fmt: skip
+        {
+            "name": "Net",
+            "wrapper": None,
+            "parameters": 163,
+            "trainable": 163,
+            "tensors": 4,
+            "dtypes": ["float32"],
+            "devices": ["cpu"],
+        }
+    ]
     assert found["optimizers"] == [
         {"name": "AdamW", "parameters": 163, "groups": 1, "variables": ["exp_avg", "exp_avg_sq", "step"]}
     ]
@@ -64,8 +83,10 @@ def test_a_training_is_looked_at_for_three_steps_and_told_of(tmp_path: Path) -> 
     assert {"relu", "tanh", "crossentropyloss"} <= set(found["activations"])
     assert found["functions"] == ["tanh"]
     assert {name: found["captured"][name] for name in ("weights", "biases", "gradients")} == {
-        "weights": 2, "biases": 2, "gradients": 4
-    }  # fmt: skip
+        "weights": 2,
+        "biases": 2,
+        "gradients": 4,
+    }
     assert uncovered(said) == {}
     assert (found["stopped_by"], found["exit_status"]) == ("doctor", 10)
     assert "came to its end" not in said["err"]
@@ -94,8 +115,16 @@ def test_each_preset_and_rule_set_has_its_price(tmp_path: Path) -> None:
 def test_the_page_names_all_of_it(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--", script("patient.py"), "frozen", COLUMNS="160")
     assert done.returncode == 0, done.stderr
-    for part in ("watched", "Net: 163 parameters, 51 trainable", "AdamW: 51 parameters, 1 group", "not watched",
-                 "what it costs", "preset standard", "standard + all rules", "in 3 steps"):  # fmt: skip
+    for part in (
+        "watched",
+        "Net: 163 parameters, 51 trainable",
+        "AdamW: 51 parameters, 1 group",
+        "not watched",
+        "what it costs",
+        "preset standard",
+        "standard + all rules",
+        "in 3 steps",
+    ):
         assert part in done.stdout, done.stdout
     assert "leadline  " not in done.stderr
 
@@ -126,7 +155,7 @@ def test_what_is_watched_in_part_is_said_so(tmp_path: Path, kind: str, what: str
 )
 def test_a_training_whose_steps_are_not_seen_is_said_so_and_ended(
     tmp_path: Path, kind: str, what: str, why: str
-) -> None:  # fmt: skip
+) -> None:
     said = examined(tmp_path, "--", script("patient.py"), kind, status=1)
     assert why in uncovered(said)[what]
     assert said["training"]["optimizers"] == []
@@ -156,9 +185,11 @@ def test_a_doctor_that_is_told_to_end_takes_the_training_with_it(tmp_path: Path)
     (tmp_path / "tmp").mkdir()
     sleeper = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     process = subprocess.Popen(
-        [*LEADLINE, "doctor", "--", sys.executable, "-c", sleeper], cwd=tmp_path, stdout=subprocess.DEVNULL,
+        [*LEADLINE, "doctor", "--", sys.executable, "-c", sleeper],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
         env=environment(TMPDIR=str(tmp_path / "tmp")),
-    )  # fmt: skip
+    )
     pid = int(wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the command"))
     process.terminate()
     assert process.wait(PATIENCE) == 143

@@ -18,13 +18,13 @@ from fault_examples import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from launching import PATIENCE, environment, script, wait_for, watched
 
-from leadline.cli.prepare import rule_specs
-from leadline.judge.judging import Judging
-from leadline.judge.plan import resolve_rules
-from leadline.reader.locate import find_runs, read_manifest
+from leadline.cli.run_setup import rule_specs
+from leadline.judge.evaluator import Judging
+from leadline.judge.rule_plan import resolve_rules
+from leadline.reader.find_runs import find_runs, read_manifest
 from leadline.rules.registry import BUILT_IN
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.stories import stories
+from leadline.testing.scenarios import stories
 
 pytestmark = pytest.mark.slow
 
@@ -80,8 +80,14 @@ def some_stories(count: int) -> list[list[Part]]:
     """The same at every call."""
     found: list[list[Part]] = []
 
-    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate],
-              suppress_health_check=list(HealthCheck), deadline=None)  # fmt: skip
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+    )
     @given(stories(is_rich=True))
     def collect(story: list[Part]) -> None:
         found.append(story)
@@ -94,9 +100,13 @@ def some_stories(count: int) -> list[list[Part]]:
 def cluster() -> Iterator[str]:
     """The address of a Ray cluster of two nodes on this machine."""
     process = subprocess.Popen(
-        [RAY_PYTHON, script("ray_nodes.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env=environment(), stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [RAY_PYTHON, script("ray_nodes.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        stderr=subprocess.DEVNULL,
+    )
     assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
@@ -180,21 +190,30 @@ for each in RayEngine({cluster!r}).judge(tasks):
     print(json.dumps([each.run, each.problem, [[rule.name, rule.status, rule.why] for rule in each.rules]]))
 """
     done = subprocess.run(
-        [RAY_PYTHON, "-c", asked], cwd=root, env=environment(), capture_output=True, text=True, timeout=PATIENCE,
+        [RAY_PYTHON, "-c", asked],
+        cwd=root,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
         check=True,
-    )  # fmt: skip
+    )
     host = os.uname().nodename
     answers = {run: rest for run, *rest in map(json.loads, done.stdout.splitlines())}
     assert answers.pop("/nowhere/run") == [
-        f"node {host} sees no run at /nowhere/run; Ray needs runs where all nodes see them under one path", [],
-    ]  # fmt: skip
+        f"node {host} sees no run at /nowhere/run; Ray needs runs where all nodes see them under one path",
+        [],
+    ]
     ((fine, results),) = answers.values()
     assert fine == ""
     assert results == [
-        ["mine", "Error", f"node {host} lacks the rule file /nowhere/mine.py; "
-                          "put it where all nodes see it under one path"],
+        [
+            "mine",
+            "Error",
+            f"node {host} lacks the rule file /nowhere/mine.py; put it where all nodes see it under one path",
+        ],
         ["bad", "NoIssuesFound", ""],
-    ]  # fmt: skip
+    ]
 
 
 def test_a_cluster_that_is_not_there_is_one_line_at_once(root: Path) -> None:
@@ -211,9 +230,13 @@ def test_a_process_of_rays_that_is_killed_is_replaced_and_takes_its_rule_workers
     local = told(judge(root, "runs", "--json", rules=rules()))
     words = ["runs", "--json", "--engine", "ray", *(word for rule in rules() for word in ("--rule", rule))]
     process = subprocess.Popen(
-        [RAY_PYTHON, "-m", "leadline", "judge", *words], cwd=root, env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [RAY_PYTHON, "-m", "leadline", "judge", *words],
+        cwd=root,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         victim = wait_for(lambda: judging_for_ray(process.pid), "a rule worker below a process of Ray's")
         orphans = victim.children(recursive=True)
@@ -231,7 +254,7 @@ def judging_for_ray(pid: int) -> psutil.Process | None:
     """A process of Ray's, below another, that has started a rule worker."""
     for each in psutil.Process(pid).children(recursive=True):
         try:
-            if "leadline.judge.worker" in each.cmdline():
+            if "leadline.judge.rule_worker" in each.cmdline():
                 return each.parent()
         except psutil.NoSuchProcess:
             continue
@@ -242,9 +265,14 @@ def judging_for_ray(pid: int) -> psutil.Process | None:
 def test_ctrl_c_ends_it_and_all_it_started(root: Path, engine: str) -> None:
     words = f"-m leadline judge runs --engine {engine} --rule mine.py:Hangs --rule exploding_tensor"
     process = subprocess.Popen(
-        [RAY_PYTHON, *shlex.split(words)], cwd=root, env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+        [RAY_PYTHON, *shlex.split(words)],
+        cwd=root,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         spinning = wait_for(lambda: hanging(process.pid), "a rule worker that hangs")
         started = [*psutil.Process(process.pid).children(recursive=True), *spinning]
@@ -262,7 +290,7 @@ def hanging(pid: int) -> list[psutil.Process]:
     found = []
     for each in psutil.Process(pid).children(recursive=True):
         try:
-            if "leadline.judge.worker" in each.cmdline() and each.nice() >= 10 and each.cpu_times().user > 2.0:
+            if "leadline.judge.rule_worker" in each.cmdline() and each.nice() >= 10 and each.cpu_times().user > 2.0:
                 found.append(each)
         except psutil.NoSuchProcess:
             continue

@@ -12,10 +12,12 @@ ROOT = Path(__file__).parents[2]
 TREES = str(ROOT / ".venvs" / "trees" / "bin" / "python")
 EXAMPLES = {
     "numpy_loop.py": (
-        sys.executable, {"train": 200, "eval": 10}, {"weight": "weights", "gradient/weight": "gradients"},
+        sys.executable,
+        {"train": 200, "eval": 10},
+        {"weight": "weights", "gradient/weight": "gradients"},
     ),
     "sklearn_partial_fit.py": (TREES, {"train": 120, "eval": 3}, {"coef": "weights", "intercept": "biases"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chrome_trace import read_trace, tracks
 from launching import script, watched
 
 from leadline.cli import export
-from leadline.testing.chrome_trace import read_trace, tracks
 
 
 @pytest.mark.slow
@@ -39,9 +39,10 @@ def check_operators(found: Any, worker: str, run: Any) -> None:
     assert len(operators) == len(run.operators(("start_ns", "thread", "operator"), device="cpu"))
     convolution = next(each for each in events if each["name"] == "layer1.0.conv1" and each["cat"] == "module")
     within = [
-        each for each in operators
+        each
+        for each in operators
         if convolution["ts"] <= each["ts"] and each["ts"] + each["dur"] <= convolution["ts"] + convolution["dur"]
-    ]  # fmt: skip
+    ]
     assert "aten::conv2d" in {each["name"] for each in within}
     assert {each["args"]["module"] for each in within} == {"layer1.0.conv1"}
     backward = [each for each in operators if each["name"] == "aten::native_batch_norm_backward"]

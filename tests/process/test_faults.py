@@ -18,21 +18,49 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = examples()
 CLASSIFIER = (
-    "all_zero", "dead_relu", "exploding_gradient", "learning_rate", "loss_at_start", "loss_spike",
-    "metric_not_improving", "missing_zero_grad", "output_collapse", "probabilities_as_logits", "stalled_training",
-    "unscaled_input", "weight_saturation", "weight_update_ratio",
-)  # fmt: skip
+    "all_zero",
+    "dead_relu",
+    "exploding_gradient",
+    "learning_rate",
+    "loss_at_start",
+    "loss_spike",
+    "metric_not_improving",
+    "missing_zero_grad",
+    "output_collapse",
+    "probabilities_as_logits",
+    "stalled_training",
+    "unscaled_input",
+    "weight_saturation",
+    "weight_update_ratio",
+)
 """Rules whose healthy twins are one and the same training."""
 IMAGES = ("check_input_images", "tensor_variance")
 ALONE = tuple(name for name in EXAMPLES if name not in (*CLASSIFIER, *IMAGES, "similar_across_runs"))
 
 
-OF_THE_MACHINE = frozenset({
-    "batch_size", "cpu_bottleneck", "cpu_utilization", "dataloader", "gpu_memory_increase", "gpu_throttling",
-    "hardware_utilization", "input_bound", "io_bottleneck", "load_balancing", "low_gpu_utilization",
-    "max_initialization_time", "memory_growth", "operator_time", "overall_framework_metrics", "overall_system_usage",
-    "step_outlier", "straggler", "throughput_regression",
-})  # fmt: skip
+OF_THE_MACHINE = frozenset(
+    {
+        "batch_size",
+        "cpu_bottleneck",
+        "cpu_utilization",
+        "dataloader",
+        "gpu_memory_increase",
+        "gpu_throttling",
+        "hardware_utilization",
+        "input_bound",
+        "io_bottleneck",
+        "load_balancing",
+        "low_gpu_utilization",
+        "max_initialization_time",
+        "memory_growth",
+        "operator_time",
+        "overall_framework_metrics",
+        "overall_system_usage",
+        "step_outlier",
+        "straggler",
+        "throughput_regression",
+    }
+)
 """Rules of time: their faults are planted in test_what_bound_runs and test_operator_rule, where this machine can make
 them; those that need a GPU are held to plain loops only (tests/oracle/test_system_rules_by_loop.py)."""
 OF_OTHER_RULES = frozenset({"profiler_report"})
@@ -106,9 +134,14 @@ def found_live(example: Example, folder: Path) -> dict[str, Any]:
 @contextmanager
 def launched(words: list[str], folder: Path, terminal: IO[str]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        words, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=terminal, text=True,
-    )  # fmt: skip
+        words,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        text=True,
+    )
     try:
         yield process
     finally:

@@ -228,9 +228,12 @@ def test_what_an_action_prints_reaches_no_terminal(tmp_path: Path) -> None:
     loud = ActionSpec("job", "mine.py:Loud", ("Completed",), folder=str(tmp_path))
     path = RunWriter(tmp_path / "run", actions=[loud]).end().path
     done = subprocess.run(
-        [sys.executable, "-m", "leadline.judge", path], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+        [sys.executable, "-m", "leadline.judge", path],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
         check=True,
-    )  # fmt: skip
+    )
     assert (done.stdout, done.stderr) == ("", "")
     assert [each["state"] for each in read_actions(path)] == ["done"]
 

@@ -19,7 +19,7 @@ from wire import otlp
 from leadline.actions.action import LaterError, Occasion, Outcome, RefusedError
 from leadline.actions.publish_metric import PublishMetric
 from leadline.errors import ConfigurationError
-from leadline.records.notice import Notice, RuleState
+from leadline.records.notification import Notice, RuleState
 
 FIRED = RuleState("loss", "loss_spike", "IssuesFound", "fired", is_open=True, findings=1)
 CLOSED = RuleState("loss", "loss_spike", "IssuesFound", "fired", findings=1)
@@ -239,10 +239,14 @@ def points(endpoint: str, rule: str) -> list[float]:
     client = boto3.client("cloudwatch", region_name="eu-central-1", endpoint_url=endpoint)
     now = datetime.now(UTC)
     answer = client.get_metric_statistics(
-        Namespace="Leadline", MetricName="RuleFired", Period=3600, Statistics=["Maximum", "Minimum"],
+        Namespace="Leadline",
+        MetricName="RuleFired",
+        Period=3600,
+        Statistics=["Maximum", "Minimum"],
         Dimensions=[{"Name": "Run", "Value": "a-run"}, {"Name": "Rule", "Value": rule}],
-        StartTime=now - timedelta(hours=1), EndTime=now + timedelta(hours=1),
-    )  # fmt: skip
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(hours=1),
+    )
     client.close()
     return [each[key] for each in answer["Datapoints"] for key in ("Maximum", "Minimum")]
 

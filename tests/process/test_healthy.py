@@ -66,10 +66,19 @@ def gradients(expected: list[int]) -> list[str]:
 
 def test_raw_tensors_of_every_step_change_nothing_either(tmp_path: Path, unwatched: Ended) -> None:
     ended = finish(
-        [CONSOLE_SCRIPT, "run", "--out", str(tmp_path / "runs"), "--budget", "off", *RAW_EVERY_STEP,
-         script("healthy.py")],
-        tmp_path, env=environment(),
-    )  # fmt: skip
+        [
+            CONSOLE_SCRIPT,
+            "run",
+            "--out",
+            str(tmp_path / "runs"),
+            "--budget",
+            "off",
+            *RAW_EVERY_STEP,
+            script("healthy.py"),
+        ],
+        tmp_path,
+        env=environment(),
+    )
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
     assert {each["name"] for each in said["rules"]} >= {"exploding_tensor", "vanishing_gradient", "weight_update_ratio"}
@@ -93,8 +102,13 @@ def test_a_rule_from_a_file_fires_at_its_step(tmp_path: Path) -> None:
     rules.write_text(LOSS_ABOVE)
     ended = watched(
         ("--rule", "my_rules.py:LossAbove:limit=20", "--rule", "high=my_rules.py:LossAbove:limit=1e6"),
-        script("healthy.py"), "--spike-at", "123", "--losses", "losses.json", folder=tmp_path,
-    )  # fmt: skip
+        script("healthy.py"),
+        "--spike-at",
+        "123",
+        "--losses",
+        "losses.json",
+        folder=tmp_path,
+    )
     assert ended.status == 0
     own = json.loads((tmp_path / "losses.json").read_text())
     assert [step for step, value in enumerate(own) if value > 20] == [123]

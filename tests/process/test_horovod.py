@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from chrome_trace import read_trace, tracks
 from launching import only_run, script, started, wait_for, watched
 
 from leadline.cli import export
 from leadline.reader.run import Run
-from leadline.testing.chrome_trace import read_trace, tracks
 
 TENSORS = {"conv1.weight", "conv1.bias", "head.weight"}
 

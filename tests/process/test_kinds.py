@@ -18,15 +18,58 @@ from safetensors.torch import load_file
 from leadline.reader.run import Run
 
 GROUPS = (
-    ("within_backward", "layered", "phases", "swept", "engines", "together", "sharpened", "named_closure", "scheduled",
-     "scaled_twice", "unscaled"),
-    ("partly", "joined", "complex_numbers", "double_precision", "half_precision", "channels_last", "thawing",
-     "without_modules", "reshaped_names", "split", "fast_path", "modes", "scripted", "transformed", "counted",
-     "averaged"),
+    (
+        "within_backward",
+        "layered",
+        "phases",
+        "swept",
+        "engines",
+        "together",
+        "sharpened",
+        "named_closure",
+        "scheduled",
+        "scaled_twice",
+        "unscaled",
+    ),
+    (
+        "partly",
+        "joined",
+        "complex_numbers",
+        "double_precision",
+        "half_precision",
+        "channels_last",
+        "thawing",
+        "without_modules",
+        "reshaped_names",
+        "split",
+        "fast_path",
+        "modes",
+        "scripted",
+        "transformed",
+        "counted",
+        "averaged",
+    ),
     ("spawn_loading", "spawned", "served", "forking", "parallel", "collected", "duet"),
-    ("frozen", "adversarial", "closure", "accumulation", "scaled_bfloat16", "scaled_float16", "scaled_fused",
-     "loading", "threaded", "rebuilt", "sparse", "tied", "checkpointed", "nested", "copied", "raising", "penalised"),
-)  # fmt: skip
+    (
+        "frozen",
+        "adversarial",
+        "closure",
+        "accumulation",
+        "scaled_bfloat16",
+        "scaled_float16",
+        "scaled_fused",
+        "loading",
+        "threaded",
+        "rebuilt",
+        "sparse",
+        "tied",
+        "checkpointed",
+        "nested",
+        "copied",
+        "raising",
+        "penalised",
+    ),
+)
 """Each group is one launched run."""
 KINDS = tuple(kind for group in GROUPS for kind in group)
 CHILDREN = {"spawned": ("spawned_0", "spawned_1"), "served": ("served_0",), "forking": ("forking", "forking_0")}
@@ -36,8 +79,10 @@ UNTOLD = ("duet", "counted")
 """Kinds that say nothing of their steps: only that they are left alone is tested."""
 TOLD = tuple(diary for diary in DIARIES if diary not in UNTOLD)
 TYPES = {
-    "complex_numbers": torch.complex64, "double_precision": torch.float64, "half_precision": torch.bfloat16,
-}  # fmt: skip
+    "complex_numbers": torch.complex64,
+    "double_precision": torch.float64,
+    "half_precision": torch.bfloat16,
+}
 SCALED = ("scaled_bfloat16", "scaled_float16", "scaled_fused")
 OVERFLOW_STEP = 5
 CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
@@ -114,8 +159,9 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 def test_all_kinds_are_told_of(watch: Watched) -> None:
     done = finish(
         [sys.executable, "-c", "import kinds; print(*kinds.KINDS)"],
-        Path(script(".")), env=environment(),
-    )  # fmt: skip
+        Path(script(".")),
+        env=environment(),
+    )
     assert sorted(done.out.split()) == sorted(KINDS)
 
 

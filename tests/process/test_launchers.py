@@ -14,7 +14,6 @@ import pytest
 from launching import PATIENCE, end, environment, script, show, wait_for
 
 import leadline
-from leadline.bootstrap import SITE
 from leadline.monitor.processes import list_pids
 from leadline.records.names import JOB_ENDED
 from leadline.records.request import Request
@@ -22,6 +21,7 @@ from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
+from leadline.training.bootstrap import SITE
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -33,10 +33,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def launch(*arguments: str, run: Path, **changes: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, script("launched.py"), *arguments], cwd=tmp_path, text=True,
-            env=environment(LEADLINE_RUN=str(run), **changes), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [sys.executable, script("launched.py"), *arguments],
+            cwd=tmp_path,
+            text=True,
+            env=environment(LEADLINE_RUN=str(run), **changes),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         started.append(process)
         return process
 
@@ -151,9 +155,14 @@ def test_a_configuration_that_is_wrong_is_told_once_and_nothing_is_made(tmp_path
 )
 def test_a_place_that_will_not_do_is_told_and_the_training_goes_on(tmp_path: Path, place: str, why: str) -> None:
     done = subprocess.run(
-        [sys.executable, script("launched.py"), "5"], cwd=tmp_path, capture_output=True, text=True, check=True,
-        env=environment(LEADLINE_RUN=place, PYTHONPATH=SITE), timeout=PATIENCE,
-    )  # fmt: skip
+        [sys.executable, script("launched.py"), "5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(LEADLINE_RUN=place, PYTHONPATH=SITE),
+        timeout=PATIENCE,
+    )
     assert (done.stdout, done.stderr.count("\n")) == ("5\n", 1)
     assert why in done.stderr
 
@@ -162,9 +171,14 @@ def test_a_training_may_wait_for_its_children(tmp_path: Path) -> None:
     body = "import os, leadline; leadline.watch(); print(os.path.exists(f'/proc/self/task/{os.getpid()}/children') and "
     body += "open(f'/proc/self/task/{os.getpid()}/children').read())"
     done = subprocess.run(
-        [sys.executable, "-c", body], cwd=tmp_path, env=environment(), capture_output=True, text=True,
-        timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", body],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
     assert done.stdout.strip() == ""
     (run,) = (tmp_path / "leadline-runs").iterdir()
     assert ended(run)["status"] == "Completed"  # also where the process ended before its agent was there
@@ -180,8 +194,11 @@ def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, 
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     second = subprocess.Popen(
         [sys.executable, "-c", call, str(run), "--attach", str(other.pid), "--lock", str(lock)],
-        pass_fds=(lock,), stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+        pass_fds=(lock,),
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
     os.close(lock)
     try:
         wait_for(lambda: read_document(str(run / layout.node_document("other"))), "the second node")

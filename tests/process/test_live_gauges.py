@@ -45,9 +45,14 @@ def address(running: Running) -> str:
 def test_an_alarm_goes_on_and_off_while_a_training_is_under_way(tmp_path: Path) -> None:
     rules = script("steered_rules.py")
     options = [
-        "--no-default-rules", "--rule", f"high={rules}:High", "--rule", f"never={rules}:Never",
-        "--on", "*=publish_metric:prometheus",
-    ]  # fmt: skip
+        "--no-default-rules",
+        "--rule",
+        f"high={rules}:High",
+        "--rule",
+        f"never={rules}:Never",
+        "--on",
+        "*=publish_metric:prometheus",
+    ]
     with started(options, script("steered.py"), folder=tmp_path) as running:
         url = address(running)
 
@@ -79,10 +84,16 @@ def test_the_last_that_a_receiver_is_told_is_how_the_training_ended(tmp_path: Pa
     endpoint = HttpEndpoint()
     rules = script("steered_rules.py")
     options = [
-        "--no-default-rules", "--rule", f"high={rules}:High", "--rule", f"never={rules}:Never",
-        "--on", f"*=publish_metric:otlp,endpoint={endpoint.url},headers=$HEADERS",
-        "--on", "high=run_command:touch end",
-    ]  # fmt: skip
+        "--no-default-rules",
+        "--rule",
+        f"high={rules}:High",
+        "--rule",
+        f"never={rules}:Never",
+        "--on",
+        f"*=publish_metric:otlp,endpoint={endpoint.url},headers=$HEADERS",
+        "--on",
+        "high=run_command:touch end",
+    ]
     (tmp_path / "high").touch()
     mark = str(tmp_path / "mark")
     ended = watched(options, script("steered.py"), folder=tmp_path, MARK=mark, HEADERS="x-key=s3cret-of-the-user")

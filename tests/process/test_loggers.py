@@ -13,13 +13,23 @@ from leadline.reader.run import Run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "loggers" / "bin" / "python")
 KINDS = (
-    "tensorboard", "tensorboardx", "wandb", "mlflow", "torchmetrics", "lightning", "pytorch_lightning", "transformers",
+    "tensorboard",
+    "tensorboardx",
+    "wandb",
+    "mlflow",
+    "torchmetrics",
+    "lightning",
+    "pytorch_lightning",
+    "transformers",
     "accelerate",
-)  # fmt: skip
+)
 OFFLINE = {
-    "HF_HUB_OFFLINE": "1", "WANDB_MODE": "offline", "DO_NOT_TRACK": "1", "MLFLOW_DISABLE_TELEMETRY": "true",
+    "HF_HUB_OFFLINE": "1",
+    "WANDB_MODE": "offline",
+    "DO_NOT_TRACK": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
     "PYTHONWARNINGS": "default",
-}  # fmt: skip
+}
 OWN_NAMES = {
     "mlflow": {"cross_entropy_output_0": "metrics/cross_entropy_output_0", "accuracy": "metrics/accuracy"},
 }

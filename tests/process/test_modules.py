@@ -25,7 +25,12 @@ def test_the_training_holds_nothing_of_the_judging_side(tmp_path: Path, way: str
         ended = bare("modules.py", "--watch", folder=tmp_path)
     assert ended.status == 0, ended.err
     held = set(ended.out.split())
-    assert {"torch", "leadline.session", "leadline.capture.recorder", "leadline.store.writer"} <= held
+    assert {
+        "torch",
+        "leadline.training.session.session",
+        "leadline.training.recorder.step_recorder",
+        "leadline.store.writer",
+    } <= held
     tops = {name.partition(".")[0] for name in held}
     without = bare("modules.py", folder=tmp_path)
     own = {name.partition(".")[0] for name in without.out.split()}
@@ -38,10 +43,23 @@ def test_the_agent_is_slim(tmp_path: Path) -> None:
     """Seen from the agent's own account of its imports, with the judge and a training beside it."""
     run = make_run(tmp_path / "run", rules=True)
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "leadline.agent", str(run), "--",
-         sys.executable, str(SCRIPTS / "modules.py")],
-        env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-m",
+            "leadline.agent",
+            str(run),
+            "--",
+            sys.executable,
+            str(SCRIPTS / "modules.py"),
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert {"leadline.agent.agent", "leadline.monitor.monitor", "leadline.store.layout"} <= imported

@@ -46,9 +46,14 @@ def forms(secret: str) -> set[str]:
     """How a secret may be written, and both halves of it: a text that was cut."""
     pair = f"{USER}:{secret}".encode()
     whole = {
-        secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1],
-        base64.b64encode(secret.encode()).decode().rstrip("="), base64.b64encode(pair).decode().rstrip("="),
-    }  # fmt: skip
+        secret,
+        quote(secret, safe=""),
+        quote(secret),
+        json.dumps(secret)[1:-1],
+        repr(secret)[1:-1],
+        base64.b64encode(secret.encode()).decode().rstrip("="),
+        base64.b64encode(pair).decode().rstrip("="),
+    }
     half = len(secret) * 2 // 3
     return whole | {secret[:half], secret[-half:]}
 
@@ -123,10 +128,12 @@ def test_a_secret_is_nowhere_but_where_it_was_sent(tmp_path: Path) -> None:
         with http_endpoint(Reply(500, carelessly(bad_url))) as bad, processes.watching():
             variables = {
                 "BAD": f"{bad_url}:{bad.port}/in/{KEY}?token={TOKEN}",
-                "GOOD": f"{good.url}/in/{KEY}", "TOKEN": TOKEN, "PASSWORD": PASSWORD,
+                "GOOD": f"{good.url}/in/{KEY}",
+                "TOKEN": TOKEN,
+                "PASSWORD": PASSWORD,
                 "MAIL": f"mailto://{USER}:{MAIL_PASSWORD}@127.0.0.1:{mail.port}/?from=me@example.org&to=you@example.org",
                 "WRONG": f"mailto://{USER}:{KEY}@127.0.0.1:{mail.port}/?from=me@example.org&to=you@example.org",
-            }  # fmt: skip
+            }
             on = [
                 "exploding_tensor=webhook:$BAD,retries=1,backoff=0.1",
                 "exploding_tensor=webhook:$GOOD,authorization=Bearer $TOKEN",
@@ -219,8 +226,11 @@ def test_the_trainings_environment_is_its_own(tmp_path: Path) -> None:
     plain = watched((), *job, folder=tmp_path / _made(tmp_path, "plain"), TOKEN=TOKEN, REST="$TOKEN")
     acting = watched(
         ("--on", "*=webhook:https://127.0.0.1/x,authorization=Bearer $TOKEN,probe=false"),
-        *job, folder=tmp_path / _made(tmp_path, "acting"), TOKEN=TOKEN, REST="$TOKEN",
-    )  # fmt: skip
+        *job,
+        folder=tmp_path / _made(tmp_path, "acting"),
+        TOKEN=TOKEN,
+        REST="$TOKEN",
+    )
     bare, one, other = environment(TOKEN=TOKEN, REST="$TOKEN"), json.loads(plain.out), json.loads(acting.out)
     assert {key: one.get(key) for key in bare if key != "PYTHONPATH"} == {
         key: each for key, each in bare.items() if key != "PYTHONPATH"

@@ -29,7 +29,11 @@ def test_a_real_window_is_judged_live_and_again_the_same(tmp_path: Path) -> None
     )
     assert evidence["share"] == pytest.approx(dearest["own_ns"] / steps)
     again = subprocess.run(
-        [*LEADLINE, "judge", ended.run.path, "--rule", RULE, "--json"], env=environment(), capture_output=True,
-        text=True, timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        [*LEADLINE, "judge", ended.run.path, "--rule", RULE, "--json"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
     assert finding["message"] in json.dumps(json.loads(again.stdout), ensure_ascii=False)

@@ -26,7 +26,7 @@ def talk(ended: Ended) -> dict[str, Any]:
 )
 def test_arguments_input_and_exit_status_are_the_scripts(
     tmp_path: Path, ending: str, status: int, outcome: str
-) -> None:  # fmt: skip
+) -> None:
     words = ["with a space", "--preset", "it's", "", "--", "-x", "ünï"]
     ended = watched((), script("conversation.py"), ending, *words, folder=tmp_path, given="a line\nno end")
     assert ended.status == status
@@ -70,10 +70,15 @@ def test_every_way_to_launch_python_is_watched(tmp_path: Path, way: str) -> None
     (tmp_path / "own_command").chmod(0o755)
     command = {
         "module": (sys.executable, "-m", "pkg.training", "0"),
-        "interpreter": (os.path.realpath(sys.executable) if sys.prefix == sys.base_prefix else sys.executable,
-                        "-X", "dev", str(tmp_path / "pkg" / "training.py"), "0"),
+        "interpreter": (
+            os.path.realpath(sys.executable) if sys.prefix == sys.base_prefix else sys.executable,
+            "-X",
+            "dev",
+            str(tmp_path / "pkg" / "training.py"),
+            "0",
+        ),
         "console": (str(tmp_path / "own_command"), "0"),
-    }[way]  # fmt: skip
+    }[way]
     ended = watched((), *command, folder=tmp_path)
     assert ended.status == 0, ended.err
     assert ended.show()["steps"] == {"train": 5}

@@ -29,9 +29,14 @@ def check_unchanged(found: dict[str, Any], expected: dict[str, Any], *, is_end_r
 
 def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
-        text=True, check=False, timeout=PATIENCE,
-    )  # fmt: skip
+        [*LEADLINE, *words],
+        cwd=root,
+        env=environment(LEADLINE_ROOT=str(root / "runs")),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
 
 
 def windows(run: Run) -> dict[str, dict[str, Any]]:
@@ -54,10 +59,16 @@ def test_every_kind_asked_before_the_start(tmp_path: Path) -> None:
     run = ended.run
     found = windows(run)
     assert {name: (each["first_step"], each["end_step"]) for name, each in found.items()} == {
-        "cprofile-total-start": (0, 0), "detailed-5": (5, 6), "dataloader-7": (7, 8), "cprofile-total-9": (9, 10),
-        "cprofile-cpu-10": (10, 11), "cprofile-off_cpu-11": (11, 12), "pyinstrument-20": (20, 22),
-        "detailed-30": (30, 32), "cprofile-total-end": (40, 40),
-    }  # fmt: skip
+        "cprofile-total-start": (0, 0),
+        "detailed-5": (5, 6),
+        "dataloader-7": (7, 8),
+        "cprofile-total-9": (9, 10),
+        "cprofile-cpu-10": (10, 11),
+        "cprofile-off_cpu-11": (11, 12),
+        "pyinstrument-20": (20, 22),
+        "detailed-30": (30, 32),
+        "cprofile-total-end": (40, 40),
+    }
     assert not any("kineto" in line.lower() or "USDT" in line for line in ended.err.splitlines())
     check_operators(run)
     check_functions(run)
@@ -158,8 +169,13 @@ def test_a_compiled_model_is_profiled_and_not_compiled_again(tmp_path: Path) -> 
     without = bare("profiled.py", "bare", STEPS, "1000", "--compile", folder=tmp_path)
     ended = watched(
         ("--profile", "detailed:at=0,for=1", "--profile", "detailed:at=20,for=2", "--profile", "cprofile:at=30"),
-        script("profiled.py"), "watched", STEPS, "1000", "--compile", folder=tmp_path,
-    )  # fmt: skip
+        script("profiled.py"),
+        "watched",
+        STEPS,
+        "1000",
+        "--compile",
+        folder=tmp_path,
+    )
     assert (without.status, ended.status) == (0, 0), ended.err
     check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"))
     found = windows(ended.run)

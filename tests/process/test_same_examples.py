@@ -39,8 +39,12 @@ def draw(folder: Path, *, others: str = "", **environment: str) -> str:
     (folder / "test_draws.py").write_text(f"import of_our_own\n{DRAWS}")
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST") and key != "CI"}
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q"], cwd=folder, env=clean | environment, timeout=PATIENCE, check=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", "-q"],
+        cwd=folder,
+        env=clean | environment,
+        timeout=PATIENCE,
+        check=True,
+    )
     return (folder / "drawn").read_text()
 
 

@@ -61,9 +61,14 @@ def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
         (folder / f"test_{name}.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     ended = subprocess.run(
-        [sys.executable, str(SECOND_TRY), *options], cwd=folder, env=clean, timeout=PATIENCE,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, str(SECOND_TRY), *options],
+        cwd=folder,
+        env=clean,
+        timeout=PATIENCE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     return ended.returncode, ended.stdout
 
 

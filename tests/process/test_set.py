@@ -31,9 +31,14 @@ def wait_for_samples(root: Path, count: int, *, after_ns: int = 0) -> list[int]:
 
 def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*LEADLINE, *words], cwd=root, env=environment(LEADLINE_ROOT=str(root / "runs")), capture_output=True,
-        text=True, check=False, timeout=PATIENCE,
-    )  # fmt: skip
+        [*LEADLINE, *words],
+        cwd=root,
+        env=environment(LEADLINE_ROOT=str(root / "runs")),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
 
 
 def median_gap(samples: list[int]) -> float:

@@ -24,9 +24,11 @@ MESSAGES = {
     "tree_depth": "a tree of this round has a depth of",
 }
 TENSORS = {
-    "overfit": r"holdout-\w+", "class_imbalance": "labels", "tree_depth": "trees/Depth",
+    "overfit": r"holdout-\w+",
+    "class_imbalance": "labels",
+    "tree_depth": "trees/Depth",
     "feature_importance_overweight": r"feature_importance/(weight|gain)/(f|Column_)7",
-}  # fmt: skip
+}
 """The tensor that is named first."""
 
 pytestmark = pytest.mark.slow

@@ -16,15 +16,41 @@ from leadline.reader.run import Run, open_run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 OF_XGBOOST = (
-    "binary", "multiclass", "softmax", "regression", "early_stopping", "dart", "own_objective", "continued", "ranking",
-    "linear", "folds", "estimators", "by_hand",
-)  # fmt: skip
+    "binary",
+    "multiclass",
+    "softmax",
+    "regression",
+    "early_stopping",
+    "dart",
+    "own_objective",
+    "continued",
+    "ranking",
+    "linear",
+    "folds",
+    "estimators",
+    "by_hand",
+)
 OF_LIGHTGBM = (
-    "lightgbm_binary", "lightgbm_multiclass", "lightgbm_regression", "lightgbm_early_stopping", "lightgbm_continued",
-    "lightgbm_dart", "lightgbm_folds", "lightgbm_estimators",
-)  # fmt: skip
-CLASSES = {"binary": 2, "early_stopping": 2, "continued": 2, "dart": 2, "multiclass": 3, "softmax": 3,
-           "lightgbm_binary": 2, "lightgbm_early_stopping": 2, "lightgbm_multiclass": 3}  # fmt: skip
+    "lightgbm_binary",
+    "lightgbm_multiclass",
+    "lightgbm_regression",
+    "lightgbm_early_stopping",
+    "lightgbm_continued",
+    "lightgbm_dart",
+    "lightgbm_folds",
+    "lightgbm_estimators",
+)
+CLASSES = {
+    "binary": 2,
+    "early_stopping": 2,
+    "continued": 2,
+    "dart": 2,
+    "multiclass": 3,
+    "softmax": 3,
+    "lightgbm_binary": 2,
+    "lightgbm_early_stopping": 2,
+    "lightgbm_multiclass": 3,
+}
 EARLIER = {"continued": 5, "lightgbm_continued": 5}
 """Rounds of the training that is continued, which scores nothing."""
 ROUNDS_WITHOUT_TRUTH = 5 + 10 + 10 + (8 + 1) + 7 + 5 + 15 + 10 + 8
@@ -32,9 +58,17 @@ ROUNDS_WITHOUT_TRUTH = 5 + 10 + 10 + (8 + 1) + 7 + 5 + 15 + 10 + 8
 ALSO_TRAINED = 3
 """What is continued, and a forest beside a classifier."""
 CAPTURE = [
-    "--capture", "predictions:every=5,raw=true", "--capture", "labels:every=5,raw=true",
-    "--capture", "average_shap:every=5", "--capture", "full_shap:every=10", "--capture", "trees:every=5",
-]  # fmt: skip
+    "--capture",
+    "predictions:every=5,raw=true",
+    "--capture",
+    "labels:every=5,raw=true",
+    "--capture",
+    "average_shap:every=5",
+    "--capture",
+    "full_shap:every=10",
+    "--capture",
+    "trees:every=5",
+]
 
 RULE = '''
 from leadline.records.needs import Needs
@@ -141,8 +175,10 @@ def check_trees(run: Run, dumped: list[list[list[str]]], step: int) -> None:
     """The table equals XGBoost's own words, which are another form than the one that we read."""
     expected = [(tree, *node) for tree, nodes in enumerate(dumped) for node in nodes]
     expected.sort(key=lambda row: (row[0], int(row[2])))
-    found = {name: run.tensor(f"trees/{name}").value(step) for name in (
-        "Tree", "Node", "ID", "Feature", "Split", "Yes", "No", "Missing", "Gain", "Cover", "Depth")}  # fmt: skip
+    found = {
+        name: run.tensor(f"trees/{name}").value(step)
+        for name in ("Tree", "Node", "ID", "Feature", "Split", "Yes", "No", "Missing", "Gain", "Cover", "Depth")
+    }
     assert len(found["Node"]) == len(expected)
     for at, (tree, tabs, node, feature, split, yes, no, missing, gain, cover, leaf, leaf_cover) in enumerate(expected):
         row = {name: column[at] for name, column in found.items()}

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
 from leadline.testing.runs import START_NS, Capture, Heartbeat, Part, RunWriter
-from leadline.testing.stories import stories
+from leadline.testing.scenarios import stories
 
 GIVEN = {
     "all_zero": {"collection_names": ("gradients", "losses")},
@@ -78,9 +78,14 @@ def judge_afterwards(path: str) -> Hearing:
 
 
 def judged_in_all_ways(
-    story: Sequence[Part], rules: dict[str, Callable[[], Rule]], rows: int, batches: int, look: int, restart: int,
+    story: Sequence[Part],
+    rules: dict[str, Callable[[], Rule]],
+    rows: int,
+    batches: int,
+    look: int,
+    restart: int,
     **layout: int,
-) -> Hearing:  # fmt: skip
+) -> Hearing:
     """What rules say of a story once it is over, after it was held to be the same live, restarted and cut otherwise.
 
     Args:

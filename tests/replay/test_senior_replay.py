@@ -7,12 +7,12 @@ from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rule_scenarios import captured, senior_stories
 from test_replay import judged_in_all_ways
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import Part
-from leadline.testing.senior_stories import captured, senior_stories
 
 RULES: dict[str, Callable[[], Rule]] = {
     "nonfinite_origin": find_rule("nonfinite_origin"),

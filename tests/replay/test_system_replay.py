@@ -10,12 +10,12 @@ import pytest
 import test_replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from system_scenarios import system_story
 from test_replay import Hearing, judge_afterwards, judged_in_all_ways
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import RunWriter
-from leadline.testing.system_stories import system_story
 from leadline.testing.timelines import CPU, in_time, sampled, training
 
 SOON = {"patience": 3, "window": 10}

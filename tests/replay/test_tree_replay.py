@@ -8,11 +8,11 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_replay import judged_in_all_ways
+from tree_scenarios import tree_stories
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import Part
-from leadline.testing.tree_stories import tree_stories
 
 RULES: dict[str, Callable[[], Rule]] = {
     "feature_importance_overweight": partial(find_rule("feature_importance_overweight"), start_step=3, nfeatures=1),

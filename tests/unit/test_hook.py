@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import leadline
-from leadline import session
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.reader.run import Run
+from leadline.training.session import session
 
 
 def opened(hook: leadline.Hook) -> Run:
@@ -57,8 +57,11 @@ def test_modes_have_their_own_steps(tmp_path: Path) -> None:
                 hook.step()
     run = opened(hook)
     assert {mode: len(run.steps(mode=mode)) for mode in run.modes()} == {"train": 4, "eval": 2}
-    losses = {row["mode_step"]: row["value"] for row in run.tensor("loss").statistics("value").to_pylist()
-              if row["mode"] == "eval"}  # fmt: skip
+    losses = {
+        row["mode_step"]: row["value"]
+        for row in run.tensor("loss").statistics("value").to_pylist()
+        if row["mode"] == "eval"
+    }
     assert losses == {0: 11.0, 1: 13.0}
     assert [row["value"] for row in run.tensor("errors").statistics("max").to_pylist()] == [2.0, 6.0]
 
@@ -75,9 +78,11 @@ def test_an_array_may_name_its_mode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("what", "said"),
-    [({"name": "text"}, "text is not captured: it is no array of numbers but a str"),
-     ({"a": 1}, "text is not captured: it is no array of numbers but a dict")],
-)  # fmt: skip
+    [
+        ({"name": "text"}, "text is not captured: it is no array of numbers but a str"),
+        ({"a": 1}, "text is not captured: it is no array of numbers but a dict"),
+    ],
+)
 def test_what_is_no_array_is_told_and_nothing_else_ends(tmp_path: Path, what: object, said: str) -> None:
     hook = make(tmp_path, "default:every=1")
     hook.save_tensor("text", "words" if said.endswith("str") else what)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from leadline.config.parameters import check_parameters
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 
 Place = Literal["worker", "agent", "judge"]
 

@@ -8,7 +8,7 @@ import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.records.notice import Notice, TensorSnapshot
+from leadline.records.notification import Notice, TensorSnapshot
 
 MOST_TENSORS: Final = 5
 _MOST_STATISTICS: Final = 6

@@ -6,9 +6,9 @@ from typing import ClassVar, Final
 
 from leadline.actions import message
 from leadline.actions.action import Action, Occasion, Outcome, RefusedError
-from leadline.actions.service import FORM, Service
+from leadline.actions.apprise_target import FORM, Service
 from leadline.errors import ConfigurationError
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 
 _PROBE_SECONDS: Final = 5.0
 _sent: set[tuple[str, str, str]] = set()
@@ -38,7 +38,7 @@ class Notify(Action, frozen=True, kw_only=True):
     probe: bool = True
 
     def check(self) -> None:
-        from leadline.actions.reach import check_reachable
+        from leadline.actions.connectivity import check_reachable
 
         services = [Service(each) for each in self._urls()]
         if not services:

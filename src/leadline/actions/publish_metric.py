@@ -10,11 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from leadline.actions.action import Action, Occasion, Outcome
-from leadline.actions.exchange import PORTS
-from leadline.actions.exchange import port as port_of
-from leadline.actions.metrics.gauges import Board
-from leadline.actions.metrics.outlet import Outlet
-from leadline.actions.metrics.repeater import Repeater
+from leadline.actions.http_client import PORTS
+from leadline.actions.http_client import port as port_of
+from leadline.actions.metrics.exporter import Outlet
+from leadline.actions.metrics.periodic_publisher import Repeater
+from leadline.actions.metrics.run_metrics import Board
 from leadline.errors import ConfigurationError, MissingExtraError
 
 Place = Literal["prometheus", "otlp", "cloudwatch"]
@@ -160,8 +160,8 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
         self._check_url("endpoint", resolve_endpoint(self.endpoint, os.environ))
 
     def _check_cloudwatch(self) -> None:
-        from leadline.actions.amazon import check_credentials, make_client, place
-        from leadline.actions.reach import check_reachable
+        from leadline.actions.aws import check_credentials, make_client, place
+        from leadline.actions.connectivity import check_reachable
 
         client = make_client(
             "cloudwatch", action="publish_metric", region=self.region, endpoint=self.endpoint, seconds=_PROBE_SECONDS
@@ -174,7 +174,7 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     def _check_url(self, name: str, url: str) -> None:
         """Refuse a URL that cannot be sent to; no error quotes it, since it may be a secret."""
-        from leadline.actions.reach import check_reachable
+        from leadline.actions.connectivity import check_reachable
 
         parts = _split(name, url)
         if self.probe:

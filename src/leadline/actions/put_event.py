@@ -6,9 +6,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
-from leadline.actions import amazon
+from leadline.actions import aws
 from leadline.actions.action import EVERY_STATUS, Action, Occasion, Outcome
-from leadline.actions.amazon_event import DETAIL_TYPE, SOURCE, detail
+from leadline.actions.sagemaker_event import DETAIL_TYPE, SOURCE, detail
 
 _PROBE_SECONDS: Final = 5.0
 _NAME: Final = "put_event"
@@ -47,12 +47,12 @@ class PutEvent(Action, frozen=True, kw_only=True):
     probe: bool = True
 
     def check(self) -> None:
-        from leadline.actions.reach import check_reachable
+        from leadline.actions.connectivity import check_reachable
 
         with closing(self._client()) as client:
-            host, port, scheme = amazon.place(client)
+            host, port, scheme = aws.place(client)
         if self.probe:
-            amazon.check_credentials(_NAME)
+            aws.check_credentials(_NAME)
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 
     def describe(self, occasion: Occasion) -> str:
@@ -62,9 +62,12 @@ class PutEvent(Action, frozen=True, kw_only=True):
         notice = occasion.notice
         moment = datetime.fromtimestamp(notice.time_ns / 1e9, tz=UTC)
         entry = {
-            "Time": moment, "Source": SOURCE, "DetailType": DETAIL_TYPE, "Detail": detail(notice).decode(),
+            "Time": moment,
+            "Source": SOURCE,
+            "DetailType": DETAIL_TYPE,
+            "Detail": detail(notice).decode(),
             "EventBusName": self.bus,
-        }  # fmt: skip
+        }
         return Outcome(f"put on the bus {self.bus}: event {self._put(entry)}")
 
     def _put(self, entry: dict[str, Any]) -> str:
@@ -81,10 +84,10 @@ class PutEvent(Action, frozen=True, kw_only=True):
             answer = client.put_events(Entries=[entry])
         except (BotoCoreError, ClientError) as error:
             self.close()  # the next one looks for credentials anew
-            raise amazon.failure("EventBridge", error) from error
+            raise aws.failure("EventBridge", error) from error
         (said,) = answer["Entries"]
         if answer.get("FailedEntryCount"):
-            raise amazon.answered("EventBridge", str(said.get("ErrorCode")), str(said.get("ErrorMessage")))
+            raise aws.answered("EventBridge", str(said.get("ErrorCode")), str(said.get("ErrorMessage")))
         return str(said["EventId"])
 
     def close(self) -> None:
@@ -93,6 +96,4 @@ class PutEvent(Action, frozen=True, kw_only=True):
             client.close()
 
     def _client(self) -> Any:
-        return amazon.make_client(
-            "events", action=_NAME, region=self.region, endpoint=self.endpoint, seconds=self.timeout
-        )  # fmt: skip
+        return aws.make_client("events", action=_NAME, region=self.region, endpoint=self.endpoint, seconds=self.timeout)

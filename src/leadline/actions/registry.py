@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from leadline.actions.action import Action
+from leadline.config.class_lookup import find_class, find_in_module
 from leadline.config.parameters import read_parameters
-from leadline.config.places import find_class, find_in_module
 from leadline.errors import ConfigurationError, UnknownNameError
 
 BUILT_IN: Final = {

@@ -59,10 +59,13 @@ class RunCommand(Action, frozen=True, kw_only=True):
 
         notice = occasion.notice
         request = Request(
-            id=control.new_request_id(), kind="run_command", reason=notice.message,
-            by=f"rule:{notice.rule}" if notice.rule else "action", time_ns=occasion.now_ns,
+            id=control.new_request_id(),
+            kind="run_command",
+            reason=notice.message,
+            by=f"rule:{notice.rule}" if notice.rule else "action",
+            time_ns=occasion.now_ns,
             parameters={"command": self.command, "timeout": self.timeout, "notice": notice.to_dict()},
-        )  # fmt: skip
+        )
         control.write_request(occasion.run, request)
         return Outcome(f"asked to run {_short(self.command)}", request=request.id)
 

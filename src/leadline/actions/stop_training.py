@@ -35,9 +35,14 @@ class StopTraining(Action, frozen=True, kw_only=True):
         step, notice = _step(occasion), occasion.notice
         by = f"rule:{notice.rule}" if notice.rule else "action"
         request = Request(
-            id=control.new_request_id(), kind="stop", step=step, reason=notice.message, by=by,
-            time_ns=occasion.now_ns, grace_seconds=self.grace,
-        )  # fmt: skip
+            id=control.new_request_id(),
+            kind="stop",
+            step=step,
+            reason=notice.message,
+            by=by,
+            time_ns=occasion.now_ns,
+            grace_seconds=self.grace,
+        )
         control.write_request(occasion.run, request)
         return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
 

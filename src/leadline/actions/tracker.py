@@ -6,7 +6,7 @@ import math
 from typing import ClassVar, Literal
 
 from leadline.actions.action import Action, Occasion, Outcome, Place
-from leadline.records.notice import Notice, RuleState
+from leadline.records.notification import Notice, RuleState
 from leadline.records.request import Request
 
 
@@ -46,13 +46,21 @@ class Tracker(Action, frozen=True, kw_only=True):
             return Outcome(why_nothing, is_nothing=True)
         rule, value = notice.rule, _value(notice)
         asked = {
-            "rule": rule, "value": value, "status": notice.status, "step": _step(notice), "message": notice.message,
+            "rule": rule,
+            "value": value,
+            "status": notice.status,
+            "step": _step(notice),
+            "message": notice.message,
             "to": self.to,
-        }  # fmt: skip
+        }
         request = Request(
-            id=control.new_request_id(), kind="track", reason=f"{rule}: {notice.status}", by=f"rule:{rule}",
-            time_ns=occasion.now_ns, parameters=asked,
-        )  # fmt: skip
+            id=control.new_request_id(),
+            kind="track",
+            reason=f"{rule}: {notice.status}",
+            by=f"rule:{rule}",
+            time_ns=occasion.now_ns,
+            parameters=asked,
+        )
         control.write_request(occasion.run, request)
         return Outcome(f"asked to log {value:g}", request=request.id)
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from leadline.actions.action import Action, LaterError, Occasion, Outcome, RefusedError
-from leadline.actions.exchange import PORTS, Answer, host, port, post
+from leadline.actions.http_client import PORTS, Answer, host, port, post
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 from leadline.store.documents import encode
@@ -54,7 +54,7 @@ class Webhook(Action, frozen=True, kw_only=True):
     probe: bool = True
 
     def check(self) -> None:
-        from leadline.actions.reach import check_reachable
+        from leadline.actions.connectivity import check_reachable
 
         parts = _checked(self.url)
         if re.search(r"[\x00-\x1f\x7f]", self.authorization):

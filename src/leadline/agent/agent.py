@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from leadline.agent.commands import Commands
-from leadline.agent.compaction import Compaction
-from leadline.agent.ending import STOPPED, end_of_job, folder_bytes
+from leadline.agent.compaction_process import Compaction
+from leadline.agent.control_inbox import Inbox
+from leadline.agent.exit_status import STOPPED, end_of_job, folder_bytes
 from leadline.agent.horovod import HorovodTimelines
-from leadline.agent.inbox import Inbox
 from leadline.agent.job import Job, reap
-from leadline.agent.judge import Judge
-from leadline.agent.logbook import Logbook
+from leadline.agent.judge_process import Judge
 from leadline.agent.progress import (
     Document,
     Follower,
@@ -26,15 +25,16 @@ from leadline.agent.progress import (
     describe_worker,
     read_patiently,
 )
+from leadline.agent.run_documents import Logbook
 from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
-from leadline.agent.stopping import Stopping
+from leadline.agent.stop_sequence import Stopping
+from leadline.agent.summary import Ending, verdict_lines
 from leadline.agent.terminal import Terminal
-from leadline.agent.verdict import Ending, verdict_lines
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor, set_interval
 from leadline.monitor.processes import identify
+from leadline.records.formatting import counted, listed, place
 from leadline.records.request import ENDED, FAILED, REFUSED, Acknowledgement, Request
-from leadline.records.wording import counted, listed, place
 from leadline.store import layout
 from leadline.store.actions import read_actions
 from leadline.store.control import read_acknowledgements, write_acknowledgement
@@ -112,9 +112,12 @@ class Agent:
             interval_seconds=int(self._manifest.get("interval_ms") or 500) / 1000,
         )
         self._compaction = Compaction(
-            logbook.run, os.environ, gate, sessions=self._judge.sessions,
+            logbook.run,
+            os.environ,
+            gate,
+            sessions=self._judge.sessions,
             tell=lambda text: self._terminal.say(text, "warning"),
-        )  # fmt: skip
+        )
         self._horovod = HorovodTimelines(logbook.run, logbook.node, logbook.started_ns)
         self._gone: set[str] = set()
         self._heard_of: dict[str, float] = {}

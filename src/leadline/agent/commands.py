@@ -13,21 +13,33 @@ from typing import Any, Final
 
 from leadline.agent.output import Output
 from leadline.agent.signals import SignalGate, send, spawn
-from leadline.agent.stopping import KILL_AFTER_SECONDS
-from leadline.bootstrap import SITE
+from leadline.agent.stop_sequence import KILL_AFTER_SECONDS
 from leadline.monitor.processes import Identity, list_pids, read_stat
+from leadline.records.formatting import duration
 from leadline.records.request import FAILED, REFUSED, Request
-from leadline.records.wording import duration
 from leadline.store import layout
 from leadline.store.control import read_requests
 from leadline.store.documents import encode
+from leadline.training.bootstrap import SITE
 
 _OURS: Final = ("LEADLINE_RUN", "LEADLINE_NODE", "LEADLINE_DISABLED")
 """What would make the command a part of the run that it is told of."""
 _TOLD: Final = (
-    "id", "kind", "run", "uri", "rule", "status", "previous", "verdict", "why", "job_status", "step", "worker",
-    "message", "suggestion",
-)  # fmt: skip
+    "id",
+    "kind",
+    "run",
+    "uri",
+    "rule",
+    "status",
+    "previous",
+    "verdict",
+    "why",
+    "job_status",
+    "step",
+    "worker",
+    "message",
+    "suggestion",
+)
 """What of the notice the command finds in its environment; all of it is on its standard input."""
 _MOST_CHARACTERS: Final = 4096
 """Of one of them: the system limits what an environment may hold."""

@@ -9,9 +9,9 @@ from typing import Final
 
 from leadline.agent.agent import Agent
 from leadline.agent.job import AttachedJob, Attendance, LaunchedJob
-from leadline.agent.judge import judge_command
+from leadline.agent.judge_process import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
-from leadline.agent.logbook import Logbook
+from leadline.agent.run_documents import Logbook
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify

@@ -127,7 +127,9 @@ class _Copy:
     def _tell_clock(self, stat: os.stat_result) -> None:
         """What the file's clock can be compared with: the boot's, or the time at which it had so many bytes."""
         document = {
-            "path": self._path, "boot_ns": time.time_ns() - time.monotonic_ns(), "bytes": self._done,
+            "path": self._path,
+            "boot_ns": time.time_ns() - time.monotonic_ns(),
+            "bytes": self._done,
             "modified_ns": stat.st_mtime_ns,
-        }  # fmt: skip
+        }
         write_document(os.path.join(self._folder, layout.horovod_clock(self._ordinal)), document)

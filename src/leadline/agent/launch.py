@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leadline.agent.signals import SignalGate, spawn
-from leadline.bootstrap import SITE
+from leadline.training.bootstrap import SITE
 
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 _CHECK_SECONDS: Final = 5.0
@@ -111,7 +111,7 @@ def can_import(interpreter: str, gate: SignalGate) -> bool:
     environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUN"}
     try:
         pid = spawn(
-            [interpreter, "-c", "import leadline.session"],
+            [interpreter, "-c", "import leadline.training.session.session"],
             environment | {"LEADLINE_DISABLED": "1"},
             gate,
             is_quiet=True,

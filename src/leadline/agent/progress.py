@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leadline.records.wording import counted, listed
+from leadline.records.formatting import counted, listed
 from leadline.store import layout
 from leadline.store.documents import read_document
 

@@ -43,7 +43,7 @@ def time_width_ns(span_ns: int, points: int) -> int:
 
 _FRACTIONS_NS: Final = tuple(
     unit * each for unit in (1, 1_000, 1_000_000) for each in (1, 2, 5, 10, 20, 50, 100, 200, 500)
-)  # fmt: skip
+)
 
 
 def level_of(width: int, levels: tuple[int, ...] = LEVELS) -> int:

@@ -89,9 +89,7 @@ def _least(root: _Node, most: int) -> int:
     return sizes[most] + 1 if len(sizes) > most else 1
 
 
-def _tell(
-    node: _Node, place: tuple[str, str, int], id: str, parent: str, least: int, found: list[Call]
-) -> None:  # fmt: skip
+def _tell(node: _Node, place: tuple[str, str, int], id: str, parent: str, least: int, found: list[Call]) -> None:
     kept = [(each, child) for each, child in node.children.items() if child.total_ns >= least]
     kept.sort(key=lambda each: (-each[1].total_ns, each[0]))
     own = node.total_ns - sum(child.total_ns for _, child in kept)

@@ -102,13 +102,16 @@ class Digest:
         """The run from its start to its end."""
         ended = self.run.status_document.get("ended_ns") if self.run.status in JOB_ENDED else None
         return job_of(
-            self._steps.events(), self._steps.span_ns(), latest_ns=self._steps.latest_ns(),
-            started_ns=self.run.manifest.started_ns, ended_ns=ended,
-        )  # fmt: skip
+            self._steps.events(),
+            self._steps.span_ns(),
+            latest_ns=self._steps.latest_ns(),
+            started_ns=self.run.manifest.started_ns,
+            ended_ns=ended,
+        )
 
     def events(
         self, worker: str | None = None, start_ns: int | None = None, end_ns: int | None = None, most: int = 1000
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Rows of the timeline that are no part of a step: imports, set-up, finalization, marks.
 
         Shape:
@@ -136,9 +139,15 @@ class Digest:
         return sorted(self._samples.sensors(), key=sensor_order)
 
     def system(
-        self, kind: Names = None, metric: Names = None, device: Names = None, node: Names = None,
-        start_ns: int | None = None, end_ns: int | None = None, points: int = POINTS,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        kind: Names = None,
+        metric: Names = None,
+        device: Names = None,
+        node: Names = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        points: int = POINTS,
+    ) -> pa.Table:
         """What sensors gave.
 
         Shape:
@@ -170,9 +179,15 @@ class Digest:
     # --- steps --------------------------------------------------------------------------------------------
 
     def steps(
-        self, worker: str | None = None, mode: str | None = None, start_step: int | None = None,
-        end_step: int | None = None, start_ns: int | None = None, end_ns: int | None = None, points: int = POINTS,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        worker: str | None = None,
+        mode: str | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        points: int = POINTS,
+    ) -> pa.Table:
         """Steps and their phases.
 
         Shape:
@@ -183,9 +198,10 @@ class Digest:
 
         def tables() -> pa.Table:
             edges = {
-                series: found for series in self._steps.series(worker, mode)
+                series: found
+                for series in self._steps.series(worker, mode)
                 if (found := self._edges(series, start_step, end_step, start_ns, end_ns)) is not None
-            }  # fmt: skip
+            }
             if not edges:
                 return STEP_BUCKETS.empty_table()
             width = _common_width(list(edges.values()), points)
@@ -199,7 +215,7 @@ class Digest:
 
     def step_durations(
         self, worker: str | None = None, mode: str | None = None, bins: int = 60
-    ) -> dict[str, dict[str, Any]]:  # fmt: skip
+    ) -> dict[str, dict[str, Any]]:
         """How long steps took, in seconds, by ``worker/mode``: ``count, mean, min, p50, p95, p99, max, edges, counts``.
 
         Of edges there is one more than of counts; they are ``bins`` equally wide ones, or equal factors where the
@@ -215,7 +231,7 @@ class Digest:
 
     def phases(
         self, start_ns: int | None = None, end_ns: int | None = None, worker: str | None = None, mode: str | None = None
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float]:
         """Seconds by part in an interval, all workers together; of a step that lies half in it, half."""
 
         def sums() -> Any:
@@ -227,7 +243,7 @@ class Digest:
 
     def _edges(
         self, series: Series, start_step: int | None, end_step: int | None, start_ns: int | None, end_ns: int | None
-    ) -> tuple[int, int] | None:  # fmt: skip
+    ) -> tuple[int, int] | None:
         """The first and the last step of a series that are asked for; None: there is none."""
         found: tuple[int, int] | None = self._steps.bounds(series)
         if start_ns is not None or end_ns is not None:
@@ -252,9 +268,14 @@ class Digest:
         return [(name, mode) for name in ordered for mode in MODES if mode in modes[name]]
 
     def scalar(
-        self, name: str, mode: str | None = None, worker: str | None = None, start_step: int | None = None,
-        end_step: int | None = None, points: int = POINTS,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        name: str,
+        mode: str | None = None,
+        worker: str | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
+        points: int = POINTS,
+    ) -> pa.Table:
         """A loss, a metric or another single number over steps.
 
         Shape:
@@ -266,9 +287,15 @@ class Digest:
         return self.statistic(name, "value", mode, worker, start_step, end_step, points)
 
     def statistic(
-        self, tensor: str, statistic: str, mode: str | None = None, worker: str | None = None,
-        start_step: int | None = None, end_step: int | None = None, points: int = POINTS,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        tensor: str,
+        statistic: str,
+        mode: str | None = None,
+        worker: str | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
+        points: int = POINTS,
+    ) -> pa.Table:
         """One statistic of one tensor over steps; the columns are those of ``scalar``."""
 
         def tables() -> pa.Table:
@@ -293,7 +320,7 @@ class Digest:
 
     def layers(
         self, collection: str, statistic: str, mode: str = "train", worker: str | None = None, points: int = 200
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """One statistic of the tensors of a collection, in the order of the model.
 
         Args:
@@ -305,13 +332,12 @@ class Digest:
         names = [name for name, info in infos.items() if collection in ("all", *info.collections)]
         return self._undamaged(lambda: matrix(self._of(names, statistic, mode, worker, points), points))
 
-    def _of(
-        self, tensors: list[str], statistic: str, mode: str, worker: str | None, points: int
-    ) -> dict[str, Values]:  # fmt: skip
+    def _of(self, tensors: list[str], statistic: str, mode: str, worker: str | None, points: int) -> dict[str, Values]:
         workers = {
-            name: min((each for each, _ in found), key=natural) for name in tensors
+            name: min((each for each, _ in found), key=natural)
+            for name in tensors
             if (found := self._values.series(name, statistic, mode, worker))
-        }  # fmt: skip
+        }
         if not workers:
             return {}
         bounds = [self._values.bounds(name, statistic, mode, each) for name, each in workers.items()]
@@ -339,9 +365,11 @@ class Digest:
     def _forget(self, path: str) -> bool:
         """Do without a derived file; whether it was one that counted."""
         found = [
-            each for streams in self._streams() for each in streams.all.values()
+            each
+            for streams in self._streams()
+            for each in streams.all.values()
             if any(part.path == path for part in each.parts)
-        ]  # fmt: skip
+        ]
         for each in found:
             each.forget(path)
             each.refresh(self._most_bytes)

@@ -20,11 +20,19 @@ if TYPE_CHECKING:
 
 SCALAR_BUCKETS: Final = pa.schema(
     [
-        ("name", pa.string()), ("mode", pa.string()), ("worker", pa.string()), ("step", pa.int64()),
-        ("mode_step", pa.int64()), ("time_ns", pa.int64()), ("value", pa.float64()), ("min", pa.float64()),
-        ("max", pa.float64()), ("nonfinite", pa.int64()), ("samples", pa.int64()),
+        ("name", pa.string()),
+        ("mode", pa.string()),
+        ("worker", pa.string()),
+        ("step", pa.int64()),
+        ("mode_step", pa.int64()),
+        ("time_ns", pa.int64()),
+        ("value", pa.float64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+        ("nonfinite", pa.int64()),
+        ("samples", pa.int64()),
     ]
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +55,22 @@ class Values:
     @classmethod
     def of_rows(
         cls, worker: str, mode: str, step: Integers, mode_step: Integers, time_ns: Integers, value: Floats
-    ) -> Values:  # fmt: skip
+    ) -> Values:
         """Values as they were captured."""
         is_finite = np.isfinite(value)
         finite = np.where(is_finite, value, np.nan)
         return cls(
-            worker, mode, step, mode_step, time_ns, value, finite, finite,
-            (~is_finite).astype(np.int64), np.ones(len(value), np.int64),
-        )  # fmt: skip
+            worker,
+            mode,
+            step,
+            mode_step,
+            time_ns,
+            value,
+            finite,
+            finite,
+            (~is_finite).astype(np.int64),
+            np.ones(len(value), np.int64),
+        )
 
     def __len__(self) -> int:
         return len(self.step)
@@ -72,9 +88,17 @@ class Values:
         groups = Groups(self.step // width)
         last = groups.last(np.isfinite(self.value))
         return Values(
-            self.worker, self.mode, self.step[last], self.mode_step[last], self.time_ns[last], self.value[last],
-            groups.least(self.least), groups.most(self.most), groups.sum(self.nonfinite), groups.sum(self.samples),
-        )  # fmt: skip
+            self.worker,
+            self.mode,
+            self.step[last],
+            self.mode_step[last],
+            self.time_ns[last],
+            self.value[last],
+            groups.least(self.least),
+            groups.most(self.most),
+            groups.sum(self.nonfinite),
+            groups.sum(self.samples),
+        )
 
     def table(self, name: str) -> pa.Table:
         """As ``SCALAR_BUCKETS``."""

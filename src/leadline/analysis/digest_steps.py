@@ -22,12 +22,20 @@ if TYPE_CHECKING:
 
 STEP_BUCKETS: Final = pa.schema(
     [
-        ("worker", pa.string()), ("mode", pa.string()), ("step", pa.int64()), ("end_step", pa.int64()),
-        ("start_ns", pa.int64()), ("end_ns", pa.int64()), ("count", pa.int64()), ("duration_ns", pa.int64()),
-        ("longest_ns", pa.int64()), ("shortest_ns", pa.int64()), ("longest_step", pa.int64()),
+        ("worker", pa.string()),
+        ("mode", pa.string()),
+        ("step", pa.int64()),
+        ("end_step", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("count", pa.int64()),
+        ("duration_ns", pa.int64()),
+        ("longest_ns", pa.int64()),
+        ("shortest_ns", pa.int64()),
+        ("longest_step", pa.int64()),
         *((f"{part}_ns", pa.float64()) for part in PARTS),
     ]
-)  # fmt: skip
+)
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -70,10 +78,19 @@ class StepSums:
         groups = Groups(self.step // width)
         longest = groups.first_where_most(self.longest_ns)
         return StepSums(
-            self.worker, self.mode, groups.min(self.step), groups.max(self.last_step), groups.min(self.start_ns),
-            groups.max(self.end_ns), groups.sum(self.count), groups.sum(self.duration_ns), self.longest_ns[longest],
-            groups.min(self.shortest_ns), self.longest_step[longest], groups.sum(self.parts),
-        )  # fmt: skip
+            self.worker,
+            self.mode,
+            groups.min(self.step),
+            groups.max(self.last_step),
+            groups.min(self.start_ns),
+            groups.max(self.end_ns),
+            groups.sum(self.count),
+            groups.sum(self.duration_ns),
+            self.longest_ns[longest],
+            groups.min(self.shortest_ns),
+            self.longest_step[longest],
+            groups.sum(self.parts),
+        )
 
     def table(self) -> pa.Table:
         """As ``STEP_BUCKETS``."""
@@ -97,9 +114,19 @@ def sums_of(steps: Steps) -> Iterator[StepSums]:
 def _sums(steps: Steps, worker: str, mode: str) -> StepSums:
     weight, took = steps.weight, steps.duration_ns
     return StepSums(
-        worker, mode, steps.step, steps.step, steps.start_ns, steps.start_ns + took, weight, took * weight, took, took,
-        steps.step, steps.phases * weight[:, None],
-    )  # fmt: skip
+        worker,
+        mode,
+        steps.step,
+        steps.step,
+        steps.start_ns,
+        steps.start_ns + took,
+        weight,
+        took * weight,
+        took,
+        took,
+        steps.step,
+        steps.phases * weight[:, None],
+    )
 
 
 def joined_steps(parts: list[StepSums]) -> StepSums:
@@ -126,12 +153,16 @@ def distribution(durations_ns: Integers, weights: Integers, bins: int) -> dict[s
     found = {
         name: float(seconds[np.searchsorted(cumulative, share * cumulative[-1])])
         for name, share in _PERCENTILES.items()
-    }  # fmt: skip
+    }
     return {
-        "count": int(cumulative[-1]), "mean": float(np.average(seconds, weights=ordered)), "min": least, **found,
-        "max": most, "edges": edges.tolist(),
+        "count": int(cumulative[-1]),
+        "mean": float(np.average(seconds, weights=ordered)),
+        "min": least,
+        **found,
+        "max": most,
+        "edges": edges.tolist(),
         "counts": np.bincount(places, weights=ordered, minlength=bins).astype(int).tolist(),
-    }  # fmt: skip
+    }
 
 
 def overlapping(sums: StepSums, start_ns: int | None, end_ns: int | None) -> npt.NDArray[np.bool_]:

@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 
 SYSTEM_BUCKETS: Final = pa.schema(
     [
-        ("node", pa.string()), ("kind", pa.string()), ("device", pa.string()), ("metric", pa.string()),
-        ("time_ns", pa.int64()), ("mean", pa.float64()), ("min", pa.float64()), ("max", pa.float64()),
+        ("node", pa.string()),
+        ("kind", pa.string()),
+        ("device", pa.string()),
+        ("metric", pa.string()),
+        ("time_ns", pa.int64()),
+        ("mean", pa.float64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
         ("samples", pa.int64()),
     ]
-)  # fmt: skip
+)
 Names = str | Sequence[str] | None
 
 
@@ -53,9 +59,13 @@ class Sums:
     def where(self, keep: npt.NDArray[np.bool_]) -> Sums:
         """Some of them."""
         return Sums(
-            self.sensor[keep], self.time_ns[keep], self.total[keep], self.least[keep], self.most[keep],
+            self.sensor[keep],
+            self.time_ns[keep],
+            self.total[keep],
+            self.least[keep],
+            self.most[keep],
             self.samples[keep],
-        )  # fmt: skip
+        )
 
 
 def sensor_order(sensor: Sensor) -> tuple[object, ...]:

@@ -51,18 +51,17 @@ class Job:
     def spoken(self) -> dict[str, Any]:
         """As plain JSON values."""
         parts = {
-            "initialization": self.initialization_seconds, "training_loop": self.loop_seconds,
+            "initialization": self.initialization_seconds,
+            "training_loop": self.loop_seconds,
             "finalization": self.finalization_seconds,
-        }  # fmt: skip
+        }
         whole = self.seconds
         return {
             **{key: value for key, value in asdict(self).items() if key != "split"},
             "seconds": whole,
-            **{
-                name: {"seconds": each, "share": each / whole if whole > 0 else None} for name, each in parts.items()
-            },
+            **{name: {"seconds": each, "share": each / whole if whole > 0 else None} for name, each in parts.items()},
             "split": self.split,
-        }  # fmt: skip
+        }
 
 
 def read_job(timeline: pa.Table, steps: Steps, *, started_ns: int, ended_ns: int | None) -> Job:
@@ -79,7 +78,7 @@ def read_job(timeline: pa.Table, steps: Steps, *, started_ns: int, ended_ns: int
 
 def job_of(
     events: pa.Table, loop: tuple[int, int] | None, *, latest_ns: int | None, started_ns: int, ended_ns: int | None
-) -> Job:  # fmt: skip
+) -> Job:
     """The parts of a job.
 
     Args:

@@ -29,8 +29,9 @@ def dearest(operators: pa.Table, *, device: str | None = None, most: int | None 
         so_far += each["own_ns"]
         shares = (each["own_ns"] / whole, so_far / whole) if whole else (0.0, 0.0)
         device_name = each.get("device", "")
-        found.append({**each, "device": device_name, "label": label_of(each), "share": shares[0],
-                      "cumulative_share": shares[1]})  # fmt: skip
+        found.append(
+            {**each, "device": device_name, "label": label_of(each), "share": shares[0], "cumulative_share": shares[1]}
+        )
     return found[:most]
 
 

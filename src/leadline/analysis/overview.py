@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from leadline.analysis.whereabouts import where_time_went
+from leadline.analysis.time_breakdown import where_time_went
 from leadline.reader.run import Run
-from leadline.records.cost import step_share, thinned
 from leadline.records.finding import Finding
-from leadline.records.wording import iso
+from leadline.records.formatting import iso
+from leadline.records.overhead import step_share, thinned
 from leadline.store import layout
 from leadline.store.actions import read_actions
 from leadline.store.documents import read_document, read_lines

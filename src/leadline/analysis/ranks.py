@@ -77,10 +77,12 @@ def compare_ranks(steps: Steps) -> Ranks | None:
         return None
     cells = {rank: each.where(np.isin(each.step, shared)) for rank, each in mine.items()}
     by_rank = {
-        rank: {"step": float(np.median(each.duration_ns)) / 1e6,
-               **{name: float(np.median(each.phases[:, at])) / 1e6 for at, name in enumerate(PARTS)}}
+        rank: {
+            "step": float(np.median(each.duration_ns)) / 1e6,
+            **{name: float(np.median(each.phases[:, at])) / 1e6 for at, name in enumerate(PARTS)},
+        }
         for rank, each in cells.items()
-    }  # fmt: skip
+    }
     workers = {rank: steps.workers[place] for rank, place in latest.items()}
     return Ranks(by_rank, len(shared), _straggler(list(cells), list(cells.values()), workers))
 

@@ -43,9 +43,7 @@ def by_class(matrix: Floats) -> list[Scores]:
         As ``sklearn.metrics.precision_recall_fscore_support`` with ``zero_division=0``.
     """
     right = np.diag(matrix)
-    return [
-        _scores(right[each], matrix[:, each].sum(), matrix[each].sum()) for each in range(len(matrix))
-    ]  # fmt: skip
+    return [_scores(right[each], matrix[:, each].sum(), matrix[each].sum()) for each in range(len(matrix))]
 
 
 def averages(matrix: Floats) -> dict[str, Scores]:
@@ -65,9 +63,10 @@ def averages(matrix: Floats) -> dict[str, Scores]:
     share = float(np.trace(matrix) / matrix.sum())
     weighted = table.T @ (labels[seen] / labels.sum())
     return {
-        "micro": Scores(share, share, share), "macro": Scores(*map(float, table.mean(axis=0))),
+        "micro": Scores(share, share, share),
+        "macro": Scores(*map(float, table.mean(axis=0))),
         "weighted": Scores(*map(float, weighted)),
-    }  # fmt: skip
+    }
 
 
 def recognized(matrix: Floats) -> Floats:

@@ -97,9 +97,15 @@ def read_steps(timeline: pa.Table) -> Steps:
     phases[:, PARTS.index(WATCHING)] = _own_ns(heads)[order]
     phases[:, -1] = columns["duration_ns"] - phases[:, :-1].sum(axis=1)
     return Steps(
-        workers, keys >> (_STEP_BITS + 2), keys >> _STEP_BITS & 3, columns["step"], columns["start_ns"],
-        columns["duration_ns"], np.array(args, np.int64)[order], np.maximum(phases, 0.0),
-    )  # fmt: skip
+        workers,
+        keys >> (_STEP_BITS + 2),
+        keys >> _STEP_BITS & 3,
+        columns["step"],
+        columns["start_ns"],
+        columns["duration_ns"],
+        np.array(args, np.int64)[order],
+        np.maximum(phases, 0.0),
+    )
 
 
 def _own_ns(heads: pa.Table) -> Integers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from leadline.analysis.digest_system import Names, Sums, joined_sums
-from leadline.analysis.forms import SAMPLES, sums_of_columns
+from leadline.analysis.rollup_schema import SAMPLES, sums_of_columns
 from leadline.analysis.streams import Stream, Streams
 from leadline.reader.bulk import Range
 from leadline.reader.compact import Part
@@ -93,7 +93,7 @@ class StoredSamples:
 
     def _of_tail(
         self, stream: Stream, wanted: Mapping[tuple[str, str, str], int], low: int | None, high: int | None
-    ) -> Sums:  # fmt: skip
+    ) -> Sums:
         tail = self._tail(stream)
         if not len(tail.time_ns) or not wanted:
             return _nothing()
@@ -120,7 +120,7 @@ def _tail_of(ranges: Sequence[Range]) -> _Tail:
 
 def _of_part(
     part: Part, wanted: Mapping[tuple[str, str, str], int], width: int, low: int | None, high: int | None
-) -> Iterator[Sums]:  # fmt: skip
+) -> Iterator[Sums]:
     places = {part.keys[key]: at for key, at in wanted.items() if key in part.keys}
     by_level: dict[int, list[int]] = {}
     for number in places:
@@ -143,9 +143,7 @@ def _between(times: Integers, low: int | None, high: int | None) -> npt.NDArray[
     return keep
 
 
-def matching(
-    sensors: Collection[Sensor], *, kind: Names, metric: Names, device: Names, node: Names
-) -> list[Sensor]:  # fmt: skip
+def matching(sensors: Collection[Sensor], *, kind: Names, metric: Names, device: Names, node: Names) -> list[Sensor]:
     """The sensors that are wanted."""
     wanted = {"kind": kind, "metric": metric, "device": device, "node": node}
     given = {key: {names} if isinstance(names, str) else set(names) for key, names in wanted.items() if names}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.digest_steps import StepSums, events_of, joined_steps, overlapping, sums_of, within
-from leadline.analysis.forms import STEPS, steps_of_columns
+from leadline.analysis.rollup_schema import STEPS, steps_of_columns
 from leadline.analysis.steps import PARTS, read_steps
 from leadline.analysis.streams import Stream, Streams
 from leadline.reader.compact import Part, unpacked
@@ -56,9 +56,7 @@ class StoredSteps:
             told.append((int(tail.step[0]), int(tail.step[-1])))
         return min(first for first, _ in told), max(last for _, last in told)
 
-    def rows(
-        self, series: Series, width: int = 1, low: int | None = None, high: int | None = None
-    ) -> StepSums | None:  # fmt: skip
+    def rows(self, series: Series, width: int = 1, low: int | None = None, high: int | None = None) -> StepSums | None:
         """Steps, or buckets from which those of a width can be made, with ``low <= step < high``."""
         found = [
             _read(part, number, series, part.level(number, width), low, high) for part, number in self._parts(series)

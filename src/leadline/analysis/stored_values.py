@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from leadline.analysis.digest_series import Values, joined_values
-from leadline.analysis.forms import VALUES, values_of_columns
+from leadline.analysis.rollup_schema import VALUES, values_of_columns
 from leadline.analysis.streams import Stream, Streams
 from leadline.reader.compact import Part
 from leadline.reader.feed import CLOCK
@@ -42,8 +42,9 @@ class StoredValues:
         for stream in self._ordered():
             told = [
                 TensorInfo(name, tuple(collections), tuple(shape), dtype)
-                for part in stream.parts for name, collections, shape, dtype in part.said["tensors"]
-            ]  # fmt: skip
+                for part in stream.parts
+                for name, collections, shape, dtype in part.said["tensors"]
+            ]
             for info in (*told, *(each for block in self._tail(stream) for each in block.layout.tensors)):
                 known = found.setdefault(info.name, info)
                 if known.collections != info.collections:
@@ -100,9 +101,15 @@ class StoredValues:
         return min(first for first, _ in told), max(last for _, last in told)
 
     def values(
-        self, tensors: Sequence[str], statistic: str, mode: str, worker: str, width: int = 1,
-        low: int | None = None, high: int | None = None,
-    ) -> dict[str, Values]:  # fmt: skip
+        self,
+        tensors: Sequence[str],
+        statistic: str,
+        mode: str,
+        worker: str,
+        width: int = 1,
+        low: int | None = None,
+        high: int | None = None,
+    ) -> dict[str, Values]:
         """Values of tensors, or buckets from which those of a width can be made, with ``low <= step < high``."""
         stream = self._streams.all[worker]
         found: dict[str, list[Values]] = {}
@@ -167,9 +174,15 @@ def _blocks(stream: Stream) -> Iterator[_Block]:
 
 
 def _of_part(
-    part: Part, tensors: Sequence[str], statistic: str, mode: str, worker: str, width: int,
-    low: int | None, high: int | None,
-) -> Iterator[tuple[str, Values]]:  # fmt: skip
+    part: Part,
+    tensors: Sequence[str],
+    statistic: str,
+    mode: str,
+    worker: str,
+    width: int,
+    low: int | None,
+    high: int | None,
+) -> Iterator[tuple[str, Values]]:
     names = {part.keys[key]: key[0] for name in tensors if (key := (name, statistic, mode)) in part.keys}
     by_level: dict[int, list[int]] = {}
     for number in names:

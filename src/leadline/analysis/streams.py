@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from leadline.analysis.forms import Form
+from leadline.analysis.rollup_schema import Form
 from leadline.reader.bulk import BulkStream, Range
 from leadline.reader.compact import Part, PartChain, compact_places, streams_of
 from leadline.store import layout

@@ -11,10 +11,21 @@ import numpy as np
 from leadline.analysis.steps import Steps
 
 PEAKS: Final = {
-    "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "A30": 165e12,
-    "A10G": 70e12, "A10": 125e12, "L40S": 362e12, "L4": 121e12, "V100": 125e12, "T4": 65e12,
-    "MI300X": 1307e12, "MI250X": 383e12,
-}  # fmt: skip
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "A30": 165e12,
+    "A10G": 70e12,
+    "A10": 125e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "V100": 125e12,
+    "T4": 65e12,
+    "MI300X": 1307e12,
+    "MI250X": 383e12,
+}
 """Dense floating-point operations a second in bfloat16 (V100 and T4: float16), by what a device's name contains, as
 the makers' data sheets have them; the first that fits counts."""
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError
+from leadline.records.loss_roles import Role, role_of
 from leadline.records.names import FEATURE_IMPORTANCE
-from leadline.records.roles import Role, role_of
 from leadline.records.series import SeriesLayout
 from leadline.statistics import boosting
 from leadline.statistics.boosting import Kind
@@ -101,7 +101,7 @@ def read_model(run: Run) -> BoostedModel:
     """What kind of model a run trains: by its objective, else by its labels and predictions."""
     documents = [
         each for each in run.worker_documents().values() if str(each.get("framework", "")).startswith(FRAMEWORKS)
-    ]  # fmt: skip
+    ]
     first = documents[0] if documents else {}
     settings = dict(first.get("hyperparameters") or {})
     objective = settings.get("objective")
@@ -147,7 +147,7 @@ def matrix_of(found: Answers, objective: str | None) -> Floats | None:
 
 def matrices(
     run: Run, model: BoostedModel, most: int = MOST_STEPS, *, known: dict[int, Floats | None] | None = None
-) -> dict[int, Floats]:  # fmt: skip
+) -> dict[int, Floats]:
     """Confusion matrices by round: of labels and predictions, else as they were counted during the training.
 
     Shape:
@@ -185,10 +185,11 @@ def importances(run: Run, step: int | None = None) -> dict[str, dict[str, float]
     shelves = [(shelf, _importance_columns(shelf.layout)) for shelf in run.archive.shelves.values()]
     rows = [
         (at, row, columns)
-        for shelf, columns in shelves if columns
+        for shelf, columns in shelves
+        if columns
         for batch in shelf.batches
         for at, row in zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["values"], strict=True)
-    ]  # fmt: skip
+    ]
     last = max((at for at, _, _ in rows), default=-1) if step is None else step
     found: dict[str, dict[str, float]] = {}
     for at, row, columns in rows:

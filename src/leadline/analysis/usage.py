@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 
 PERCENTILES: Final = {"min": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 WATCHED: Final = (
-    ("cpu", "total", "utilization_percent"), ("cpu", "total", "iowait_percent"), ("memory", "total", "used_percent"),
-    ("gpu", None, "utilization_percent"), ("gpu", None, "memory_used_percent"),
-    ("network", "total", "received_bytes_per_second"), ("network", "total", "sent_bytes_per_second"),
-    ("process", "job", "cpu_percent"), ("process", "job", "rss_bytes"),
-)  # fmt: skip
+    ("cpu", "total", "utilization_percent"),
+    ("cpu", "total", "iowait_percent"),
+    ("memory", "total", "used_percent"),
+    ("gpu", None, "utilization_percent"),
+    ("gpu", None, "memory_used_percent"),
+    ("network", "total", "received_bytes_per_second"),
+    ("network", "total", "sent_bytes_per_second"),
+    ("process", "job", "cpu_percent"),
+    ("process", "job", "rss_bytes"),
+)
 """Kind, device (None: each) and metric of what a summary tells."""
 _KEYS: Final = ["node", "kind", "device", "metric"]
 

@@ -12,7 +12,7 @@ def main() -> None:
     import typer
 
     from leadline.cli.app import application
-    from leadline.cli.render import complain
+    from leadline.cli.console import complain
     from leadline.errors import LeadlineError
 
     command = typer.main.get_command(application(sys.argv[1] if len(sys.argv) > 1 else None))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from leadline.cli.prepare import Wishes, become_agent, prepare
+from leadline.cli.run_setup import Wishes, become_agent, prepare
 from leadline.errors import LeadlineError
 
 

@@ -11,13 +11,13 @@ from leadline.config import settings as settings_file
 from leadline.config.action_options import ActionOption, parse_action
 from leadline.config.budget import parse_budget
 from leadline.config.options import parse_capture, parse_spec
+from leadline.config.profile_windows import parse_windows
 from leadline.config.settings import Configuration, action_option, check_interval, check_preset
-from leadline.config.windows import parse_windows
 from leadline.errors import ConfigurationError
-from leadline.reader.locate import find_run, read_manifest
+from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.manifest import RuleSpec
 from leadline.records.plan import CaptureItem
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from leadline.agent.launch import find_interpreter
-from leadline.cli import diagnosis
+from leadline.cli import doctor_report
+from leadline.cli.console import console
 from leadline.cli.environment import Check, check_all
-from leadline.cli.prepare import default_rules, masked, runs_root
-from leadline.cli.render import console
 from leadline.cli.run import resolve_command
+from leadline.cli.run_setup import default_rules, masked, runs_root
 from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.errors import ConfigurationError, LeadlineError
-from leadline.judge.plan import plan, resolve_rules
+from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.reader.run import open_run
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
@@ -76,9 +76,9 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(_spoken(checks, found), indent=2, ensure_ascii=False))
     else:
-        console().print(diagnosis.checks(checks))
+        console().print(doctor_report.checks(checks))
         if found is not None:
-            console().print(diagnosis.page(found))
+            console().print(doctor_report.page(found))
     is_seen = found is None or bool(found["optimizers"] or found["steps"].get("train"))
     return 0 if is_seen and not any(each.outcome == "bad" for each in checks) else 1
 
@@ -110,7 +110,7 @@ def _examine(launched: list[str], steps: int, limit: float) -> dict[str, Any]:
     try:
         run = _make_run(os.path.join(folder, "doctor"), launched, steps)
         is_late = _run(run, launched, limit)
-        return diagnosis.gather(open_run(run), _reports(run), is_late=is_late, limit=limit)
+        return doctor_report.gather(open_run(run), _reports(run), is_late=is_late, limit=limit)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -213,9 +213,13 @@ def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
                 agent.terminate()
             is_late = True
             request = Request(
-                new_request_id(), "stop", reason="the doctor's time is over", by="doctor", time_ns=time.time_ns(),
+                new_request_id(),
+                "stop",
+                reason="the doctor's time is over",
+                by="doctor",
+                time_ns=time.time_ns(),
                 grace_seconds=_GRACE_SECONDS,
-            )  # fmt: skip
+            )
             write_request(run, request)
         except KeyboardInterrupt:
             continue  # the training has had it too

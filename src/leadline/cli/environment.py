@@ -14,8 +14,8 @@ from typing import Any, Final, Literal
 
 from leadline.agent.launch import is_this_interpreter, isolating_flag
 from leadline.monitor.machine import gpu_sampler
+from leadline.records.formatting import size
 from leadline.records.version import __version__
-from leadline.records.wording import size
 
 Outcome = Literal["ok", "note", "bad"]
 
@@ -28,7 +28,7 @@ _PROBE: Final = """
 import json, sys
 said = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "isolated": sys.flags.isolated}
 try:
-    import leadline.session
+    import leadline.training.session.session
     said["leadline"] = leadline.__version__
 except Exception as error:
     said["leadline_error"] = type(error).__name__ + ": " + str(error)
@@ -101,9 +101,13 @@ def _ask(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE_")}
     try:
         done = subprocess.run(
-            [interpreter, "-c", body, *arguments], env=environment, capture_output=True, text=True,
-            timeout=_PATIENCE_SECONDS, check=False,
-        )  # fmt: skip
+            [interpreter, "-c", body, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"error": str(error)}
     try:

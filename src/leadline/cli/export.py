@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import leadline
-from leadline.cli.render import complain, console
+from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
 from leadline.exports.span import Span, parse_span

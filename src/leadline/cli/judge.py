@@ -14,16 +14,16 @@ from rich.text import Text
 
 from leadline.analysis.overview import spoken_finding
 from leadline.cli.backtest import summary
-from leadline.cli.counting import Counting
-from leadline.cli.prepare import default_rules, rule_specs
-from leadline.cli.render import complain, console, status
+from leadline.cli.console import complain, console, status
+from leadline.cli.progress import Counting
+from leadline.cli.run_setup import default_rules, rule_specs
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
-from leadline.judge.added import rules_of
+from leadline.judge.added_rules import rules_of
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import RuleResult, judge_run
-from leadline.judge.plan import resolve_rules
+from leadline.judge.rule_plan import resolve_rules
 from leadline.reader import liveness
-from leadline.reader.locate import find_run, find_runs, read_manifest
+from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records.manifest import RuleSpec
 
 _MOST_LINES: Final = 10

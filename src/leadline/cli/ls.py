@@ -10,12 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.prepare import runs_root
-from leadline.cli.render import console, number, status
+from leadline.cli.console import console, number, status
+from leadline.cli.run_setup import runs_root
 from leadline.errors import ConfigurationError
-from leadline.reader.locate import list_runs
+from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RuleSummary, RunSummary
-from leadline.records.wording import duration, share
+from leadline.records.formatting import duration, share
 
 _LEAST_SECONDS: Final = 1.0
 _SHARE: Final = 10.0

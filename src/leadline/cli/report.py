@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import leadline
-from leadline.cli.render import complain, console
+from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.judge import judge_run
+from leadline.records.formatting import counted, size
 from leadline.records.manifest import RuleSpec
-from leadline.records.wording import counted, size
 from leadline.rules.registry import canonical
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.render import console
+from leadline.cli.console import console
 from leadline.errors import ConfigurationError
 from leadline.rules import registry
 

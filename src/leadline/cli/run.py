@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.prepare import Wishes, become_agent, prepare
+from leadline.cli.run_setup import Wishes, become_agent, prepare
 from leadline.errors import ConfigurationError, closest
 
 

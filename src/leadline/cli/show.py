@@ -12,12 +12,12 @@ from rich.console import Console
 import leadline
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
-from leadline.cli.page import page
-from leadline.cli.render import console
+from leadline.cli.console import console
+from leadline.cli.run_page import page
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
+from leadline.records.formatting import counted
 from leadline.records.names import JOB_ENDED
-from leadline.records.wording import counted
 
 _LEAST_SECONDS: Final = 0.5
 _SHARE: Final = 10.0
@@ -70,7 +70,7 @@ def _follow(digest: Digest, terminal: Console) -> None:
 
 
 def _follow_in_lines(digest: Digest, terminal: Console) -> None:
-    from leadline.cli.page import headline
+    from leadline.cli.run_page import headline
 
     last, told_at = "", 0.0
     while digest.run.status not in JOB_ENDED:

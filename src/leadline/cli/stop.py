@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 import leadline
-from leadline.asking.requests import GRACE_SECONDS, ask, stop_request
-from leadline.cli.render import console
+from leadline.cli.console import console
+from leadline.control.requests import GRACE_SECONDS, ask, stop_request
 
 
 def stop(

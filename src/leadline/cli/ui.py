@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import typer
 
-from leadline.cli.prepare import runs_root
-from leadline.cli.render import console
+from leadline.cli.console import console
+from leadline.cli.run_setup import runs_root
 from leadline.errors import MissingExtraError, RunNotFoundError
 from leadline.store import layout
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from leadline.compaction.compactor import Compactor
 from leadline.errors import LeadlineError
 from leadline.reader import liveness
-from leadline.reader.locate import find_run
+from leadline.reader.find_runs import find_run
 
 _POLL_SECONDS: Final = 10.0
 _NICE: Final = 19

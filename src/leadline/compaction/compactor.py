@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.analysis.forms import FORMS, SAMPLES, VALUES, Form
+from leadline.analysis.rollup_schema import FORMS, SAMPLES, VALUES, Form
 from leadline.compaction import parts, series, system, timeline
 from leadline.reader import liveness
 from leadline.reader.bulk import BulkStream, Range

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.forms import Columns, Form
+from leadline.analysis.rollup_schema import Columns, Form
 from leadline.reader.compact import Part, PartWriter, packed, unpacked
 from leadline.store import layout
 from leadline.store.documents import make_folder

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from leadline.analysis.buckets import Groups
-from leadline.analysis.forms import VALUES, Columns
+from leadline.analysis.rollup_schema import VALUES, Columns
 from leadline.compaction.parts import FormWriter, Key
 from leadline.reader.bulk import Range
 from leadline.reader.feed import CLOCK
@@ -62,9 +62,10 @@ def write_values(writer: FormWriter, ranges: Sequence[Range]) -> dict[str, Any]:
     times = [int(edge) for block in blocks for edge in (block.time_ns.min(), block.time_ns.max())]
     tensors = {each.name: each for block in blocks for each in block.layout.tensors if each.name != CLOCK}
     return {
-        "start_ns": min(times, default=None), "end_ns": max(times, default=None),
+        "start_ns": min(times, default=None),
+        "end_ns": max(times, default=None),
         "tensors": [[each.name, list(each.collections), list(each.shape), each.dtype] for each in tensors.values()],
-    }  # fmt: skip
+    }
 
 
 def _blocks(each: Range) -> Iterator[_Block]:
@@ -139,8 +140,12 @@ def _level(block: _Block, groups: Groups, values: npt.NDArray[np.float64]) -> di
     nonfinite = groups.sum((~is_finite).astype(np.int64))
     sizes = groups.sum(np.ones(len(values), np.int64))
     return {
-        "step": block.step[last].T, "mode_step": block.mode_step[last].T, "time_ns": block.time_ns[last].T,
-        "value": np.take_along_axis(values, last, axis=0).T, "least": groups.least(finite).T,
-        "most": groups.most(finite).T, "nonfinite": nonfinite.T,
+        "step": block.step[last].T,
+        "mode_step": block.mode_step[last].T,
+        "time_ns": block.time_ns[last].T,
+        "value": np.take_along_axis(values, last, axis=0).T,
+        "least": groups.least(finite).T,
+        "most": groups.most(finite).T,
+        "nonfinite": nonfinite.T,
         "samples": np.broadcast_to(sizes, (values.shape[1], len(sizes))),
-    }  # fmt: skip
+    }

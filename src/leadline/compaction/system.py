@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from leadline.analysis.forms import SAMPLES
+from leadline.analysis.rollup_schema import SAMPLES
 from leadline.compaction.parts import FormWriter, runs_of
 from leadline.reader.bulk import Range
 from leadline.records.metric import Channel

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.digest_steps import events_of, sums_of
-from leadline.analysis.forms import columns_of_steps
+from leadline.analysis.rollup_schema import columns_of_steps
 from leadline.analysis.steps import read_steps
 from leadline.compaction.parts import FormWriter
 from leadline.reader.bulk import Range
@@ -24,7 +24,7 @@ _SETTLED_NS: Final = 10_000_000_000
 
 def write_steps(
     writer: FormWriter, ranges: Sequence[Range], *, worker: str, before: Mapping[str, Any], is_whole: bool
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Write the steps of which everything was read.
 
     Args:
@@ -51,11 +51,14 @@ def write_steps(
     ends = pc.add(rows["start_ns"], rows["duration_ns"])
     span = pc.min_max(kept["start_ns"]).as_py()
     return {
-        "position": position, "step": max(told, last), "start_ns": span["min"],
-        "end_ns": pc.max(ends).as_py(), "steps": steps_span(kept),
+        "position": position,
+        "step": max(told, last),
+        "start_ns": span["min"],
+        "end_ns": pc.max(ends).as_py(),
+        "steps": steps_span(kept),
         "events": packed(pa.concat_tables(events)),
         "marks": [[span["min"], pc.max(ends).as_py(), position]],
-    }  # fmt: skip
+    }
 
 
 def steps_span(rows: pa.Table) -> list[int] | None:

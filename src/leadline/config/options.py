@@ -33,8 +33,13 @@ CAPTURE_KEYS: Final = (
 )
 
 _TRAIN_ONLY: Final = TREE_COLLECTIONS | {
-    "weights", "biases", "gradients", "gradient_norms", "optimizer_variables", "hyperparameters"
-}  # fmt: skip
+    "weights",
+    "biases",
+    "gradients",
+    "gradient_norms",
+    "optimizer_variables",
+    "hyperparameters",
+}
 _RAW: Final = frozenset({"full_shap", "trees"})
 """Collections that are asked for to have their tensors: they are stored raw unless told otherwise."""
 TYPING_ERROR: Final = 0.84

@@ -14,8 +14,8 @@ import msgspec
 from leadline.config.action_options import ActionOption, follow_up, follow_up_table
 from leadline.config.budget import DEFAULT_BUDGET, parse_budget
 from leadline.config.options import RuleOption, capture_item
+from leadline.config.profile_windows import parse_windows
 from leadline.config.secrets import refuse_literal
-from leadline.config.windows import parse_windows
 from leadline.errors import ConfigurationError, closest, located
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import PRESETS

@@ -21,14 +21,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from leadline.dashboard import pages
-from leadline.dashboard.board import Board
 from leadline.dashboard.charts import chart_endpoint
-from leadline.dashboard.courses import Courses
-from leadline.dashboard.live import Watchers, live, live_root
+from leadline.dashboard.live_events import Watchers, live, live_root
+from leadline.dashboard.number_format import FILTERS
 from leadline.dashboard.page import Site, render
+from leadline.dashboard.run_cache import Shelf
+from leadline.dashboard.run_list import Board
 from leadline.dashboard.security import Access, Guard
-from leadline.dashboard.shelf import Shelf
-from leadline.dashboard.wording import FILTERS
+from leadline.dashboard.sparklines import Courses
 from leadline.errors import LeadlineError, RunNotFoundError
 
 _MOST_THREADS: Final = 8
@@ -67,9 +67,12 @@ def create_app(root: str, *, is_read_only: bool = False, access: Access | None =
 
 def _templates() -> Jinja2Templates:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(os.path.join(_HERE, "templates")), autoescape=True,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.FileSystemLoader(os.path.join(_HERE, "templates")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters.update(FILTERS)
     return Jinja2Templates(env=environment)
 

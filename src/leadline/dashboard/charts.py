@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.dashboard.page import opened
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -30,9 +30,12 @@ class Compactions:
             if self._tries[path] <= _MOST_TRIES:
                 command = [sys.executable, "-m", "leadline.compaction", path]
                 self._running[path] = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
                     start_new_session=True,
-                )  # fmt: skip
+                )
 
     def wait(self) -> None:
         """Wait for those that run."""

@@ -13,13 +13,25 @@ from leadline.reader.run import Run
 from leadline.reader.window import natural
 
 TITLES: Final = {
-    "cpu": "CPU", "gpu": "GPU", "gpu-memory": "GPU memory", "memory": "Memory", "iowait": "Waiting for I/O",
-    "network": "Network", "disk": "Disk", "job": "CPU of the job", "job-memory": "Memory of the job",
-}  # fmt: skip
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "gpu-memory": "GPU memory",
+    "memory": "Memory",
+    "iowait": "Waiting for I/O",
+    "network": "Network",
+    "disk": "Disk",
+    "job": "CPU of the job",
+    "job-memory": "Memory of the job",
+}
 """Titles that a chart of usage may ask for."""
 _NOUNS: Final = {
-    "cpu": "CPU", "gpu": "GPU", "memory": "memory", "network": "network", "disk": "disk", "process": "processes",
-}  # fmt: skip
+    "cpu": "CPU",
+    "gpu": "GPU",
+    "memory": "memory",
+    "network": "network",
+    "disk": "disk",
+    "process": "processes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,7 @@ class NodeView:
             replace(each, devices={"core": self.cores, "GPU": self.gpus}.get(each.noun, ()))
             for each in CHARTS
             if each.title in usual or any(self.has(each.kind, metric) for metric in each.metrics)
-        ]  # fmt: skip
+        ]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -87,8 +99,9 @@ class NodeView:
             "cores": self.document.get("cpu_count") or len(self.cores) or None,
             "memory_bytes": self.document.get("memory_bytes"),
             "gpus": [str(each.get("name") or "GPU") for each in self.document.get("gpus") or ()],
-            "absent": dict(self.document.get("absent") or {}), "lost": self.document.get("lost"),
-        }  # fmt: skip
+            "absent": dict(self.document.get("absent") or {}),
+            "lost": self.document.get("lost"),
+        }
 
 
 def node_views(run: Run, digest: Digest) -> list[NodeView]:

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leadline.analysis.cluster_usage import ALL_NODES
 from leadline.analysis.job import Job
 from leadline.analysis.operators import dearest
 from leadline.analysis.overview import cost_of
 from leadline.analysis.usage import PERCENTILES
-from leadline.analysis.usage_in_all import ALL_NODES
-from leadline.dashboard.phase_words import phase_words
+from leadline.dashboard.phase_labels import phase_words
 from leadline.dashboard.rule_view import RuleView
 from leadline.errors import LeadlineError
 from leadline.figures.units import unit_of, words_of
 from leadline.figures.usage import device_words
 from leadline.reader.run import Run
 from leadline.reader.window import natural
-from leadline.records.cost import spoken_thinning
+from leadline.records.overhead import spoken_thinning
 
 _MOST_OPERATORS: Final = 12
 _MOST_USAGE: Final = 200
@@ -52,9 +52,12 @@ def job_parts(job: Job) -> list[Part]:
         before.append(part("start of the processes", rest, is_inner=True))
     first = [part("first_step", job.split["first_step"], is_inner=True)] if "first_step" in job.split else []
     return [
-        part("initialization", job.initialization_seconds), *before, part("training_loop", job.loop_seconds), *first,
+        part("initialization", job.initialization_seconds),
+        *before,
+        part("training_loop", job.loop_seconds),
+        *first,
         part("finalization", job.finalization_seconds),
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
     return {
         "found": [each for each, loud in zip(views, is_loud, strict=True) if loud],
         "quiet": [each for each, loud in zip(views, is_loud, strict=True) if not loud],
-    }  # fmt: skip
+    }
 
 
 def cost(run: Run) -> dict[str, Any]:

@@ -11,20 +11,27 @@ from starlette.responses import Response
 from starlette.templating import Jinja2Templates
 
 from leadline.analysis.trees import trains_trees
-from leadline.dashboard.shelf import Opened, Shelf
+from leadline.dashboard.run_cache import Opened, Shelf
 from leadline.errors import RunNotFoundError
 from leadline.reader import liveness
 
 if TYPE_CHECKING:
-    from leadline.dashboard.board import Board
-    from leadline.dashboard.courses import Courses
-    from leadline.dashboard.live import Watchers
+    from leadline.dashboard.live_events import Watchers
+    from leadline.dashboard.run_list import Board
     from leadline.dashboard.security import Access
+    from leadline.dashboard.sparklines import Courses
 
 RUN_PAGES: Final = {
-    "overview": "Overview", "nodes": "Nodes", "tensors": "Tensors", "model": "Model", "ranks": "Ranks",
-    "rules": "Rules", "profiles": "Profiles", "reports": "Reports", "configure": "Configure",
-}  # fmt: skip
+    "overview": "Overview",
+    "nodes": "Nodes",
+    "tensors": "Tensors",
+    "model": "Model",
+    "ranks": "Ranks",
+    "rules": "Rules",
+    "profiles": "Profiles",
+    "reports": "Reports",
+    "configure": "Configure",
+}
 """The pages of a run in the order of the navigation: path and title."""
 
 
@@ -64,9 +71,14 @@ def render(request: Request, template: str, said: Mapping[str, Any] | None = Non
     """
     run = request.path_params.get("run")
     frame = {
-        "run_name": run, "run_status": _status(request, run), "page": page, "title": "", "pages": _pages(request, run),
-        "is_read_only": site(request).access.is_read_only, "csrf": site(request).access.csrf,
-    }  # fmt: skip
+        "run_name": run,
+        "run_status": _status(request, run),
+        "page": page,
+        "title": "",
+        "pages": _pages(request, run),
+        "is_read_only": site(request).access.is_read_only,
+        "csrf": site(request).access.csrf,
+    }
     return site(request).templates.TemplateResponse(request, template, {**frame, **(said or {})})
 
 

@@ -12,17 +12,19 @@ import pyarrow.compute as pc
 
 from leadline.reader.python_profiles import PythonProfile
 from leadline.reader.run import Run
+from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import REFUSED
-from leadline.records.window import ProfileWindow
 from leadline.store.control import read_acknowledgements, read_requests
 
 TOP: Final = 200
 """So many rows of a table are shown, the dearest."""
 GROUPS: Final = ("phase", "module", "operator", "device", "mode", "step")
 KINDS: Final = {
-    "detailed": "operators", "cprofile": "Python functions, every call", "pyinstrument": "Python call stacks, sampled",
+    "detailed": "operators",
+    "cprofile": "Python functions, every call",
+    "pyinstrument": "Python call stacks, sampled",
     "dataloader": "data loading",
-}  # fmt: skip
+}
 ORDERS: Final = {"own": "own time", "cumulative": "time with callees", "calls": "calls"}
 
 
@@ -101,18 +103,30 @@ class Shown:
 
 
 def operator_rows(
-    run: Run, by: Sequence[str], *, window: str | None, worker: str | None, phase: str | None, words: str,
-    device: str | None, step: int | None,
-) -> Shown:  # fmt: skip
+    run: Run,
+    by: Sequence[str],
+    *,
+    window: str | None,
+    worker: str | None,
+    phase: str | None,
+    words: str,
+    device: str | None,
+    step: int | None,
+) -> Shown:
     """Operators grouped, the dearest first.
 
     Args:
         words: Only modules with this in their names.
     """
     table = run.operators(
-        by, window=window, worker=worker, phase=phase, device=device, step=step,
+        by,
+        window=window,
+        worker=worker,
+        phase=phase,
+        device=device,
+        step=step,
         module=re.escape(words) if words else None,
-    )  # fmt: skip
+    )
     return Shown(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
@@ -125,9 +139,12 @@ def choices_of(calls: pa.Table, *columns: str) -> dict[str, list[Any]]:
 
 
 def difference(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], keys: Sequence[str],
-    *, steps: tuple[int, int],
-) -> Shown:  # fmt: skip
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    *,
+    steps: tuple[int, int],
+) -> Shown:
     """What changed between two windows: own time a step, the largest change first.
 
     Args:
@@ -140,10 +157,15 @@ def difference(
             sums = found.setdefault(tuple(row[key] for key in keys), [0.0, 0.0])
             sums[place] += row["own_ns"] / max(1, steps[place])
     told = [
-        {**dict(zip(keys, names, strict=True)), "before_ns": one, "after_ns": other, "change_ns": other - one,
-         "ratio": other / one if one else None}
+        {
+            **dict(zip(keys, names, strict=True)),
+            "before_ns": one,
+            "after_ns": other,
+            "change_ns": other - one,
+            "ratio": other / one if one else None,
+        }
         for names, (one, other) in found.items()
-    ]  # fmt: skip
+    ]
     told.sort(key=lambda each: -abs(each["change_ns"]))
     return Shown(told[:TOP], len(told))
 

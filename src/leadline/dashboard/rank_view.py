@@ -62,12 +62,16 @@ def rank_page(run: Run, ranks: Ranks, *, order: str, page: int) -> RankPage:
     slow = ranks.straggler.rank if ranks.straggler else None
     rows = tuple(
         RankRow(
-            rank, *documents.get(rank, ("", "")), times["step"], times["step"] - usual,
-            tuple(times.get(part, 0.0) for part in parts), rank == slow,
+            rank,
+            *documents.get(rank, ("", "")),
+            times["step"],
+            times["step"] - usual,
+            tuple(times.get(part, 0.0) for part in parts),
+            rank == slow,
         )
         for rank in places[(page - 1) * PAGE : page * PAGE]
         for times in (ranks.by_rank[rank],)
-    )  # fmt: skip
+    )
     return RankPage(rows, parts, page, pages, order if order in ORDERS else "slowest")
 
 

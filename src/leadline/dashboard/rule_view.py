@@ -104,19 +104,25 @@ def finding_views(views: list[RuleView]) -> list[FindingView]:
 
 def _view(
     run: Run, alias: str, spec: RuleSpec | None, told: Mapping[str, Any], found: tuple[FindingView, ...]
-) -> RuleView:  # fmt: skip
+) -> RuleView:
     status = read_document(os.path.join(run.path, layout.rule_status(alias)))
     status = {**told, **(status if isinstance(status, dict) else {})}
     rule = str(status.get("rule") or (spec.rule if spec else alias))
     documentation = read_documentation(rule)
     given = status.get("parameters") or (spec.parameters if spec else {})
     return RuleView(
-        alias=alias, rule=rule, status=str(status.get("status") or ""), verdict=_verdict(status),
-        why=str(status.get("why") or ""), explained_by=told.get("explained_by"),
-        judged_steps=status.get("judged_steps"), findings=found, settings=_settings(given, documentation),
+        alias=alias,
+        rule=rule,
+        status=str(status.get("status") or ""),
+        verdict=_verdict(status),
+        why=str(status.get("why") or ""),
+        explained_by=told.get("explained_by"),
+        judged_steps=status.get("judged_steps"),
+        findings=found,
+        settings=_settings(given, documentation),
         documentation=documentation,
         actions=tuple(str(each) for each in run.manifest.actions if each.rule in (alias, "*")),
-    )  # fmt: skip
+    )
 
 
 def _verdict(status: Mapping[str, Any]) -> str:
@@ -130,13 +136,20 @@ def _settings(given: Mapping[str, Any], documentation: Documentation | None) -> 
     """What was given, and of built-in rules also what was not."""
     known = documentation.parameters if documentation else ()
     settings = [
-        Setting(each.name, _spoken(value := given.get(each.name, each.default)),
-                _same(value, each.default), each.takes, each.about)
+        Setting(
+            each.name,
+            _spoken(value := given.get(each.name, each.default)),
+            _same(value, each.default),
+            each.takes,
+            each.about,
+        )
         for each in known
-    ]  # fmt: skip
+    ]
     names = {each.name for each in known}
-    return (*settings, *(Setting(name, _spoken(value), False, "", "") for name, value in given.items()
-                         if name not in names))  # fmt: skip
+    return (
+        *settings,
+        *(Setting(name, _spoken(value), False, "", "") for name, value in given.items() if name not in names),
+    )
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -159,11 +172,21 @@ def _finding(row: Mapping[str, Any], done: tuple[Mapping[str, Any], ...]) -> Fin
     evidence = json.loads(row["evidence"])
     told = evidence if isinstance(evidence, dict) else {}
     return FindingView(
-        rule=row["rule"], number=row["id"], step=row["step"], last_step=row["last_step"], is_open=row["is_open"],
-        time_ns=row["time_ns"], message=row["message"], suggestion=row["suggestion"], tensors=tuple(row["tensors"]),
-        more_tensors=max(0, row["tensor_count"] - len(row["tensors"])), worker=row["worker"], count=row["count"],
-        evidence=tuple((str(key), _spoken(value)) for key, value in told.items()), actions=done,
-    )  # fmt: skip
+        rule=row["rule"],
+        number=row["id"],
+        step=row["step"],
+        last_step=row["last_step"],
+        is_open=row["is_open"],
+        time_ns=row["time_ns"],
+        message=row["message"],
+        suggestion=row["suggestion"],
+        tensors=tuple(row["tensors"]),
+        more_tensors=max(0, row["tensor_count"] - len(row["tensors"])),
+        worker=row["worker"],
+        count=row["count"],
+        evidence=tuple((str(key), _spoken(value)) for key, value in told.items()),
+        actions=done,
+    )
 
 
 def _spoken(value: Any) -> str:

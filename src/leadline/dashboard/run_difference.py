@@ -9,8 +9,8 @@ from typing import Any
 from leadline.analysis.overview import steps_of
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.reader.run import Run
+from leadline.records.formatting import duration, iso
 from leadline.records.names import JOB_ENDED
-from leadline.records.wording import duration, iso
 
 _LEFT_OUT = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 _MOST_ROWS = 500
@@ -40,11 +40,12 @@ def _facts(run: Run) -> dict[str, str]:
     steps = steps_of(list(run.worker_documents().values()))
     has_ended = run.status in JOB_ENDED and isinstance(ended, int)
     return {
-        "status": run.status, "started": iso(started) or "–",
+        "status": run.status,
+        "started": iso(started) or "–",
         "duration": duration((ended - started) / 1e9) if has_ended and isinstance(ended, int) else "running",
         "workers": str(len(run.workers())),
         "steps": ", ".join(f"{count:,} {mode}" for mode, count in steps.items()) or "none",
-    }  # fmt: skip
+    }
 
 
 def configuration(one: Run, other: Run) -> list[Beside]:

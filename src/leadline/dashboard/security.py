@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leadline.dashboard.asked import whole_number
+from leadline.dashboard.query_parameters import whole_number
 from leadline.errors import ConfigurationError
 
 CSRF_HEADER: Final = "x-leadline-token"
@@ -26,19 +26,31 @@ LEAST_TOKEN_CHARACTERS: Final = 16
 MOST_BODY_BYTES: Final = 64 << 10
 MOST_TARGET_BYTES: Final = 32 << 10
 
-POLICY: Final = "; ".join((
-    "default-src 'none'", "script-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:",
-    "connect-src 'self'", "font-src 'self'", "frame-src 'self'", "base-uri 'none'", "form-action 'self'",
-    "frame-ancestors 'none'",
-))  # fmt: skip
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "frame-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
 """What pages may load. Plotly makes style sheets as it draws, hence the one ``unsafe-inline``; it runs no code made
 from text."""
 
 _HEADERS: Final = {
-    "content-security-policy": POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin", "cross-origin-opener-policy": "same-origin",
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
-}  # fmt: skip
+}
 _ASKING: Final = ("GET", "HEAD")
 _STATIC: Final = "/static/"
 _FORM: Final = "application/x-www-form-urlencoded"

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from leadline.dashboard.app import create_app
-from leadline.dashboard.memory import share_arenas
+from leadline.dashboard.server_memory import share_arenas
 from leadline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -58,9 +58,14 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
     app = create_app(root, access=access)
 
     config = uvicorn.Config(
-        app, log_level="critical", access_log=False, timeout_graceful_shutdown=_SHUTDOWN_SECONDS, server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS, proxy_headers=False,
-    )  # fmt: skip
+        app,
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        proxy_headers=False,
+    )
     server = uvicorn.Server(config)
     end = server.handle_exit
 

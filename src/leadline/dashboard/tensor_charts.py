@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from leadline.analysis.digest_series import SCALAR_BUCKETS
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart, Question
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.run_cache import Opened
 from leadline.errors import NotCapturedError, NotYetError
-from leadline.figures import marks, matrix, network, scalars, theme, values
+from leadline.figures import layer_heat_map, marks, matrix, scalars, theme, values
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -47,11 +47,15 @@ def _scalars(found: Opened, question: Question) -> Figure:
     names = [name] if name else scalar_groups(found).get(group, [])
     tables = [
         found.digest.scalar(
-            each, question.get("mode"), first_worker(found, question), question.start_step, question.end_step,
+            each,
+            question.get("mode"),
+            first_worker(found, question),
+            question.start_step,
+            question.end_step,
             question.points,
         )
         for each in names[: theme.MOST_SERIES]
-    ]  # fmt: skip
+    ]
     title = theme.plain(name) if name else group.capitalize()
     missing = {"losses": "no loss was captured", "metrics": "no metric was logged"}.get(group, "nothing was captured")
     table = pa.concat_tables(tables) if tables else SCALAR_BUCKETS.empty_table()
@@ -74,17 +78,25 @@ def _tensor(found: Opened, question: Question) -> Figure:
     table = pa.concat_tables(tables) if tables else SCALAR_BUCKETS.empty_table()
     words = ", ".join(statistics) or "statistics"
     shown = scalars.scalars(
-        table, title=f"{theme.plain(words, 60)} of {theme.plain(name, 60)}", y=theme.plain(words, 40),
-        is_log=question.get("scale") == "log", missing="no statistic of it was captured",
-    )  # fmt: skip
+        table,
+        title=f"{theme.plain(words, 60)} of {theme.plain(name, 60)}",
+        y=theme.plain(words, 40),
+        is_log=question.get("scale") == "log",
+        missing="no statistic of it was captured",
+    )
     return marks.mark(shown, _naming(found, name)) if shown.data else shown
 
 
 def _statistic(found: Opened, name: str, statistic: str, question: Question) -> pa.Table:
     table = found.digest.statistic(
-        name, statistic, question.get("mode"), first_worker(found, question), question.start_step, question.end_step,
+        name,
+        statistic,
+        question.get("mode"),
+        first_worker(found, question),
+        question.start_step,
+        question.end_step,
         question.points,
-    )  # fmt: skip
+    )
     if not table.num_rows:
         table = _computed(found, name, statistic, question)
     label = pa.repeat(pa.scalar(statistic, pa.string()), table.num_rows)
@@ -169,10 +181,14 @@ def _layers(found: Opened, question: Question) -> Figure:
     )
     title = f"{theme.plain(statistic, 40)} of {theme.plain(collection, 40)}, {theme.plain(mode, 20)} steps"
     missing = f"no {statistic} of {collection} was captured in {mode} steps"
-    return network.layers(told, statistic=statistic, title=title, missing=missing)
+    return layer_heat_map.layers(told, statistic=statistic, title=title, missing=missing)
 
 
 CHARTS: Final[dict[str, Chart]] = {
-    "scalars": _scalars, "tensor": _tensor, "tensor-histogram": _histogram, "tensor-spread": _at_step,
-    "tensor-image": _image, "layers": _layers,
-}  # fmt: skip
+    "scalars": _scalars,
+    "tensor": _tensor,
+    "tensor-histogram": _histogram,
+    "tensor-spread": _at_step,
+    "tensor-image": _image,
+    "layers": _layers,
+}

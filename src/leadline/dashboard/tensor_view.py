@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 from leadline.errors import DamagedRunError, UnknownNameError
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES, SCALAR_COLLECTIONS

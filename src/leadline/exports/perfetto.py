@@ -91,12 +91,16 @@ def _text(file: Any) -> TextIO:
 
 def _about(run: Run, origin_ns: int, span: Span) -> dict[str, Any]:
     return {
-        "leadline": __version__, "run": run.name, "status": run.status, "clock": "wall clock; ts is µs since origin_ns",
-        "origin": datetime.fromtimestamp(origin_ns / 1e9, tz=UTC).isoformat(), "origin_ns": str(origin_ns),
+        "leadline": __version__,
+        "run": run.name,
+        "status": run.status,
+        "clock": "wall clock; ts is µs since origin_ns",
+        "origin": datetime.fromtimestamp(origin_ns / 1e9, tz=UTC).isoformat(),
+        "origin_ns": str(origin_ns),
         "started_ns": str(run.manifest.started_ns),
         "from_us": None if span.start_ns is None else (span.start_ns - origin_ns) / 1000,
         "until_us": None if span.end_ns is None else (span.end_ns - origin_ns) / 1000,
-    }  # fmt: skip
+    }
 
 
 def _put_job(trace: Trace, run: Run, span: Span) -> int:

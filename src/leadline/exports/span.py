@@ -34,9 +34,13 @@ class Span:
 
 
 def parse_span(
-    start: str | None, end: str | None, *, timeline: pa.Table, started_ns: int,
+    start: str | None,
+    end: str | None,
+    *,
+    timeline: pa.Table,
+    started_ns: int,
     names: tuple[str, str] = ("--from", "--until"),
-) -> Span:  # fmt: skip
+) -> Span:
     """A part of a run from words.
 
     Args:

@@ -26,10 +26,15 @@ _ROWS: Final = 4096
 """So many rows of a table are Python objects at a time."""
 _MOST_FUNCTIONS: Final = 20
 _TRACKS: Final = {
-    "step": "steps", "data": "phases", "forward": "phases", "backward": "phases", "optimizer": "phases",
-    "collective": "collectives", "checkpoint": "checkpoints",
+    "step": "steps",
+    "data": "phases",
+    "forward": "phases",
+    "backward": "phases",
+    "optimizer": "phases",
+    "collective": "collectives",
+    "checkpoint": "checkpoints",
     **dict.fromkeys(("imports", "setup", "first_step", "finalization"), "start and end"),
-}  # fmt: skip
+}
 TRACKS: Final = ("start and end", "steps", "phases", "collectives", "checkpoints", "events")
 """Of a worker, in the order in which they are shown."""
 

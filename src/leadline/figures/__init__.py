@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from leadline.figures.face import (
+    from leadline.figures.notebook import (
         Selection,
         call_tree,
         compare,
@@ -34,11 +34,32 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Selection", "call_tree", "compare", "dearest_operators", "functions_between_modes", "functions_by_step",
-    "functions_by_time", "heat_map", "histogram", "job", "layers", "losses", "merged_timeline", "metrics_histogram",
-    "metrics_over_time", "progress", "rank_times", "scalar", "selection", "step_durations", "step_histogram",
-    "step_timeline", "tensor", "timeline_charts", "value",
-]  # fmt: skip
+    "Selection",
+    "call_tree",
+    "compare",
+    "dearest_operators",
+    "functions_between_modes",
+    "functions_by_step",
+    "functions_by_time",
+    "heat_map",
+    "histogram",
+    "job",
+    "layers",
+    "losses",
+    "merged_timeline",
+    "metrics_histogram",
+    "metrics_over_time",
+    "progress",
+    "rank_times",
+    "scalar",
+    "selection",
+    "step_durations",
+    "step_histogram",
+    "step_timeline",
+    "tensor",
+    "timeline_charts",
+    "value",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -46,14 +67,14 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        from leadline.figures import face
+        from leadline.figures import notebook
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "plotly":
             raise
         from leadline.errors import MissingExtraError
 
         raise MissingExtraError("charts need Plotly; install it with: pip install 'leadline[ui]'") from error
-    return getattr(face, name)
+    return getattr(notebook, name)
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,15 @@ import plotly.graph_objects as go
 
 from leadline.analysis.call_tree import Call
 from leadline.figures import theme
-from leadline.records.wording import share
+from leadline.records.formatting import share
 
 
 def icicle(
-    calls: Sequence[Call], *, title: str = "Where Python spent its time",
+    calls: Sequence[Call],
+    *,
+    title: str = "Where Python spent its time",
     missing: str = "no call tree was recorded: leadline profile --python pyinstrument records one",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """A box a call, as wide as it took long, below the one that called it; clicking one looks into it.
 
     Args:
@@ -26,15 +28,23 @@ def icicle(
         return theme.empty(missing, title)
     whole = calls[0].total_ns
     shown = theme.figure(title)
-    shown.add_trace(go.Icicle(
-        ids=[each.id for each in calls], parents=[each.parent for each in calls],
-        labels=[theme.plain(each.function, 48) for each in calls],
-        values=np.array([each.total_ns for each in calls], np.float64), branchvalues="total", sort=False,
-        text=[_words(each, whole) for each in calls],
-        hovertemplate="%{label}<br>%{text}<extra></extra>", textinfo="label", tiling={"orientation": "v"},
-        marker={"colors": [_colour(each) for each in calls], "line": {"width": 0.5, "color": theme.EDGE}},
-        insidetextfont={"color": "#ffffff", "size": 11}, pathbar={"visible": True},
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Icicle(
+            ids=[each.id for each in calls],
+            parents=[each.parent for each in calls],
+            labels=[theme.plain(each.function, 48) for each in calls],
+            values=np.array([each.total_ns for each in calls], np.float64),
+            branchvalues="total",
+            sort=False,
+            text=[_words(each, whole) for each in calls],
+            hovertemplate="%{label}<br>%{text}<extra></extra>",
+            textinfo="label",
+            tiling={"orientation": "v"},
+            marker={"colors": [_colour(each) for each in calls], "line": {"width": 0.5, "color": theme.EDGE}},
+            insidetextfont={"color": "#ffffff", "size": 11},
+            pathbar={"visible": True},
+        )
+    )
     depth = max(each.id.count(".") for each in calls) + 1
     height = min(1200, max(300, 90 + 24 * depth))
     return shown.update_layout(height=height, margin={"l": 16, "b": 16}, uniformtext={"minsize": 9, "mode": "hide"})

@@ -28,9 +28,15 @@ def linked(parts: Sequence[go.Figure], *, title: str = "", missing: str = "nothi
         top = 1.0 - place * (height + _SPACE)
         suffix = "" if place == 0 else str(place + 1)
         axis = {key: part.layout.yaxis[key] for key in ("range", "rangemode", "type") if part.layout.yaxis[key]}
-        shown.update_layout({f"yaxis{suffix}": {
-            **axis, "domain": [max(0.0, top - height), top], "title": {"text": part.layout.yaxis.title.text}
-        }})  # fmt: skip
+        shown.update_layout(
+            {
+                f"yaxis{suffix}": {
+                    **axis,
+                    "domain": [max(0.0, top - height), top],
+                    "title": {"text": part.layout.yaxis.title.text},
+                }
+            }
+        )
         for trace in part.data:
             is_named = part.layout.showlegend and trace.showlegend is not False and trace.name not in named
             named |= {trace.name} if is_named else set()

@@ -15,9 +15,12 @@ _MOST_LABEL: Final = 60
 
 
 def bars(
-    rows: Sequence[Mapping[str, Any]], *, most: int = 15, title: str = "The dearest operators",
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    most: int = 15,
+    title: str = "The dearest operators",
     missing: str = "no detailed profile was recorded: leadline profile --detailed records one",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """A bar for each of the operators that took most time, the dearest at the top.
 
     Args:
@@ -34,15 +37,23 @@ def bars(
     labels = theme.labels((each["label"] + on[each["device"]] for each in found), _MOST_LABEL)
     for place, device in enumerate(devices):
         mine = [(label, each) for label, each in zip(labels, found, strict=True) if each["device"] == device]
-        shown.add_trace(go.Bar(
-            orientation="h", y=[label for label, _ in mine], name=theme.plain(device, 40),
-            x=theme.numbers([each["own_ns"] / 1e9 * unit.factor for _, each in mine]),
-            text=[f"{100 * each['share']:.1f} %" for _, each in mine], textposition="outside", cliponaxis=False,
-            customdata=[f"{each['calls']:,} calls, with those before it {100 * each['cumulative_share']:.0f} %"
-                        for _, each in mine],
-            marker={"color": theme.colour(place)},
-            hovertemplate=f"%{{y}}<br>%{{x:.3g}} {unit.name}, %{{text}}<br>%{{customdata}}<extra></extra>",
-        ))  # fmt: skip
+        shown.add_trace(
+            go.Bar(
+                orientation="h",
+                y=[label for label, _ in mine],
+                name=theme.plain(device, 40),
+                x=theme.numbers([each["own_ns"] / 1e9 * unit.factor for _, each in mine]),
+                text=[f"{100 * each['share']:.1f} %" for _, each in mine],
+                textposition="outside",
+                cliponaxis=False,
+                customdata=[
+                    f"{each['calls']:,} calls, with those before it {100 * each['cumulative_share']:.0f} %"
+                    for _, each in mine
+                ],
+                marker={"color": theme.colour(place)},
+                hovertemplate=f"%{{y}}<br>%{{x:.3g}} {unit.name}, %{{text}}<br>%{{customdata}}<extra></extra>",
+            )
+        )
     shown.update_xaxes(range=[0, 1.2 * found[0]["own_ns"] / 1e9 * unit.factor])
     shown.update_yaxes(type="category", categoryorder="array", categoryarray=labels[::-1], showgrid=False)
     height = 150 + _ROW_PIXELS * len(found)

@@ -32,7 +32,7 @@ _WORDY: Final = 0.1
 
 def lanes(
     timeline: pa.Table, *, title: str = "What the training did", missing: str = "no phase ran in this interval"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """When each phase of a worker was under way: a lane a phase, and one for the steps of each mode.
 
     Args:
@@ -59,7 +59,7 @@ def lanes(
 
 def over_time(
     table: pa.Table, *, title: str = "What steps were made of over time", missing: str = "no steps were timed"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """The share of each phase in the time of the steps, over time; all workers together.
 
     Args:
@@ -77,18 +77,28 @@ def over_time(
         taken = sums[:, PARTS.index(part)]
         if bool(np.any(taken > 0)):
             shares = np.divide(100.0 * taken, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-            shown.add_trace(go.Bar(
-                x=middles, y=theme.numbers(shares), width=float(edges[1] - edges[0]) / 1e6, name=part,
-                marker={"color": theme.phase_colour(part), "line": {"width": 0}}, hovertemplate="%{y:.1f} %",
-            ))  # fmt: skip
+            shown.add_trace(
+                go.Bar(
+                    x=middles,
+                    y=theme.numbers(shares),
+                    width=float(edges[1] - edges[0]) / 1e6,
+                    name=part,
+                    marker={"color": theme.phase_colour(part), "line": {"width": 0}},
+                    hovertemplate="%{y:.1f} %",
+                )
+            )
     shown.update_layout(barmode="stack", bargap=0, hovermode="x unified").update_yaxes(range=[0, 100])
     return theme.set_legend(theme.set_time_axis(shown)).update_layout(showlegend=True)
 
 
 def progress(
-    table: pa.Table, *, job: Job | None = None, interruptions: Sequence[tuple[int, int]] = (),
-    title: str = "Progress", missing: str = "no step was timed yet",
-) -> go.Figure:  # fmt: skip
+    table: pa.Table,
+    *,
+    job: Job | None = None,
+    interruptions: Sequence[tuple[int, int]] = (),
+    title: str = "Progress",
+    missing: str = "no step was timed yet",
+) -> go.Figure:
     """Steps over time, with the phases of the job behind them and the pauses in which nothing ran.
 
     Args:
@@ -133,18 +143,25 @@ def _in_bins(table: pa.Table, edges: Integers) -> npt.NDArray[np.float64]:
 def _add_progress(shown: go.Figure, place: int, name: str, rows: pa.Table) -> None:
     done = np.cumsum(rows["count"].to_numpy())
     x = np.append(rows["start_ns"].to_numpy()[:1], rows["end_ns"].to_numpy())
-    shown.add_trace(go.Scatter(
-        x=theme.moments(x), y=np.append(0, done), name=name, mode="lines",
-        line={"color": theme.colour(place), "width": 2, "dash": theme.dash(place)}, hovertemplate="%{y:,} steps",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=theme.moments(x),
+            y=np.append(0, done),
+            name=name,
+            mode="lines",
+            line={"color": theme.colour(place), "width": 2, "dash": theme.dash(place)},
+            hovertemplate="%{y:,} steps",
+        )
+    )
 
 
 def _shade_job(shown: go.Figure, job: Job | None) -> None:
     if job is None or job.loop_started_ns is None or job.loop_ended_ns is None:
         return
     for name, start, end in (
-        ("initialization", job.started_ns, job.loop_started_ns), ("finalization", job.loop_ended_ns, job.ended_ns),
-    ):  # fmt: skip
+        ("initialization", job.started_ns, job.loop_started_ns),
+        ("finalization", job.loop_ended_ns, job.ended_ns),
+    ):
         share = (end - start) / 1e9 / max(job.seconds, 1e-9)
         if share > 0.005:
             _shade(shown, start, end, theme.phase_colour(name), name, has_words=share > _WORDY)
@@ -186,11 +203,24 @@ def _merged(starts: Integers, ends: Integers, fine: int) -> tuple[Integers, Inte
 def _add_lane(shown: go.Figure, lane: str, starts: Integers, ends: Integers, counts: Integers) -> None:
     name = theme.plain(lane, 40)
     lengths = np.maximum((ends - starts) / 1e6, 0.001)
-    texts = [f"{length:.3g} ms" if count == 1 else f"{count:,} in {length:.3g} ms"
-             for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)]  # fmt: skip
+    texts = [
+        f"{length:.3g} ms" if count == 1 else f"{count:,} in {length:.3g} ms"
+        for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
+    ]
     edge = 0.5 if lane.endswith(" steps") else 0
-    shown.add_trace(go.Bar(
-        orientation="h", base=starts / 1e6, x=theme.numbers(lengths), y=[name] * len(starts), name=name, text=texts,
-        textposition="none", hovertemplate=f"{name}: %{{text}}<extra></extra>",
-        marker={"color": theme.phase_colour(lane.removesuffix(" steps")), "line": {"width": edge, "color": theme.EDGE}},
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            orientation="h",
+            base=starts / 1e6,
+            x=theme.numbers(lengths),
+            y=[name] * len(starts),
+            name=name,
+            text=texts,
+            textposition="none",
+            hovertemplate=f"{name}: %{{text}}<extra></extra>",
+            marker={
+                "color": theme.phase_colour(lane.removesuffix(" steps")),
+                "line": {"width": edge, "color": theme.EDGE},
+            },
+        )
+    )

@@ -22,18 +22,21 @@ def step_times(ranks: Ranks | None, *, title: str = "Step time of each rank", mi
     unit = seconds_unit(float(seconds.max()))
     slowest = ranks.straggler.rank if ranks.straggler else None
     shown = theme.figure(title, x="rank", y=unit.titled("median time of a step"))
-    shown.add_trace(go.Bar(
-        x=[str(each) for each in names], y=theme.numbers(seconds * unit.factor),
-        marker={"color": [theme.PALETTE[3] if each == slowest else theme.PALETTE[0] for each in names]},
-        hovertemplate=f"rank %{{x}}: %{{y:.4g}} {unit.name}<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            x=[str(each) for each in names],
+            y=theme.numbers(seconds * unit.factor),
+            marker={"color": [theme.PALETTE[3] if each == slowest else theme.PALETTE[0] for each in names]},
+            hovertemplate=f"rank %{{x}}: %{{y:.4g}} {unit.name}<extra></extra>",
+        )
+    )
     shown.update_xaxes(type="category")
     return _named(shown, ranks)
 
 
 def phases(
     ranks: Ranks | None, *, title: str = "What a step is made of on each rank", missing: str = _MISSING
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """The median time of each phase of a step, on top of each other, a bar a rank."""
     if ranks is None or not ranks.by_rank:
         return theme.empty(missing, title)
@@ -43,10 +46,15 @@ def phases(
     for part in PARTS:
         taken = np.array([ranks.by_rank[each].get(part, 0.0) / 1e3 for each in names])
         if taken.any():
-            shown.add_trace(go.Bar(
-                x=[str(each) for each in names], y=theme.numbers(taken * unit.factor), name=part,
-                marker={"color": theme.phase_colour(part)}, hovertemplate=f"%{{y:.4g}} {unit.name}",
-            ))  # fmt: skip
+            shown.add_trace(
+                go.Bar(
+                    x=[str(each) for each in names],
+                    y=theme.numbers(taken * unit.factor),
+                    name=part,
+                    marker={"color": theme.phase_colour(part)},
+                    hovertemplate=f"%{{y:.4g}} {unit.name}",
+                )
+            )
     shown.update_xaxes(type="category")
     return _named(theme.set_legend(shown), ranks)
 

@@ -16,7 +16,7 @@ from leadline.reader.window import natural
 
 def scalars(
     table: pa.Table, *, title: str = "", y: str = "value", is_log: bool = False, missing: str = "nothing was captured"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Numbers over steps: a line for each name, mode and worker; a band where steps were put together.
 
     What is not finite has no place on an axis: it is marked at the top, at the step at which it was.
@@ -44,9 +44,13 @@ def scalars(
 
 
 def compare(
-    tables: Mapping[str, pa.Table], *, title: str = "", y: str = "value", is_log: bool = False,
+    tables: Mapping[str, pa.Table],
+    *,
+    title: str = "",
+    y: str = "value",
+    is_log: bool = False,
     missing: str = "neither run has it",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """The same number of several runs on one axis.
 
     Args:
@@ -64,18 +68,22 @@ def compare(
     return scalars(joined, title=title, y=y, is_log=is_log)
 
 
-def _add(
-    shown: go.Figure, place: int, name: str, rows: Mapping[str, Any], *, is_log: bool, has_band: bool
-) -> None:  # fmt: skip
+def _add(shown: go.Figure, place: int, name: str, rows: Mapping[str, Any], *, is_log: bool, has_band: bool) -> None:
     hue, steps = theme.colour(place), rows["step"]
     value, low, high = (np.abs(rows[key]) if is_log else rows[key] for key in ("value", "min", "max"))
     if has_band and bool(np.any(rows["samples"] > 1)):
         theme.add_band(shown, steps, low, high, place=place, group=name)
-    shown.add_trace(go.Scatter(
-        x=steps, y=theme.numbers(value), name=name, legendgroup=name,
-        mode="lines" if np.isfinite(value).sum() > 1 else "markers",
-        line={"color": hue, "width": 1.5, "dash": theme.dash(place)}, hovertemplate="%{y:.6g}",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=steps,
+            y=theme.numbers(value),
+            name=name,
+            legendgroup=name,
+            mode="lines" if np.isfinite(value).sum() > 1 else "markers",
+            line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
+            hovertemplate="%{y:.6g}",
+        )
+    )
 
 
 def _mark_nonfinite(shown: go.Figure, groups: list[tuple[dict[str, str], dict[str, Any]]]) -> None:
@@ -89,11 +97,19 @@ def _mark_nonfinite(shown: go.Figure, groups: list[tuple[dict[str, str], dict[st
         return
     total = sum(int(rows["nonfinite"].sum()) for _, rows in groups)
     shown.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
-    shown.add_trace(go.Scatter(
-        x=steps[:1000], y=[0.99] * len(steps[:1000]), yaxis="y2", mode="markers", text=words[:1000],
-        name=f"not finite (NaN or infinite): {total:,}", hovertemplate="%{text}<extra></extra>", cliponaxis=False,
-        marker={"symbol": "triangle-down", "size": 9, "color": theme.PALETTE[3]},
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=steps[:1000],
+            y=[0.99] * len(steps[:1000]),
+            yaxis="y2",
+            mode="markers",
+            text=words[:1000],
+            name=f"not finite (NaN or infinite): {total:,}",
+            hovertemplate="%{text}<extra></extra>",
+            cliponaxis=False,
+            marker={"symbol": "triangle-down", "size": 9, "color": theme.PALETTE[3]},
+        )
+    )
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:

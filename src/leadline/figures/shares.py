@@ -9,15 +9,18 @@ import plotly.graph_objects as go
 
 from leadline.analysis.job import Job
 from leadline.figures import theme
-from leadline.records.wording import duration
+from leadline.records.formatting import duration
 
 _MOST_SLICES: Final = 8
 
 
 def pie(
-    parts: Mapping[str, float], *, title: str, colours: Mapping[str, str] | None = None,
+    parts: Mapping[str, float],
+    *,
+    title: str,
+    colours: Mapping[str, str] | None = None,
     missing: str = "nothing was timed",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Shares of a whole of seconds, the largest first from the top; beyond eight the smallest are put together.
 
     Args:
@@ -31,13 +34,23 @@ def pie(
     names = [f"{theme.plain(name.replace('_', ' '), 40)}  {_percent(each / whole)}" for name, each in found]
     hues = {**theme.PHASE_COLOURS, **(colours or {})}
     shown = theme.figure(title)
-    shown.add_trace(go.Pie(
-        labels=names, values=[round(each, 6) for _, each in found], sort=False, direction="clockwise", hole=0.45,
-        marker={"colors": [hues.get(name, theme.colour(at)) for at, (name, _) in enumerate(found)]},
-        text=[duration(each) for _, each in found], textinfo="percent", insidetextorientation="horizontal",
-        hovertemplate="%{label}<br>%{text}<extra></extra>", insidetextfont={"color": "#ffffff"},
-        textposition="inside", domain={"x": [0, 0.55]},
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Pie(
+            labels=names,
+            values=[round(each, 6) for _, each in found],
+            sort=False,
+            direction="clockwise",
+            hole=0.45,
+            marker={"colors": [hues.get(name, theme.colour(at)) for at, (name, _) in enumerate(found)]},
+            text=[duration(each) for _, each in found],
+            textinfo="percent",
+            insidetextorientation="horizontal",
+            hovertemplate="%{label}<br>%{text}<extra></extra>",
+            insidetextfont={"color": "#ffffff"},
+            textposition="inside",
+            domain={"x": [0, 0.55]},
+        )
+    )
     legend = {"orientation": "v", "x": 0.6, "y": 0.5, "yref": "paper", "yanchor": "middle"}
     return shown.update_layout(
         showlegend=True, legend=legend, margin={"t": 44, "b": 16, "l": 16}, uniformtext={"minsize": 10, "mode": "hide"}
@@ -49,15 +62,16 @@ def job_phases(job: Job, *, title: str = "The job") -> go.Figure:
     if job.loop_started_ns is None:
         return theme.empty("no step was timed: the job cannot be told into its phases", title)
     parts = {
-        "initialization": job.initialization_seconds, "training_loop": job.loop_seconds,
+        "initialization": job.initialization_seconds,
+        "training_loop": job.loop_seconds,
         "finalization": job.finalization_seconds,
-    }  # fmt: skip
+    }
     return pie(parts, title=title)
 
 
 def shares(
     seconds: Mapping[str, float], *, title: str = "Where the time went", missing: str = "no phase ran in this interval"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """One bar, divided among phases.
 
     Args:
@@ -71,11 +85,18 @@ def shares(
     for name, each in found.items():
         share = 100.0 * each / whole
         label = theme.plain(name, 40)
-        shown.add_trace(go.Bar(
-            x=[round(share, 3)], y=[""], name=f"{label} {_percent(share / 100)}", orientation="h",
-            text=[duration(each)], textposition="none", marker={"color": theme.phase_colour(name)},
-            hovertemplate=f"{label}: %{{text}}, %{{x:.1f}} %<extra></extra>",
-        ))  # fmt: skip
+        shown.add_trace(
+            go.Bar(
+                x=[round(share, 3)],
+                y=[""],
+                name=f"{label} {_percent(share / 100)}",
+                orientation="h",
+                text=[duration(each)],
+                textposition="none",
+                marker={"color": theme.phase_colour(name)},
+                hovertemplate=f"{label}: %{{text}}, %{{x:.1f}} %<extra></extra>",
+            )
+        )
     theme.set_legend(shown).update_layout(barmode="stack", bargap=0.2, showlegend=True)
     shown.update_layout(height=140 + 19 * int(shown.layout.meta["legend_rows"] if len(found) > 1 else 0))
     shown.update_xaxes(range=[0, 100])

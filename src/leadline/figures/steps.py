@@ -50,7 +50,7 @@ def durations(table: pa.Table, *, title: str = "Time of each step", missing: str
 
 def histogram(
     spread: Mapping[str, Mapping[str, Any]], *, title: str = "How long steps took", missing: str = _NONE
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """How often a step took how long: a curve of steps for each worker and mode, in per cent of its steps.
 
     Args:
@@ -74,9 +74,7 @@ def histogram(
     return theme.set_legend(shown).update_layout(showlegend=True)
 
 
-def timeline(
-    table: pa.Table, *, last: int = 30, title: str = "", missing: str = "no steps were timed"
-) -> go.Figure:  # fmt: skip
+def timeline(table: pa.Table, *, last: int = 30, title: str = "", missing: str = "no steps were timed") -> go.Figure:
     """What each of the last steps was made of: the time of its phases on top of each other.
 
     Args:
@@ -114,15 +112,20 @@ def _add_phases(shown: go.Figure, rows: pa.Table, unit: Unit) -> None:
         if not bool(np.any(taken > 0)):
             continue
         hue = theme.phase_colour(part)
-        shown.add_trace(go.Bar(
-            x=steps, y=theme.numbers(taken), name=part, hovertemplate=f"%{{y:.3g}} {unit.name}",
-            marker={"color": hue, "line": {"width": 0}, "pattern": pattern},
-        ))  # fmt: skip
+        shown.add_trace(
+            go.Bar(
+                x=steps,
+                y=theme.numbers(taken),
+                name=part,
+                hovertemplate=f"%{{y:.3g}} {unit.name}",
+                marker={"color": hue, "line": {"width": 0}, "pattern": pattern},
+            )
+        )
 
 
 def _add_durations(
     shown: go.Figure, place: int, name: str, rows: Mapping[str, Any], unit: Unit, *, has_band: bool
-) -> None:  # fmt: skip
+) -> None:
     hue, spoken = theme.colour(place), theme.plain(name)
     mean = rows["duration_ns"] / np.maximum(rows["count"], 1) / 1e9 * unit.factor
     low, high = (rows[key] / 1e9 * unit.factor for key in ("shortest_ns", "longest_ns"))
@@ -130,34 +133,46 @@ def _add_durations(
     if has_band and bool(np.any(rows["count"] > 1)):
         top = np.where(is_long, mean, high)  # else a single long step hides all the others
         theme.add_band(shown, rows["step"], low, top, place=place, group=spoken)
-    shown.add_trace(go.Scatter(
-        x=rows["step"], y=theme.numbers(mean), name=spoken, legendgroup=spoken,
-        mode="lines" if len(mean) > 1 else "markers", line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
-        hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=rows["step"],
+            y=theme.numbers(mean),
+            name=spoken,
+            legendgroup=spoken,
+            mode="lines" if len(mean) > 1 else "markers",
+            line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
+            hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
+        )
+    )
     _add_long(shown, rows, np.flatnonzero(is_long), high, spoken, hue, unit)
 
 
-def _add_long(
-    shown: go.Figure, rows: Mapping[str, Any], long: Any, high: Any, name: str, hue: str, unit: Unit
-) -> None:  # fmt: skip
+def _add_long(shown: go.Figure, rows: Mapping[str, Any], long: Any, high: Any, name: str, hue: str, unit: Unit) -> None:
     """Mark the longest of the long steps."""
     if not len(long):
         return
     long = np.sort(long[np.argsort(high[long])[::-1][:_MOST_MARKS]])
-    shown.add_trace(go.Scatter(
-        x=rows["longest_step"][long], y=theme.numbers(high[long]), name=f"over {_LONG:.0f} medians",
-        mode="markers", marker={"color": hue, "size": 7, "symbol": "diamond-open"}, legendgroup="long",
-        showlegend=not any(each.legendgroup == "long" for each in shown.data),
-        hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=rows["longest_step"][long],
+            y=theme.numbers(high[long]),
+            name=f"over {_LONG:.0f} medians",
+            mode="markers",
+            marker={"color": hue, "size": 7, "symbol": "diamond-open"},
+            legendgroup="long",
+            showlegend=not any(each.legendgroup == "long" for each in shown.data),
+            hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
+        )
+    )
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each worker and mode with its columns, by step."""
     names = pc.binary_join_element_wise(table["worker"], table["mode"], "/").to_numpy(zero_copy_only=False)
-    columns = {name: table[name].to_numpy() for name in
-               ("step", "duration_ns", "count", "longest_ns", "shortest_ns", "longest_step")}  # fmt: skip
+    columns = {
+        name: table[name].to_numpy()
+        for name in ("step", "duration_ns", "count", "longest_ns", "shortest_ns", "longest_step")
+    }
     for name in sorted(set(names.tolist()), key=natural):
         rows = np.flatnonzero(names == name)
         rows = rows[np.argsort(columns["step"][rows], kind="stable")]

@@ -28,11 +28,22 @@ EDGE: Final = "rgba(128,128,128,0.6)"
 GRID: Final = "rgba(128,128,128,0.22)"
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
 PHASE_COLOURS: Final = {
-    "data": PALETTE[1], "copy": PALETTE[4], "forward": PALETTE[0], "backward": PALETTE[6], "optimizer": PALETTE[2],
-    "collective": PALETTE[3], "checkpoint": PALETTE[5], "watching": "#a8adb5", "other": GREY, "eval": PALETTE[5],
-    "predict": PALETTE[4], "train": PALETTE[0], "initialization": PALETTE[1], "training_loop": PALETTE[0],
+    "data": PALETTE[1],
+    "copy": PALETTE[4],
+    "forward": PALETTE[0],
+    "backward": PALETTE[6],
+    "optimizer": PALETTE[2],
+    "collective": PALETTE[3],
+    "checkpoint": PALETTE[5],
+    "watching": "#a8adb5",
+    "other": GREY,
+    "eval": PALETTE[5],
+    "predict": PALETTE[4],
+    "train": PALETTE[0],
+    "initialization": PALETTE[1],
+    "training_loop": PALETTE[0],
     "finalization": PALETTE[2],
-}  # fmt: skip
+}
 """One colour for one part of a job or a step, in every chart."""
 USED: Final = "Cividis"
 """The scale of how much something is used, 0–100 %."""
@@ -49,22 +60,52 @@ _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Marks that turn the direction of text, and with it what a name seems to be."""
 
 _AXIS: Final = {
-    "gridcolor": GRID, "zeroline": False, "linecolor": GRID, "ticks": "outside", "tickcolor": GRID, "ticklen": 4,
-    "automargin": True, "title": {"standoff": 8},
-}  # fmt: skip
+    "gridcolor": GRID,
+    "zeroline": False,
+    "linecolor": GRID,
+    "ticks": "outside",
+    "tickcolor": GRID,
+    "ticklen": 4,
+    "automargin": True,
+    "title": {"standoff": 8},
+}
 TEMPLATE: Final = go.layout.Template(
     layout={
-        "colorway": PALETTE, "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
+        "colorway": PALETTE,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": TEXT},
-        "title": {"x": 0, "xref": "paper", "xanchor": "left", "font": {"size": 14}, "y": 1, "yref": "container",
-                  "yanchor": "top", "pad": {"t": 10}},
-        "xaxis": _AXIS, "yaxis": _AXIS, "hovermode": "closest", "hoverlabel": {"namelength": -1, "align": "left"},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom",
-                   "font": {"size": 11}, "traceorder": "normal", "itemsizing": "constant"},
-        "margin": {"l": 60, "r": 16, "t": 48, "b": 50}, "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY},
-        "uirevision": "kept", "bargap": 0.15,
+        "title": {
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "font": {"size": 14},
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 10},
+        },
+        "xaxis": _AXIS,
+        "yaxis": _AXIS,
+        "hovermode": "closest",
+        "hoverlabel": {"namelength": -1, "align": "left"},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "font": {"size": 11},
+            "traceorder": "normal",
+            "itemsizing": "constant",
+        },
+        "margin": {"l": 60, "r": 16, "t": 48, "b": 50},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": GREY},
+        "uirevision": "kept",
+        "bargap": 0.15,
     }
-)  # fmt: skip
+)
 
 
 def figure(title: str, *, x: str = "", y: str = "", **layout: Any) -> go.Figure:
@@ -131,7 +172,7 @@ def faint(hexadecimal: str, opacity: float = 0.2) -> str:
 
 def add_band(
     shown: go.Figure, x: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], *, place: int, group: str
-) -> None:  # fmt: skip
+) -> None:
     """Add a see-through band from the least to the most; it ends where either is not finite, and begins anew.
 
     Args:
@@ -147,10 +188,20 @@ def add_band(
     xs = np.concatenate([part for each in around for part in (x[each].astype(np.float64), gap)][:-1])
     edges = [np.concatenate([high[each], low[each][::-1]]) for each in runs]
     ys = np.concatenate([part for each in edges for part in (each, gap)][:-1])
-    shown.add_trace(go.Scatter(
-        x=xs, y=numbers(ys), mode="lines", line={"width": 0}, fill="toself", fillcolor=faint(colour(place), 0.18),
-        hoverinfo="skip", showlegend=False, legendgroup=group, name=f"{group}: least and most",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=xs,
+            y=numbers(ys),
+            mode="lines",
+            line={"width": 0},
+            fill="toself",
+            fillcolor=faint(colour(place), 0.18),
+            hoverinfo="skip",
+            showlegend=False,
+            legendgroup=group,
+            name=f"{group}: least and most",
+        )
+    )
 
 
 def set_legend(shown: go.Figure) -> go.Figure:
@@ -199,9 +250,16 @@ def left_out(shown: go.Figure, count: int, what: str) -> go.Figure:
 def add_note(shown: go.Figure, words: str, *, hue: str | None = None) -> go.Figure:
     """Say something above the right end of a chart."""
     return shown.add_annotation(
-        text=words, showarrow=False, x=1, y=1, xref="paper", yref="paper", xanchor="right", yanchor="bottom",
+        text=words,
+        showarrow=False,
+        x=1,
+        y=1,
+        xref="paper",
+        yref="paper",
+        xanchor="right",
+        yanchor="bottom",
         font={"size": 11, **({"color": hue} if hue else {})},
-    )  # fmt: skip
+    )
 
 
 def phase_colour(phase: str) -> str:

@@ -35,17 +35,20 @@ def class_sizes(counts: Floats, *, title: str = "Samples by class", missing: str
         return theme.empty(missing, title)
     shown = _figure(title, x="class", y="samples (count)")
     classes, shares = np.arange(len(counts)), counts / counts.sum()
-    shown.add_trace(go.Bar(
-        x=classes, y=counts, customdata=np.round(100 * shares, 2), marker={"color": theme.PALETTE[0]},
-        hovertemplate="class %{x}: %{y:,} samples, %{customdata:.3g} %<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            x=classes,
+            y=counts,
+            customdata=np.round(100 * shares, 2),
+            marker={"color": theme.PALETTE[0]},
+            hovertemplate="class %{x}: %{y:,} samples, %{customdata:.3g} %<extra></extra>",
+        )
+    )
     shown.update_xaxes(type="linear", tickmode="linear" if len(counts) <= 30 else "auto", dtick=1, showgrid=False)
     return shown.update_layout(bargap=0.3)
 
 
-def spread(
-    values: Floats, *, title: str, x: str, has_zero: bool = False, missing: str = _NO_ANSWERS
-) -> go.Figure:  # fmt: skip
+def spread(values: Floats, *, title: str, x: str, has_zero: bool = False, missing: str = _NO_ANSWERS) -> go.Figure:
     """How often a number has which value: bins of equal width over the finite ones.
 
     Args:
@@ -58,20 +61,28 @@ def spread(
         return theme.empty(missing, title)
     counts, edges = np.histogram(finite, bins=_bins(finite))
     shown = _figure(title, x=x, y="samples (count)")
-    shown.add_trace(go.Bar(
-        x=(edges[:-1] + edges[1:]) / 2, y=counts, width=np.diff(edges) * 0.96, marker={"color": theme.PALETTE[0]},
-        customdata=np.column_stack([edges[:-1], edges[1:]]),
-        hovertemplate="%{customdata[0]:.5g} to %{customdata[1]:.5g}: %{y:,} samples<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            x=(edges[:-1] + edges[1:]) / 2,
+            y=counts,
+            width=np.diff(edges) * 0.96,
+            marker={"color": theme.PALETTE[0]},
+            customdata=np.column_stack([edges[:-1], edges[1:]]),
+            hovertemplate="%{customdata[0]:.5g} to %{customdata[1]:.5g}: %{y:,} samples<extra></extra>",
+        )
+    )
     if has_zero:
         shown.add_vline(x=0, line={"color": theme.GREY, "width": 1, "dash": "dot"})
     return shown
 
 
 def losses(
-    found: Sequence[Loss], *, title: str = "Loss against step", marks_best: bool = True,
+    found: Sequence[Loss],
+    *,
+    title: str = "Loss against step",
+    marks_best: bool = True,
     missing: str = "no loss was captured",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """A loss (or metric) of each set over the rounds; what is not trained on is dashed.
 
     Args:
@@ -85,10 +96,16 @@ def losses(
     for place, each in enumerate(known[: theme.MOST_SERIES]):
         is_validation = each.role == "validation"
         line = {"color": theme.colour(place), "width": 2, "dash": "dash" if is_validation else "solid"}
-        shown.add_trace(go.Scatter(
-            x=each.steps, y=theme.numbers(each.values), name=theme.plain(each.name), line=line,
-            mode="lines" if len(each.steps) > 1 else "markers", hovertemplate="%{y:.6g}",
-        ))  # fmt: skip
+        shown.add_trace(
+            go.Scatter(
+                x=each.steps,
+                y=theme.numbers(each.values),
+                name=theme.plain(each.name),
+                line=line,
+                mode="lines" if len(each.steps) > 1 else "markers",
+                hovertemplate="%{y:.6g}",
+            )
+        )
         if marks_best and is_validation and len(each.steps) > 1:
             _mark_best(shown, each, place)
     theme.left_out(shown, len(known) - theme.MOST_SERIES, "losses")
@@ -108,11 +125,16 @@ def importance(values: Mapping[str, float], *, kind: str, missing: str = "none w
     if not found:
         return theme.empty(missing, title)
     shown = _figure(title, x="share (%)")
-    shown.add_trace(go.Bar(
-        x=[round(100 * each, 4) for _, each in found], y=list(range(len(found))), orientation="h",
-        marker={"color": theme.PALETTE[0]}, customdata=[theme.plain(name) for name, _ in found],
-        hovertemplate="%{customdata}: %{x:.3g} %<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            x=[round(100 * each, 4) for _, each in found],
+            y=list(range(len(found))),
+            orientation="h",
+            marker={"color": theme.PALETTE[0]},
+            customdata=[theme.plain(name) for name, _ in found],
+            hovertemplate="%{customdata}: %{x:.3g} %<extra></extra>",
+        )
+    )
     ticks = [theme.plain(name, 24) for name, _ in found]
     shown.update_yaxes(
         autorange="reversed", showgrid=False, tickvals=list(range(len(found))), ticktext=ticks, title_text="feature"
@@ -134,13 +156,23 @@ def confusion(matrix: Floats | None, *, title: str = "Confusion matrix", missing
     shares = 100 * np.divide(drawn, rows, out=np.full_like(drawn, np.nan), where=rows > 0)
     shown = _figure(title, x="predicted class", y="class of the label")
     is_written = len(drawn) <= _MOST_WRITTEN
-    shown.add_trace(go.Heatmap(
-        z=theme.numbers(shares), customdata=drawn, zmin=0, zmax=100, colorscale=_SHARES, hoverongaps=False,
-        hovertemplate="label %{y}, predicted %{x}: %{customdata:,} samples, %{z:.3g} %<extra></extra>",
-        colorbar={"title": {"text": "of the label (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-        text=[[f"{count:,.0f}" for count in row] for row in drawn.tolist()] if is_written else None,
-        texttemplate="%{text}" if is_written else None, textfont={"size": 13}, xgap=1, ygap=1,
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Heatmap(
+            z=theme.numbers(shares),
+            customdata=drawn,
+            zmin=0,
+            zmax=100,
+            colorscale=_SHARES,
+            hoverongaps=False,
+            hovertemplate="label %{y}, predicted %{x}: %{customdata:,} samples, %{z:.3g} %<extra></extra>",
+            colorbar={"title": {"text": "of the label (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            text=[[f"{count:,.0f}" for count in row] for row in drawn.tolist()] if is_written else None,
+            texttemplate="%{text}" if is_written else None,
+            textfont={"size": 13},
+            xgap=1,
+            ygap=1,
+        )
+    )
     ticks: dict[str, Any] = {"showgrid": False, "constrain": "domain"}
     ticks |= {"tickmode": "linear", "dtick": 1} if len(drawn) <= 30 else {}
     shown.update_xaxes(**ticks).update_yaxes(**ticks, autorange="reversed", scaleanchor="x")
@@ -149,9 +181,12 @@ def confusion(matrix: Floats | None, *, title: str = "Confusion matrix", missing
 
 
 def class_accuracy(
-    steps: Sequence[int], shares: Floats, *, title: str = "Share of each class that is recognized",
+    steps: Sequence[int],
+    shares: Floats,
+    *,
+    title: str = "Share of each class that is recognized",
     missing: str = _NO_ANSWERS,
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """The diagonal of the confusion matrix over the rounds: of each class the share that is predicted as it.
 
     Args:
@@ -171,22 +206,33 @@ def class_accuracy(
 
 def roc(
     curves: Mapping[str, Curve], *, title: str = "ROC curve", missing: str = "no scores of two classes were captured"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """How many positives are found at which price of false alarms, with the area below; the diagonal is guessing."""
     if not curves:
         return theme.empty(missing, title)
     shown = _figure(title, x="false positive rate (ratio)", y="true positive rate (ratio)")
     for place, (name, curve) in enumerate(list(curves.items())[: theme.MOST_SERIES]):
         label = f"{name if name == 'micro' else f'class {theme.plain(name, 24)}'}, AUC {curve.auc:.3f}"
-        shown.add_trace(go.Scatter(
-            x=theme.numbers(curve.false_positive), y=theme.numbers(curve.true_positive), name=label, mode="lines",
-            line={"color": theme.colour(place), "width": 2, "dash": theme.dash(place)},
-            hovertemplate="%{x:.3f} → %{y:.3f}",
-        ))  # fmt: skip
-    shown.add_trace(go.Scatter(
-        x=[0, 1], y=[0, 1], name="guessing", mode="lines", hoverinfo="skip",
-        line={"color": theme.GREY, "width": 1, "dash": "dot"},
-    ))  # fmt: skip
+        shown.add_trace(
+            go.Scatter(
+                x=theme.numbers(curve.false_positive),
+                y=theme.numbers(curve.true_positive),
+                name=label,
+                mode="lines",
+                line={"color": theme.colour(place), "width": 2, "dash": theme.dash(place)},
+                hovertemplate="%{x:.3f} → %{y:.3f}",
+            )
+        )
+    shown.add_trace(
+        go.Scatter(
+            x=[0, 1],
+            y=[0, 1],
+            name="guessing",
+            mode="lines",
+            hoverinfo="skip",
+            line={"color": theme.GREY, "width": 1, "dash": "dot"},
+        )
+    )
     theme.left_out(shown, len(curves) - theme.MOST_SERIES, "curves")
     shown.update_xaxes(range=[-0.01, 1.01], constrain="domain").update_yaxes(
         range=[-0.01, 1.01], scaleanchor="x", constrain="domain"
@@ -195,9 +241,13 @@ def roc(
 
 
 def error_by_bin(
-    steps: Sequence[int], errors: Floats, edges: Floats, *, title: str = "Absolute error by size of the label",
+    steps: Sequence[int],
+    errors: Floats,
+    edges: Floats,
+    *,
+    title: str = "Absolute error by size of the label",
     missing: str = _NO_ANSWERS,
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """The mean absolute error of the labels in each bin over the rounds, from blue (smallest) to orange.
 
     Args:
@@ -217,23 +267,39 @@ def error_by_bin(
 
 
 def _add_line(
-    shown: go.Figure, place: int, name: str, steps: Sequence[int], values: Floats, hover: str,
+    shown: go.Figure,
+    place: int,
+    name: str,
+    steps: Sequence[int],
+    values: Floats,
+    hover: str,
     shade: float | None = None,
-) -> None:  # fmt: skip
+) -> None:
     hue = theme.colour(place) if shade is None else _shade(shade)
-    shown.add_trace(go.Scatter(
-        x=list(steps), y=theme.numbers(values), name=name, mode="lines+markers" if len(steps) < 3 else "lines",
-        line={"color": hue, "width": 2, "dash": theme.dash(place) if shade is None else "solid"}, hovertemplate=hover,
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=list(steps),
+            y=theme.numbers(values),
+            name=name,
+            mode="lines+markers" if len(steps) < 3 else "lines",
+            line={"color": hue, "width": 2, "dash": theme.dash(place) if shade is None else "solid"},
+            hovertemplate=hover,
+        )
+    )
 
 
 def _mark_best(shown: go.Figure, loss: Loss, place: int) -> None:
     best = int(np.nanargmin(np.where(np.isfinite(loss.values), loss.values, np.nan)))
-    shown.add_trace(go.Scatter(
-        x=[int(loss.steps[best])], y=theme.numbers(loss.values[best : best + 1]), mode="markers", showlegend=False,
-        marker={"color": theme.colour(place), "size": 9, "symbol": "circle-open", "line": {"width": 2}},
-        hovertemplate="lowest<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=[int(loss.steps[best])],
+            y=theme.numbers(loss.values[best : best + 1]),
+            mode="markers",
+            showlegend=False,
+            marker={"color": theme.colour(place), "size": 9, "symbol": "circle-open", "line": {"width": 2}},
+            hovertemplate="lowest<extra></extra>",
+        )
+    )
 
 
 def _by_round(shown: go.Figure) -> go.Figure:

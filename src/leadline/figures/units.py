@@ -7,18 +7,32 @@ from typing import Final
 
 _KIB: Final = 1024.0
 _ENDINGS: Final = (
-    ("_bytes_per_second", ""), ("_bytes", ""), ("_percent", "%"), ("_celsius", "°C"), ("_watts", "W"),
-    ("_count", "count"), ("_ratio", "ratio"), ("_seconds", "s"),
-)  # fmt: skip
+    ("_bytes_per_second", ""),
+    ("_bytes", ""),
+    ("_percent", "%"),
+    ("_celsius", "°C"),
+    ("_watts", "W"),
+    ("_count", "count"),
+    ("_ratio", "ratio"),
+    ("_seconds", "s"),
+)
 _LABELS: Final = {
-    ("cpu", "utilization_percent"): "CPU", ("cpu", "iowait_percent"): "waiting for I/O",
-    ("gpu", "utilization_percent"): "GPU", ("gpu", "memory_used_percent"): "GPU memory",
-    ("gpu", "memory_used_bytes"): "GPU memory", ("gpu", "temperature_celsius"): "GPU temperature",
-    ("gpu", "power_watts"): "GPU power", ("memory", "used_percent"): "memory", ("memory", "used_bytes"): "memory",
-    ("network", "received_bytes_per_second"): "network, received", ("network", "sent_bytes_per_second"):
-    "network, sent", ("disk", "read_bytes_per_second"): "disk, read", ("disk", "write_bytes_per_second"):
-    "disk, written", ("process", "cpu_percent"): "CPU of the job", ("process", "rss_bytes"): "memory of the job",
-}  # fmt: skip
+    ("cpu", "utilization_percent"): "CPU",
+    ("cpu", "iowait_percent"): "waiting for I/O",
+    ("gpu", "utilization_percent"): "GPU",
+    ("gpu", "memory_used_percent"): "GPU memory",
+    ("gpu", "memory_used_bytes"): "GPU memory",
+    ("gpu", "temperature_celsius"): "GPU temperature",
+    ("gpu", "power_watts"): "GPU power",
+    ("memory", "used_percent"): "memory",
+    ("memory", "used_bytes"): "memory",
+    ("network", "received_bytes_per_second"): "network, received",
+    ("network", "sent_bytes_per_second"): "network, sent",
+    ("disk", "read_bytes_per_second"): "disk, read",
+    ("disk", "write_bytes_per_second"): "disk, written",
+    ("process", "cpu_percent"): "CPU of the job",
+    ("process", "rss_bytes"): "memory of the job",
+}
 
 
 @dataclass(frozen=True, slots=True)

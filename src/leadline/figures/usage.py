@@ -25,7 +25,7 @@ _GAP: Final = 4.0
 
 def usage(
     table: pa.Table, *, title: str = "", together: bool = False, missing: str = "not measured on this node"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Metrics over time: a line for each series, and a band from the least to the most where samples were put together.
 
     Args:
@@ -50,7 +50,7 @@ def usage(
 
 def histogram(
     table: pa.Table, *, title: str = "", bins: int = 40, missing: str = "not measured on this node"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """How often a metric had which value: a curve of steps for each series, in per cent of its samples.
 
     Args:
@@ -78,15 +78,23 @@ def histogram(
 
 def add_outline(
     shown: go.Figure, edges: Sequence[float] | npt.NDArray[Any], heights: npt.NDArray[Any], *, name: str, place: int
-) -> None:  # fmt: skip
+) -> None:
     """Add a histogram as one filled line, so that several can be seen through each other."""
     x = theme.numbers(np.repeat(np.asarray(edges, np.float64), 2))
     y = theme.numbers(np.concatenate([[0.0], np.repeat(heights, 2), [0.0]]))
     hue = theme.colour(place)
-    shown.add_trace(go.Scatter(
-        x=x, y=y, name=name, mode="lines", line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
-        fill="tozeroy", fillcolor=theme.faint(hue, 0.15), hovertemplate="%{x:.4g}: %{y:.3g}",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=x,
+            y=y,
+            name=name,
+            mode="lines",
+            line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
+            fill="tozeroy",
+            fillcolor=theme.faint(hue, 0.15),
+            hovertemplate="%{x:.4g}: %{y:.3g}",
+        )
+    )
 
 
 def over_devices(table: pa.Table) -> pa.Table:
@@ -106,11 +114,17 @@ def _add(shown: go.Figure, place: int, name: str, rows: Mapping[str, Any], unit:
     if has_band and bool(np.any(rows["max"] > rows["min"])):
         low, high = (rows[each] * unit.factor for each in ("min", "max"))
         theme.add_band(shown, x, low, high, place=place, group=name)
-    shown.add_trace(go.Scatter(
-        x=x, y=theme.numbers(rows["mean"] * unit.factor), name=name, legendgroup=name,
-        mode="lines" if len(x) > 1 else "markers", line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
-        hovertemplate="%{y:.3g}" + (f" {unit.name}" if unit.name else ""),
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Scatter(
+            x=x,
+            y=theme.numbers(rows["mean"] * unit.factor),
+            name=name,
+            legendgroup=name,
+            mode="lines" if len(x) > 1 else "markers",
+            line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
+            hovertemplate="%{y:.3g}" + (f" {unit.name}" if unit.name else ""),
+        )
+    )
 
 
 def _with_gaps(rows: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ _OVERLAP: Final = 1.8
 
 def over_steps(
     found: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Histograms over steps as a heat map: the share of the elements in each bin.
 
     Args:
@@ -28,18 +28,24 @@ def over_steps(
     shares = 100.0 * found.shares()
     middles = (found.edges[1:] + found.edges[:-1]) / 2
     shown = theme.figure(title or f"{theme.plain(found.tensor)} over steps", y=_titled(unit))
-    shown.add_trace(go.Heatmap(
-        x=np.asarray(found.steps), y=theme.numbers(middles), z=theme.numbers(shares.T.round(2)),
-        colorscale=theme.MAGNITUDES, zmin=0, hoverongaps=False,
-        hovertemplate="step %{x:,}, %{y:.3g}: %{z:.2f} %<extra></extra>",
-        colorbar={"title": {"text": "elements (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Heatmap(
+            x=np.asarray(found.steps),
+            y=theme.numbers(middles),
+            z=theme.numbers(shares.T.round(2)),
+            colorscale=theme.MAGNITUDES,
+            zmin=0,
+            hoverongaps=False,
+            hovertemplate="step %{x:,}, %{y:.3g}: %{z:.2f} %<extra></extra>",
+            colorbar={"title": {"text": "elements (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+        )
+    )
     return theme.set_step_axis(shown)
 
 
 def ridge(
     found: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """Histograms as curves behind each other, the first step at the back; of many steps some, evenly chosen."""
     if not found.steps:
         return theme.empty(missing, title)
@@ -52,21 +58,34 @@ def ridge(
     for place, row in enumerate(shares):
         floor = len(chosen) - 1 - place
         hue = theme.PALETTE[0]
-        shown.add_trace(go.Scatter(
-            x=np.concatenate([middles, middles[::-1]]),
-            y=theme.numbers(np.concatenate([floor + scale * row, np.full(len(row), floor)])), mode="lines",
-            line={"color": hue, "width": 1}, fill="toself", fillcolor=theme.faint(hue, 0.35), hoverinfo="name",
-            name=f"step {found.steps[chosen[place]]:,}", showlegend=False,
-        ))  # fmt: skip
+        shown.add_trace(
+            go.Scatter(
+                x=np.concatenate([middles, middles[::-1]]),
+                y=theme.numbers(np.concatenate([floor + scale * row, np.full(len(row), floor)])),
+                mode="lines",
+                line={"color": hue, "width": 1},
+                fill="toself",
+                fillcolor=theme.faint(hue, 0.35),
+                hoverinfo="name",
+                name=f"step {found.steps[chosen[place]]:,}",
+                showlegend=False,
+            )
+        )
     ticks = [f"{found.steps[each]:,}" for each in chosen][::-1]
     shown.update_yaxes(tickvals=list(range(len(chosen))), ticktext=ticks)
     return shown
 
 
 def at_step(
-    values: Any, *, tensor: str, step: int, unit: str = "", bins: int = 60, title: str = "",
+    values: Any,
+    *,
+    tensor: str,
+    step: int,
+    unit: str = "",
+    bins: int = 60,
+    title: str = "",
     missing: str = "the tensor itself was not stored at this step",
-) -> go.Figure:  # fmt: skip
+) -> go.Figure:
     """How the values of a tensor are spread at one step; what is not finite is counted in words.
 
     Args:
@@ -80,10 +99,15 @@ def at_step(
         return theme.empty("none of the values is finite" if flat.size else "the tensor has no elements", title)
     counts, edges = np.histogram(finite, even_edges(finite.min(), finite.max(), bins))
     shown = theme.figure(title or f"{theme.plain(tensor)} at step {step:,}", x=_titled(unit), y="elements (count)")
-    shown.add_trace(go.Bar(
-        x=theme.numbers((edges[1:] + edges[:-1]) / 2), y=counts, width=float(edges[1] - edges[0]),
-        marker={"color": theme.PALETTE[0], "line": {"width": 0}}, hovertemplate="%{x:.4g}: %{y:,}<extra></extra>",
-    ))  # fmt: skip
+    shown.add_trace(
+        go.Bar(
+            x=theme.numbers((edges[1:] + edges[:-1]) / 2),
+            y=counts,
+            width=float(edges[1] - edges[0]),
+            marker={"color": theme.PALETTE[0], "line": {"width": 0}},
+            hovertemplate="%{x:.4g}: %{y:,}<extra></extra>",
+        )
+    )
     lost = flat.size - finite.size
     if lost:
         theme.add_note(shown, f"{lost:,} of {flat.size:,} values are not finite or too large", hue=theme.PALETTE[3])

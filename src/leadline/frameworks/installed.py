@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
+from leadline.frameworks.adapter import Adapter, Depths, Forward, MemoryWatch, Probes, Subject
+from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.registry import FRAMEWORKS, make_adapter
-from leadline.probes.adapter import Adapter, Depths, Forward, MemoryWatch, Probes, Subject
-from leadline.probes.guard import Guard
-from leadline.probes.imports import ImportWatch
-from leadline.probes.pending import PendingNumbers
-from leadline.probes.recording import Opener, Recording, RefusedError
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, is_of_family
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
+from leadline.training.guard import Guard
+from leadline.training.pending import PendingNumbers
+from leadline.training.recording import Opener, Recording, RefusedError
 
 
 class Frameworks:

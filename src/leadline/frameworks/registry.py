@@ -6,14 +6,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final, cast
 
-from leadline.probes.adapter import Adapter
+from leadline.frameworks.adapter import Adapter
 
 FRAMEWORKS: Final = {
     "torch": "leadline.frameworks.torch.adapter:TorchAdapter",
     "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
 }
-"""By the name that a script imports; ``bootstrap/site/sitecustomize.py`` waits for the same names."""
+"""By the name that a script imports; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
 
 
 def make_adapter(framework: str, tell: Callable[[str], None]) -> Adapter:

@@ -8,8 +8,8 @@ import signal
 import sys
 
 from leadline.errors import LeadlineError
-from leadline.judge.crew import HANG_SECONDS, MEMORY_BYTES, Limits
 from leadline.judge.judge import Hurried, judge_run
+from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, Limits
 
 
 def main() -> int:

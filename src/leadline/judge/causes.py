@@ -52,9 +52,10 @@ def causes(found: Iterable[Found]) -> dict[str, str]:
 
 def _parent(effect: Found, known: Mapping[str, Found]) -> str | None:
     candidates = [
-        each for each in known.values()
+        each
+        for each in known.values()
         if each.may_lead_to(effect) and not (each.step == effect.step and effect.may_lead_to(each))
-    ]  # fmt: skip
+    ]
     return min(candidates, key=lambda each: each.step).alias if candidates else None
 
 

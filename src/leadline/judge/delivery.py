@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from leadline.actions.action import Outcome
-from leadline.judge.manners import Manners
+from leadline.judge.retry_policy import Manners
 from leadline.records.manifest import ActionSpec
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 from leadline.store.actions import Line
 
 MOST_WAIT_SECONDS: Final = 60.0

@@ -55,9 +55,19 @@ class Episodes:
         self.count += 1
         evidence = dict(fired.evidence) if mode == "train" else {**fired.evidence, "mode": mode}
         finding = Finding(
-            self.count, self._rule, step, step, True, time_ns, fired.message, fired.suggestion,
-            tuple(fired.tensors[:MOST_NAMED]), len(fired.tensors), fired.worker, evidence,
-        )  # fmt: skip
+            self.count,
+            self._rule,
+            step,
+            step,
+            True,
+            time_ns,
+            fired.message,
+            fired.suggestion,
+            tuple(fired.tensors[:MOST_NAMED]),
+            len(fired.tensors),
+            fired.worker,
+            evidence,
+        )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]
 

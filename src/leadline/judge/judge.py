@@ -11,21 +11,21 @@ from typing import Any, Final
 
 from leadline.actions.action import Progress
 from leadline.errors import StoreFullError
-from leadline.judge.acting import Acting, Surroundings
-from leadline.judge.added import AddedRules, rules_of
-from leadline.judge.crew import Limits, RuleProcess, gather
-from leadline.judge.ledger import Ledger
-from leadline.judge.notices import Notices
-from leadline.judge.pace import Pace
-from leadline.judge.products import Printer, printing
-from leadline.judge.seats import Seats
+from leadline.judge.action_dispatcher import Acting, Surroundings
+from leadline.judge.added_rules import AddedRules, rules_of
+from leadline.judge.notifications import Notices
+from leadline.judge.progress import Pace
+from leadline.judge.report_renderer import Printer, printing
+from leadline.judge.rule_pool import Limits, RuleProcess, gather
+from leadline.judge.rule_results import Ledger
+from leadline.judge.worker_processes import Seats
 from leadline.reader import liveness
-from leadline.reader.locate import read_manifest
-from leadline.reader.watch import RunWatch
+from leadline.reader.find_runs import read_manifest
+from leadline.reader.run_watch import RunWatch
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.needs import TensorNeed
-from leadline.records.notice import NoticeKind
+from leadline.records.notification import NoticeKind
 from leadline.store import layout
 
 POLL_SECONDS: Final = 0.1
@@ -346,18 +346,30 @@ class Judge:
     def _results(self) -> Results:
         results = []
         for alias, entry in self._ledger.entries.items():
-            results.append(RuleResult(
-                alias, entry.spec.rule, entry.parameters, entry.status(is_complete=True),
-                entry.spoken_verdict(is_complete=True), entry.reason, entry.judged_steps,
-                tuple(entry.findings[each] for each in sorted(entry.findings)), entry.product,
-            ))  # fmt: skip
+            results.append(
+                RuleResult(
+                    alias,
+                    entry.spec.rule,
+                    entry.parameters,
+                    entry.status(is_complete=True),
+                    entry.spoken_verdict(is_complete=True),
+                    entry.reason,
+                    entry.judged_steps,
+                    tuple(entry.findings[each] for each in sorted(entry.findings)),
+                    entry.product,
+                )
+            )
         return Results(tuple(results), tuple(self._damage))
 
 
 def judge_run(
-    run: str | os.PathLike[str], rules: Sequence[RuleSpec] | None = None, *, write: bool = False, follow: bool = False,
+    run: str | os.PathLike[str],
+    rules: Sequence[RuleSpec] | None = None,
+    *,
+    write: bool = False,
+    follow: bool = False,
     limits: Limits | None = None,
-) -> Results:  # fmt: skip
+) -> Results:
     """Judge a run as it stands.
 
     Args:

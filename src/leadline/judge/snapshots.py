@@ -13,10 +13,10 @@ import numpy as np
 
 from leadline.errors import DamagedRunError
 from leadline.reader import liveness
-from leadline.reader.locate import read_manifest
+from leadline.reader.find_runs import read_manifest
 from leadline.reader.segments import Batch, SegmentTail
 from leadline.reader.tensors import StoredTensor, read_header
-from leadline.records.notice import Notice, TensorSnapshot
+from leadline.records.notification import Notice, TensorSnapshot
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import encode
@@ -96,9 +96,7 @@ def _workers(run: str) -> list[str]:
         return []
 
 
-def _captured(
-    run: str, worker: str, step: int, names: list[str], segments: Segments
-) -> dict[str, TensorSnapshot]:  # fmt: skip
+def _captured(run: str, worker: str, step: int, names: list[str], segments: Segments) -> dict[str, TensorSnapshot]:
     """The statistics of one step, from the latest segments backwards: what was found just now stands at the end."""
     found: dict[str, TensorSnapshot] = {}
     left = _MOST_READ_BYTES
@@ -125,9 +123,7 @@ def _rows(kept: SeriesLayout | None, batches: list[Batch], step: int, names: lis
                 yield TensorSnapshot(info.name, info.shape, info.dtype, statistics)
 
 
-def _stored(
-    run: str, workers: list[str], step: int, names: list[str], wait_seconds: float
-) -> dict[str, StoredTensor]:  # fmt: skip
+def _stored(run: str, workers: list[str], step: int, names: list[str], wait_seconds: float) -> dict[str, StoredTensor]:
     """Where the tensors lie raw; waited for where the run stores such tensors at that step."""
     is_expected = any(item.raw and item.schedule.is_due(step) for item in read_manifest(run).plan.items)
     until = time.monotonic() + (wait_seconds if is_expected else 0.0)

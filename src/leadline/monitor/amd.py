@@ -69,9 +69,13 @@ class AmdSampler:
         smi = self._library
         activity = self._ask(device, "utilization_percent", lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
         memory = self._ask(device, "memory", lambda: smi.amdsmi_get_gpu_vram_usage(handle)) or {}
-        celsius = self._ask(device, "temperature_celsius", lambda: smi.amdsmi_get_temp_metric(
-            handle, smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT
-        ))  # fmt: skip
+        celsius = self._ask(
+            device,
+            "temperature_celsius",
+            lambda: smi.amdsmi_get_temp_metric(
+                handle, smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT
+            ),
+        )
         power = self._ask(device, "power_watts", lambda: smi.amdsmi_get_power_info(handle)) or {}
         used, total = (_number(memory.get(key), _MEGABYTE) for key in ("vram_used", "vram_total"))
         watts = _number(power.get("current_socket_power"))

@@ -85,9 +85,13 @@ class GpuSampler:
         )
         milliwatts = self._ask(gpu, "power_watts", lambda: nvml.nvmlDeviceGetPowerUsage(handle))
         reasons = self._ask(gpu, "throttle_reasons", lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        errors = self._ask(gpu, "ecc_uncorrected_count", lambda: nvml.nvmlDeviceGetTotalEccErrors(
-            handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-        ))  # fmt: skip
+        errors = self._ask(
+            gpu,
+            "ecc_uncorrected_count",
+            lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            ),
+        )
         return [
             float(rates.gpu) if rates is not None else None,
             float(rates.memory) if rates is not None else None,

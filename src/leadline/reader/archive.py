@@ -32,9 +32,10 @@ class Shelf:
     def columns_of(self, tensor: str) -> dict[str, int]:
         """Columns of a tensor, by statistic."""
         return {
-            statistic: column for column, (index, statistic) in enumerate(self.layout.columns)
+            statistic: column
+            for column, (index, statistic) in enumerate(self.layout.columns)
             if self.layout.tensors[index].name == tensor
-        }  # fmt: skip
+        }
 
 
 class Archive:

@@ -117,9 +117,15 @@ class Part:
         return self._cut([group], [(key, place - int(self._edges[group]), 1)], columns)[1]
 
     def read(
-        self, width: int, keys: Sequence[int], columns: Sequence[str], *,
-        axis: str | None = None, low: int | None = None, high: int | None = None,
-    ) -> tuple[Integers, Columns]:  # fmt: skip
+        self,
+        width: int,
+        keys: Sequence[int],
+        columns: Sequence[str],
+        *,
+        axis: str | None = None,
+        low: int | None = None,
+        high: int | None = None,
+    ) -> tuple[Integers, Columns]:
         """The rows of some keys.
 
         Args:
@@ -164,7 +170,7 @@ class Part:
 
     def _cut(
         self, groups: list[int], cuts: list[tuple[int, int, int]], columns: Sequence[str]
-    ) -> tuple[Integers, Columns]:  # fmt: skip
+    ) -> tuple[Integers, Columns]:
         if not cuts:
             return np.zeros(0, np.int64), {name: self._nothing(name) for name in columns}
         try:
@@ -188,9 +194,7 @@ class Part:
         return self._kept[key]
 
     @staticmethod
-    def _sliced(
-        table: pa.Table, cuts: list[tuple[int, int, int]], columns: Sequence[str]
-    ) -> tuple[Integers, Columns]:  # fmt: skip
+    def _sliced(table: pa.Table, cuts: list[tuple[int, int, int]], columns: Sequence[str]) -> tuple[Integers, Columns]:
         keys = np.repeat(np.array([key for key, _, _ in cuts]), [rows for _, _, rows in cuts])
         told: Columns = {}
         for name in columns:
@@ -222,10 +226,15 @@ class PartWriter:
         self._temporary = f"{path}.{os.getpid()}.part"
         encoded = set(delta)
         self._writer = pq.ParquetWriter(
-            self._temporary, schema, compression="zstd", compression_level=1, use_dictionary=False,
+            self._temporary,
+            schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=False,
             column_encoding={name: "DELTA_BINARY_PACKED" if name in encoded else "PLAIN" for name in schema.names},
-            write_statistics=sorted(encoded), write_page_checksum=True,
-        )  # fmt: skip
+            write_statistics=sorted(encoded),
+            write_page_checksum=True,
+        )
         self._runs: list[tuple[int, int, int, int]] = []
         self._width = 0
         self._waiting: list[tuple[int, Mapping[str, Any]]] = []

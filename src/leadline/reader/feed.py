@@ -11,7 +11,7 @@ from typing import Final
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorFolder
-from leadline.reader.thinning import THINNED, Thinnings
+from leadline.reader.throttling import THINNED, Thinnings
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, Row
 from leadline.reader.window import TensorArray

@@ -13,10 +13,17 @@ import pyarrow as pa
 from leadline.store import layout
 from leadline.store.documents import read_document
 
-HOROVOD: Final = pa.schema([
-    ("worker", pa.string()), ("tensor", pa.string()), ("activity", pa.string()), ("depth", pa.int64()),
-    ("start_ns", pa.int64()), ("duration_ns", pa.int64()), ("args", pa.string()),
-])  # fmt: skip
+HOROVOD: Final = pa.schema(
+    [
+        ("worker", pa.string()),
+        ("tensor", pa.string()),
+        ("activity", pa.string()),
+        ("depth", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("duration_ns", pa.int64()),
+        ("args", pa.string()),
+    ]
+)
 """A row for each activity that has ended; ``depth`` counts the activities of the same tensor that it lies within."""
 _START: Final = "start_time_since_epoch_in_micros"
 _MARKS: Final = ("i", "I", "X")
@@ -92,9 +99,13 @@ def _row(
 ) -> dict[str, Any]:
     tensor = names.get(begin.get("pid"), "")
     return {
-        "tensor": tensor, "activity": str(begin.get("name", "")), "depth": depth, "start_us": round(begin["ts"]),
-        "length_us": length_us, "args": dict(args),
-    }  # fmt: skip
+        "tensor": tensor,
+        "activity": str(begin.get("name", "")),
+        "depth": depth,
+        "start_us": round(begin["ts"]),
+        "length_us": length_us,
+        "args": dict(args),
+    }
 
 
 def _begin_of(events: Iterable[Mapping[str, Any]], clock: Mapping[str, Any]) -> int:

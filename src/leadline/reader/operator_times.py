@@ -65,9 +65,14 @@ class OperatorTimes:
 def read_operator_times(folder: str, worker: str, document: Mapping[str, Any]) -> OperatorTimes:
     """What operators took in a window; one that cannot be read says why."""
     place = (
-        worker, str(document["id"]), int(document["first_step"]), int(document["end_step"]),
-        int(document["start_ns"]), int(document["end_ns"]), whole_at(document),
-    )  # fmt: skip
+        worker,
+        str(document["id"]),
+        int(document["first_step"]),
+        int(document["end_step"]),
+        int(document["start_ns"]),
+        int(document["end_ns"]),
+        whole_at(document),
+    )
     try:
         size = os.path.getsize(os.path.join(folder, layout.TRACE))
         if size > MOST_BYTES:
@@ -99,11 +104,13 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTime]
         modules[key][row["module"]] += row["own_ns"]
     return {
         key: OperatorTime(
-            len(lengths[key]), sum(own.values()), float(np.percentile(lengths[key], 95)),
+            len(lengths[key]),
+            sum(own.values()),
+            float(np.percentile(lengths[key], 95)),
             min(own, key=lambda each: (-own[each], each)),
         )
         for key, own in modules.items()
-    }  # fmt: skip
+    }
 
 
 def cut_up(rows: Iterable[Mapping[str, Any]], start_ns: int, end_ns: int) -> dict[int, dict[str, int]]:

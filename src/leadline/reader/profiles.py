@@ -13,7 +13,7 @@ from leadline.errors import NotCapturedError, UnknownNameError
 from leadline.reader import operators
 from leadline.reader.python_profiles import CallTrees, FunctionTables, PythonProfile, Wanted
 from leadline.reader.recorded_window import RecordedWindow, read_table
-from leadline.records.window import TIMERS
+from leadline.records.profile_window import TIMERS
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -67,10 +67,16 @@ class Profiles:
         return table.sort_by("start_ns")
 
     def operators(
-        self, by: Sequence[str] = BY, *, window: str | None = None, worker: str | None = None,
-        step: int | tuple[int, int] | None = None, phase: str | None = None, module: str | None = None,
+        self,
+        by: Sequence[str] = BY,
+        *,
+        window: str | None = None,
+        worker: str | None = None,
+        step: int | tuple[int, int] | None = None,
+        phase: str | None = None,
+        module: str | None = None,
         device: str | None = None,
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Operators by what they have in common, the dearest first; see ``Run.operators``."""
         for name in by:
             if name not in operators.CALLS.names:
@@ -107,10 +113,19 @@ class Profiles:
         return table.sort_by("start_ns")
 
     def python(
-        self, *, kind: str = "cprofile", timer: str = "total", part: str = "loop", window: str | None = None,
-        worker: str | None = None, step: int | tuple[int, int] | None = None, time_ns: tuple[int, int] | None = None,
-        mode: str | None = None, phase: str | None = None, between: tuple[str, str] | None = None,
-    ) -> PythonProfile:  # fmt: skip
+        self,
+        *,
+        kind: str = "cprofile",
+        timer: str = "total",
+        part: str = "loop",
+        window: str | None = None,
+        worker: str | None = None,
+        step: int | tuple[int, int] | None = None,
+        time_ns: tuple[int, int] | None = None,
+        mode: str | None = None,
+        phase: str | None = None,
+        between: tuple[str, str] | None = None,
+    ) -> PythonProfile:
         """Slices of Python profiles; see ``Run.python_profile``."""
         if kind not in _PYTHON:
             raise UnknownNameError("Python profiler", kind, _PYTHON)
@@ -118,18 +133,24 @@ class Profiles:
             raise UnknownNameError("timer", timer, TIMERS)
         steps = _range(step)
         chosen = [
-            each for each in self._chosen((kind,), window, worker, step=steps, time_ns=time_ns)
+            each
+            for each in self._chosen((kind,), window, worker, step=steps, time_ns=time_ns)
             if (kind != "cprofile" or each.document["timer"] == timer) and each.document["part"] == part
-        ]  # fmt: skip
+        ]
         wanted = Wanted(steps, time_ns, mode, phase, between)
         if kind == "cprofile":
             return FunctionTables(chosen, wanted)
         return CallTrees(chosen, wanted)
 
     def _chosen(
-        self, kinds: Sequence[str], window: str | None, worker: str | None, *, step: tuple[int, int] | None,
+        self,
+        kinds: Sequence[str],
+        window: str | None,
+        worker: str | None,
+        *,
+        step: tuple[int, int] | None,
         time_ns: tuple[int, int] | None,
-    ) -> list[RecordedWindow]:  # fmt: skip
+    ) -> list[RecordedWindow]:
         known = [each for each in self.windows() if each.kind in kinds]
         if not known:
             ask = f"--python {kinds[0]}" if kinds[0] in _PYTHON else f"--{kinds[0]}"
@@ -137,9 +158,10 @@ class Profiles:
         if window is not None and window not in {each.id for each in known}:
             raise UnknownNameError("profiling window", window, {each.id for each in known})
         found = [
-            each for each in known
+            each
+            for each in known
             if window in (None, each.id) and worker in (None, each.worker) and each.covers(step=step, time_ns=time_ns)
-        ]  # fmt: skip
+        ]
         if not found:
             raise NotCapturedError(f"no {' or '.join(kinds)} window covers that: see run.profiles()")
         return found

@@ -19,8 +19,11 @@ from leadline.store.documents import read_document
 
 Order = Literal["own", "cumulative", "calls", "primitive_calls"]
 _ORDERS: Final = {
-    "own": "own_ns", "cumulative": "cumulative_ns", "calls": "calls", "primitive_calls": "primitive_calls"
-}  # fmt: skip
+    "own": "own_ns",
+    "cumulative": "cumulative_ns",
+    "calls": "calls",
+    "primitive_calls": "primitive_calls",
+}
 _FUNCTION: Final = ("function", "file", "line")
 _TIMES: Final = ("calls", "primitive_calls", "own_ns", "cumulative_ns")
 
@@ -216,15 +219,22 @@ class CallTrees(PythonProfile):
 
     def callers(self, function: str) -> pa.Table:
         rows = [
-            {"caller_function": caller.function, "caller_file": caller.file_path or "",
-             "caller_line": caller.line_no or 0, "cumulative_ns": round(frame.time * 1e9)}
+            {
+                "caller_function": caller.function,
+                "caller_file": caller.file_path or "",
+                "caller_line": caller.line_no or 0,
+                "cumulative_ns": round(frame.time * 1e9),
+            }
             for frame, caller in _frames(self.session.root_frame(), None)
             if caller is not None and frame.function == function
-        ]  # fmt: skip
+        ]
         keys = [f"caller_{each}" for each in _FUNCTION]
-        table = pa.Table.from_pylist(rows, pa.schema([
-            (keys[0], pa.string()), (keys[1], pa.string()), (keys[2], pa.int64()), ("cumulative_ns", pa.int64())
-        ]))  # fmt: skip
+        table = pa.Table.from_pylist(
+            rows,
+            pa.schema(
+                [(keys[0], pa.string()), (keys[1], pa.string()), (keys[2], pa.int64()), ("cumulative_ns", pa.int64())]
+            ),
+        )
         summed = table.group_by(keys).aggregate([("cumulative_ns", "sum")])
         return summed.rename_columns([*keys, "cumulative_ns"]).sort_by([("cumulative_ns", "descending")])
 
@@ -237,10 +247,17 @@ class CallTrees(PythonProfile):
             if not _is_within_itself(frame):
                 cumulative[place] = cumulative.get(place, 0.0) + frame.time
         rows = [
-            {"function": name, "file": file, "line": line, "calls": None, "primitive_calls": None,
-             "own_ns": round(own[name, file, line] * 1e9), "cumulative_ns": round(each * 1e9)}
+            {
+                "function": name,
+                "file": file,
+                "line": line,
+                "calls": None,
+                "primitive_calls": None,
+                "own_ns": round(own[name, file, line] * 1e9),
+                "cumulative_ns": round(each * 1e9),
+            }
             for (name, file, line), each in cumulative.items()
-        ]  # fmt: skip
+        ]
         kinds = [pa.string(), pa.string(), pa.int64(), *[pa.int64()] * len(_TIMES)]
         return pa.Table.from_pylist(rows, pa.schema(zip((*_FUNCTION, *_TIMES), kinds, strict=True)))
 

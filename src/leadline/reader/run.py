@@ -17,8 +17,8 @@ from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
 from leadline.reader.compact import streams_of
 from leadline.reader.feed import CLOCK
+from leadline.reader.find_runs import find_run, list_runs, read_manifest
 from leadline.reader.horovod import read_horovod
-from leadline.reader.locate import find_run, list_runs, read_manifest
 from leadline.reader.profiles import BY, Profiles, window_table
 from leadline.reader.python_profiles import PythonProfile
 from leadline.reader.tensor import Tensor
@@ -223,9 +223,15 @@ class Run:
         return tables.joined(self._series(), tables.SERIES)
 
     def system_metrics(
-        self, kind: str | None = None, device: str | None = None, metric: str | None = None, *,
-        node: str | None = None, start_ns: int | None = None, end_ns: int | None = None,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        kind: str | None = None,
+        device: str | None = None,
+        metric: str | None = None,
+        *,
+        node: str | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> pa.Table:
         """What was measured on the nodes.
 
         Shape:
@@ -242,10 +248,16 @@ class Run:
         )
 
     def timeline(
-        self, name: str | None = None, *, worker: str | None = None, phase: str | None = None,
-        start_step: int | None = None, end_step: int | None = None,
-        start_ns: int | None = None, end_ns: int | None = None,
-    ) -> pa.Table:  # fmt: skip
+        self,
+        name: str | None = None,
+        *,
+        worker: str | None = None,
+        phase: str | None = None,
+        start_step: int | None = None,
+        end_step: int | None = None,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> pa.Table:
         """Phases and events of the workers.
 
         Shape:
@@ -281,10 +293,16 @@ class Run:
         return window_table(self._profiles.windows())
 
     def operators(
-        self, by: Sequence[str] = BY, *, window: str | None = None, worker: str | None = None,
-        step: int | tuple[int, int] | None = None, phase: str | None = None, module: str | None = None,
+        self,
+        by: Sequence[str] = BY,
+        *,
+        window: str | None = None,
+        worker: str | None = None,
+        step: int | tuple[int, int] | None = None,
+        phase: str | None = None,
+        module: str | None = None,
         device: str | None = None,
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Operators of detailed windows by what they have in common, the dearest first.
 
         Shape:
@@ -304,7 +322,7 @@ class Run:
 
     def operator_calls(
         self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
-    ) -> pa.Table:  # fmt: skip
+    ) -> pa.Table:
         """Every operator call of detailed windows.
 
         Shape:
@@ -351,10 +369,19 @@ class Run:
         return read_horovod(self.path)
 
     def python_profile(
-        self, *, kind: str = "cprofile", timer: str = "total", part: str = "loop", window: str | None = None,
-        worker: str | None = None, step: int | tuple[int, int] | None = None, time_ns: tuple[int, int] | None = None,
-        mode: str | None = None, phase: str | None = None, between: tuple[str, str] | None = None,
-    ) -> PythonProfile:  # fmt: skip
+        self,
+        *,
+        kind: str = "cprofile",
+        timer: str = "total",
+        part: str = "loop",
+        window: str | None = None,
+        worker: str | None = None,
+        step: int | tuple[int, int] | None = None,
+        time_ns: tuple[int, int] | None = None,
+        mode: str | None = None,
+        phase: str | None = None,
+        between: tuple[str, str] | None = None,
+    ) -> PythonProfile:
         """Python functions of some slices of the Python profiles.
 
         Args:
@@ -370,9 +397,17 @@ class Run:
             UnknownNameError: There is no such profiler, timer or window.
         """
         return self._profiles.python(
-            kind=kind, timer=timer, part=part, window=window, worker=worker, step=step, time_ns=time_ns,
-            mode=mode, phase=phase, between=between,
-        )  # fmt: skip
+            kind=kind,
+            timer=timer,
+            part=part,
+            window=window,
+            worker=worker,
+            step=step,
+            time_ns=time_ns,
+            mode=mode,
+            phase=phase,
+            between=between,
+        )
 
     def findings(self) -> pa.Table:
         """What the run's rules found.
@@ -395,9 +430,12 @@ class Run:
         except ImportError as error:
             raise MissingExtraError("sql() needs DuckDB; install it with: pip install 'leadline[ui]'") from error
         sources = {
-            "series": self.series, "scalars": self.scalars, "system": self.system_metrics,
-            "timeline": self.timeline, "findings": self.findings,
-        }  # fmt: skip
+            "series": self.series,
+            "scalars": self.scalars,
+            "system": self.system_metrics,
+            "timeline": self.timeline,
+            "findings": self.findings,
+        }
         with duckdb.connect(config={"enable_external_access": "false"}) as connection:
             for name, source in sources.items():
                 if re.search(rf"\b{name}\b", query, re.IGNORECASE):

@@ -13,9 +13,9 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from leadline.reader import liveness
-from leadline.records.cost import step_share
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
+from leadline.records.overhead import step_share
 from leadline.store import layout
 
 
@@ -70,12 +70,18 @@ def summarize(path: str) -> RunSummary | None:
     workers = _workers(f"{path}/{layout.WORKERS}")
     verdicts = _VERDICTS.read(f"{path}/{layout.RULE_SUMMARY}") or _Verdicts()
     return RunSummary(
-        name=start.name, path=path, status=status if status in JOB_ENDED else liveness.effective_status(path),
-        started_ns=start.started_ns, ended_ns=told.ended_ns if isinstance(told.ended_ns, int) else None,
-        preset=start.preset, command=start.command, steps=_steps(workers), loss=_loss(workers),
+        name=start.name,
+        path=path,
+        status=status if status in JOB_ENDED else liveness.effective_status(path),
+        started_ns=start.started_ns,
+        ended_ns=told.ended_ns if isinstance(told.ended_ns, int) else None,
+        preset=start.preset,
+        command=start.command,
+        steps=_steps(workers),
+        loss=_loss(workers),
         cost_ratio=step_share({"own_ns": _count(each.own_ns), "loop_ns": _count(each.loop_ns)} for each in workers),
         rules=verdicts.rules,
-    )  # fmt: skip
+    )
 
 
 def read_start(path: str) -> RunStart | None:

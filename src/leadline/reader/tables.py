@@ -18,32 +18,55 @@ from leadline.store.documents import read_lines
 
 STATISTICS: Final = pa.schema(
     [
-        ("step", pa.int64()), ("mode", pa.string()), ("mode_step", pa.int64()), ("time_ns", pa.int64()),
-        ("worker", pa.string()), ("value", pa.float64()),
+        ("step", pa.int64()),
+        ("mode", pa.string()),
+        ("mode_step", pa.int64()),
+        ("time_ns", pa.int64()),
+        ("worker", pa.string()),
+        ("value", pa.float64()),
     ]
-)  # fmt: skip
+)
 SCALARS: Final = pa.schema([pa.field("name", pa.string()), *STATISTICS])
 SERIES: Final = pa.schema([pa.field("name", pa.string()), pa.field("statistic", pa.string()), *STATISTICS])
 SYSTEM: Final = pa.schema(
     [
-        ("time_ns", pa.int64()), ("node", pa.string()), ("kind", pa.string()), ("device", pa.string()),
-        ("metric", pa.string()), ("value", pa.float64()),
+        ("time_ns", pa.int64()),
+        ("node", pa.string()),
+        ("kind", pa.string()),
+        ("device", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
     ]
-)  # fmt: skip
+)
 TIMELINE: Final = pa.schema(
     [
-        ("worker", pa.string()), ("name", pa.string()), ("phase", pa.string()), ("step", pa.int64()),
-        ("start_ns", pa.int64()), ("duration_ns", pa.int64()), ("thread", pa.int64()), ("args", pa.string()),
+        ("worker", pa.string()),
+        ("name", pa.string()),
+        ("phase", pa.string()),
+        ("step", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("duration_ns", pa.int64()),
+        ("thread", pa.int64()),
+        ("args", pa.string()),
     ]
-)  # fmt: skip
+)
 FINDINGS: Final = pa.schema(
     [
-        ("rule", pa.string()), ("id", pa.int64()), ("step", pa.int64()), ("last_step", pa.int64()),
-        ("is_open", pa.bool_()), ("time_ns", pa.int64()), ("message", pa.string()), ("suggestion", pa.string()),
-        ("tensors", pa.list_(pa.string())), ("tensor_count", pa.int64()), ("worker", pa.string()),
-        ("count", pa.int64()), ("evidence", pa.string()),
+        ("rule", pa.string()),
+        ("id", pa.int64()),
+        ("step", pa.int64()),
+        ("last_step", pa.int64()),
+        ("is_open", pa.bool_()),
+        ("time_ns", pa.int64()),
+        ("message", pa.string()),
+        ("suggestion", pa.string()),
+        ("tensors", pa.list_(pa.string())),
+        ("tensor_count", pa.int64()),
+        ("worker", pa.string()),
+        ("count", pa.int64()),
+        ("evidence", pa.string()),
     ]
-)  # fmt: skip
+)
 
 
 def column_table(worker: str, batches: Sequence[Batch], column: int) -> pa.Table:
@@ -125,9 +148,15 @@ def only(table: pa.Table, **wanted: str | None) -> pa.Table:
 
 
 def system_metrics(
-    archived: Mapping[str, Sequence[Batch]], *, kind: str | None = None, device: str | None = None,
-    metric: str | None = None, node: str | None = None, start_ns: int | None = None, end_ns: int | None = None,
-) -> pa.Table:  # fmt: skip
+    archived: Mapping[str, Sequence[Batch]],
+    *,
+    kind: str | None = None,
+    device: str | None = None,
+    metric: str | None = None,
+    node: str | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+) -> pa.Table:
     """What the nodes measured, as ``SYSTEM``; the arguments are those of ``Run.system_metrics``."""
 
     def is_wanted(channel: Channel) -> bool:
@@ -139,9 +168,12 @@ def system_metrics(
 
 
 def timeline(
-    archived: Mapping[str, Sequence[Batch]], *, worker: str | None = None, name: str | None = None,
+    archived: Mapping[str, Sequence[Batch]],
+    *,
+    worker: str | None = None,
+    name: str | None = None,
     phase: str | None = None,
-) -> pa.Table:  # fmt: skip
+) -> pa.Table:
     """The workers' events, as ``TIMELINE``; the arguments are those of ``Run.timeline``."""
     found = [timeline_table(each, batches) for each, batches in archived.items() if worker in (None, each)]
     return joined([only(each, name=name, phase=phase) for each in found], TIMELINE, ("start_ns",))

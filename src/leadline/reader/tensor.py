@@ -164,8 +164,16 @@ class Tensor:
             value = self._compute(name, each) if (each.worker, each.step) not in known else None
             if value is not None:
                 mode_step, time_ns = self._run.archive.stamp(each.worker, each.step) or (None, None)
-                rows.append({"step": each.step, "mode": each.mode, "mode_step": mode_step, "time_ns": time_ns,
-                             "worker": each.worker, "value": value})  # fmt: skip
+                rows.append(
+                    {
+                        "step": each.step,
+                        "mode": each.mode,
+                        "mode_step": mode_step,
+                        "time_ns": time_ns,
+                        "worker": each.worker,
+                        "value": value,
+                    }
+                )
         return rows
 
     def _captured(self, statistic: str, step: int, worker: str | None) -> float:
@@ -204,10 +212,11 @@ class Tensor:
     def _stored_before(self, stored: StoredTensor) -> StoredTensor | None:
         """The same tensor of the same worker and mode, as it was stored before."""
         earlier = [
-            each for each in self._stored()
+            each
+            for each in self._stored()
             if (each.worker, each.mode, each.shape) == (stored.worker, stored.mode, stored.shape)
             and each.step < stored.step
-        ]  # fmt: skip
+        ]
         return max(earlier, key=lambda each: each.step, default=None)
 
     def _vectors(self) -> list[StoredTensor]:

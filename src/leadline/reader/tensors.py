@@ -22,10 +22,24 @@ _SETTLED_NS: Final = 100_000_000
 _PREFIX_BYTES: Final = 8
 _MOST_HEADER_BYTES: Final = 256 << 20
 _DTYPES: Final = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "C64": "<c8", "C128": "<c16", "BF16": "<u2",
-    "F8_E4M3": "u1", "F8_E5M2": "u1",
-}  # fmt: skip
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+    "C64": "<c8",
+    "C128": "<c16",
+    "BF16": "<u2",
+    "F8_E4M3": "u1",
+    "F8_E5M2": "u1",
+}
 
 
 def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -47,8 +61,10 @@ def _from_e4m3(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 _WIDENED: Final[dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]] = {
-    "BF16": _from_bfloat16, "F8_E4M3": _from_e4m3, "F8_E5M2": _from_e5m2,
-}  # fmt: skip
+    "BF16": _from_bfloat16,
+    "F8_E4M3": _from_e4m3,
+    "F8_E5M2": _from_e5m2,
+}
 
 
 @dataclass(frozen=True, slots=True)

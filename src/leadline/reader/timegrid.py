@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from leadline.reader import liveness
-from leadline.reader.deep_windows import DeepWindows
+from leadline.reader.detailed_windows import DeepWindows
 from leadline.reader.interval import Interval, PhaseKey, Sensor, place_of
 from leadline.reader.operator_times import OperatorTimes
 from leadline.reader.segments import Batch, SegmentInfo

@@ -239,11 +239,18 @@ def _row(call: _Call, device: str, base_ns: int, steps: _Steps) -> dict[str, Any
     step, mode = steps.at(start_ns)
     phase = call.phase or ("forward" if call.module is not None or steps.is_before_backward(start_ns) else "other")
     return {
-        "step": step, "mode": mode, "phase": phase, "operator": call.event["name"], "module": call.module or "",
-        "device": device, "start_ns": start_ns, "total_ns": round(call.total_us * 1000),
-        "own_ns": round(call.own_us * 1000), "thread": int(call.event["tid"]),
+        "step": step,
+        "mode": mode,
+        "phase": phase,
+        "operator": call.event["name"],
+        "module": call.module or "",
+        "device": device,
+        "start_ns": start_ns,
+        "total_ns": round(call.total_us * 1000),
+        "own_ns": round(call.own_us * 1000),
+        "thread": int(call.event["tid"]),
         "memory_bytes": None,
-    }  # fmt: skip
+    }
 
 
 def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: _Steps) -> dict[str, Any]:

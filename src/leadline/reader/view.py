@@ -158,10 +158,11 @@ class View:
             return []
         infos = self._point.infos
         found = [
-            array for array in self._point.arrays
+            array
+            for array in self._point.arrays
             if layout.parse_vector_name(array.tensor) is None
             and any(need.selects(array.tensor, _collections(array.worker, array.tensor, infos)) for need in needs)
-        ]  # fmt: skip
+        ]
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
 
     def vectors(self, statistic: str) -> list[TensorVector]:
@@ -172,10 +173,18 @@ class View:
             info = infos.get((worker, tensor))
             shape = info.shape if info else ()
             values = forms.tidy(statistic, array.load()) if is_ready else forms.compute_vector(statistic, array.load())
-            found.append(TensorVector(
-                tensor, _collections(worker, tensor, infos), worker, "global" if self._is_global else point.mode,
-                point.step if self._is_global else array.mode_step, values, point.step, shape,
-            ))  # fmt: skip
+            found.append(
+                TensorVector(
+                    tensor,
+                    _collections(worker, tensor, infos),
+                    worker,
+                    "global" if self._is_global else point.mode,
+                    point.step if self._is_global else array.mode_step,
+                    values,
+                    point.step,
+                    shape,
+                )
+            )
         return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
 
     def _sources(self, statistic: str) -> dict[tuple[str, str], TensorArray]:
@@ -213,11 +222,21 @@ class View:
         mode, mode_step = ("global", step) if self._is_global else (self._point.mode, row.mode_step)
         return [
             TensorReading(
-                worker, info.name, info.collections, info.shape, statistic, value, step, mode, mode_step, time_ns,
-                index, info.dtype,
+                worker,
+                info.name,
+                info.collections,
+                info.shape,
+                statistic,
+                value,
+                step,
+                mode,
+                mode_step,
+                time_ns,
+                index,
+                info.dtype,
             )
             for (index, info), value in zip(tensors, values.tolist(), strict=True)
-        ]  # fmt: skip
+        ]
 
     def _past_of(self, reading: TensorReading) -> deque[Earlier] | list[Earlier]:
         key = _key(reading)

@@ -141,9 +141,16 @@ class Window:
     """
 
     def __init__(
-        self, step: int, mode: str, time_ns: int, *, source: _Source | None = None,
-        is_thinned: bool = False, is_skipped: bool = False, scan: Scan | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        step: int,
+        mode: str,
+        time_ns: int,
+        *,
+        source: _Source | None = None,
+        is_thinned: bool = False,
+        is_skipped: bool = False,
+        scan: Scan | None = None,
+    ) -> None:
         self.step, self.mode, self.time_ns = step, mode, time_ns
         self.is_thinned, self.is_skipped, self.scan = is_thinned, is_skipped, scan
         self.memory: Any = None

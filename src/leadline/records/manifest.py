@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.records.names import EVERY_STATUS
 from leadline.records.plan import CapturePlan
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,28 @@ Mode = Literal["train", "eval", "predict", "global"]
 MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
 
 COLLECTIONS: Final[tuple[str, ...]] = (
-    "all", "default", "losses", "metrics", "weights", "biases", "gradients", "inputs", "outputs", "labels",
-    "predictions", "layers", "optimizer_variables", "hyperparameters", "scalars", "gradient_norms",
-    "checks", "feature_importance", "average_shap", "full_shap", "trees",
-)  # fmt: skip
+    "all",
+    "default",
+    "losses",
+    "metrics",
+    "weights",
+    "biases",
+    "gradients",
+    "inputs",
+    "outputs",
+    "labels",
+    "predictions",
+    "layers",
+    "optimizer_variables",
+    "hyperparameters",
+    "scalars",
+    "gradient_norms",
+    "checks",
+    "feature_importance",
+    "average_shap",
+    "full_shap",
+    "trees",
+)
 GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"
@@ -25,9 +43,18 @@ AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
 TREES: Final = "trees"
 """The table of a boosting round's trees, a tensor a column: ``trees/Gain``."""
-SCALAR_COLLECTIONS: Final = frozenset({
-    "losses", "metrics", "scalars", "hyperparameters", GRADIENT_NORMS, CHECKS, FEATURE_IMPORTANCE, AVERAGE_SHAP,
-})  # fmt: skip
+SCALAR_COLLECTIONS: Final = frozenset(
+    {
+        "losses",
+        "metrics",
+        "scalars",
+        "hyperparameters",
+        GRADIENT_NORMS,
+        CHECKS,
+        FEATURE_IMPORTANCE,
+        AVERAGE_SHAP,
+    }
+)
 """Collections whose members are single numbers, stored as the statistic ``value``."""
 FEATURE_COLLECTIONS: Final = frozenset({FEATURE_IMPORTANCE, AVERAGE_SHAP})
 """A number for each feature of a booster, worked out where it is captured."""

@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from leadline.errors import LeadlineError
-from leadline.reports.product import print_product
+from leadline.reports.run_reports import print_product
 
 _NICE: Final = 15
 """It yields to the training."""

@@ -20,9 +20,10 @@ def step_durations(sources: Sources) -> Section:
         return empty("step-durations", "Step durations", "no step was timed")
     table = sources.digest.steps(points=POINTS)
     charts = (
-        Chart(steps.durations(table)), Chart(steps.histogram(spread), width="half"),
+        Chart(steps.durations(table)),
+        Chart(steps.histogram(spread), width="half"),
         Chart(steps.timeline(_last(sources)), width="half"),
-    )  # fmt: skip
+    )
     return Section("step-durations", "Step durations", (), charts, (_statistics(spread), _longest(table, spread)))
 
 
@@ -51,8 +52,11 @@ def _longest(table: Any, spread: dict[str, dict[str, Any]]) -> Table:
             rows.append({**row, "ms": 1e3 * seconds, "factor": seconds / median})
     rows.sort(key=lambda each: -each["factor"])
     columns: Columns = {
-        "worker": "worker", "mode": "mode", "longest_step": "step", "ms": Column("time", "ms"),
+        "worker": "worker",
+        "mode": "mode",
+        "longest_step": "step",
+        "ms": Column("time", "ms"),
         "factor": Column("of the median", "×"),
-    }  # fmt: skip
+    }
     title = "Outliers: steps of more than three medians" if rows else "Outliers: no step took more than three medians"
     return table_of(rows, columns, title=title, most=_MOST_OUTLIERS)

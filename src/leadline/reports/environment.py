@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from leadline.reader import liveness
+from leadline.records.formatting import model, size
 from leadline.records.plan import CaptureItem
-from leadline.records.wording import model, size
 from leadline.reports.section import Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
 
@@ -22,17 +22,26 @@ def configuration(sources: Sources) -> Section:
         f"{'off' if budget is None else f'{100 * budget:g} %'}.",
     )
     captured = [_item(each) for each in manifest.plan.items]
-    rules = [{"name": each.alias, "rule": each.rule, "parameters": _spoken(each.parameters), "source": each.source}
-             for each in manifest.rules]  # fmt: skip
-    actions = [{"rule": each.rule, "statuses": ", ".join(each.statuses), "action": str(each)}
-               for each in manifest.actions]  # fmt: skip
+    rules = [
+        {"name": each.alias, "rule": each.rule, "parameters": _spoken(each.parameters), "source": each.source}
+        for each in manifest.rules
+    ]
+    actions = [
+        {"rule": each.rule, "statuses": ", ".join(each.statuses), "action": str(each)} for each in manifest.actions
+    ]
     tables = (
-        table_of(captured, {"what": "captured", "statistics": "statistics", "when": "when", "modes": "modes",
-                            "source": "asked by"}, title="Captured"),
-        table_of(rules, {"name": "name", "rule": "rule", "parameters": "parameters given", "source": "asked by"},
-                 title="Rules"),
+        table_of(
+            captured,
+            {"what": "captured", "statistics": "statistics", "when": "when", "modes": "modes", "source": "asked by"},
+            title="Captured",
+        ),
+        table_of(
+            rules,
+            {"name": "name", "rule": "rule", "parameters": "parameters given", "source": "asked by"},
+            title="Rules",
+        ),
         table_of(actions, {"rule": "rule", "statuses": "on", "action": "action"}, title="Actions"),
-    )  # fmt: skip
+    )
     return Section("configuration", "Configuration", words, (), tuple(each for each in tables if each.rows))
 
 
@@ -40,9 +49,11 @@ def environment(sources: Sources) -> Section:
     """Versions, nodes and workers."""
     tables = [_versions(sources), _nodes(sources), _workers(sources)]
     shown = tuple(each for each in tables if each.rows)
-    return Section("environment", "Environment", (), (), shown) if shown else empty(
-        "environment", "Environment", "neither node nor worker said anything of itself"
-    )  # fmt: skip
+    return (
+        Section("environment", "Environment", (), (), shown)
+        if shown
+        else empty("environment", "Environment", "neither node nor worker said anything of itself")
+    )
 
 
 def reproduction(sources: Sources) -> Section:
@@ -69,9 +80,12 @@ def _item(item: CaptureItem) -> dict[str, Any]:
     parts += [f"before {when.end}"] if when.end else []
     statistics = [*item.statistics, *(["the tensors themselves"] if item.raw else [])]
     return {
-        "what": f"{name} ~ {item.regex}" if item.regex else name, "statistics": ", ".join(statistics),
-        "when": ", ".join(filter(None, parts)), "modes": ", ".join(item.modes), "source": item.source,
-    }  # fmt: skip
+        "what": f"{name} ~ {item.regex}" if item.regex else name,
+        "statistics": ", ".join(statistics),
+        "when": ", ".join(filter(None, parts)),
+        "modes": ", ".join(item.modes),
+        "source": item.source,
+    }
 
 
 def _versions(sources: Sources) -> Table:
@@ -85,11 +99,15 @@ def _nodes(sources: Sources) -> Table:
     rows = []
     for node in liveness.read_nodes(sources.run.path):
         gpus = [str(each.get("name")) for each in node.get("gpus") or ()]
-        rows.append({
-            "node": node.get("node"), "cores": node.get("cpu_count"), "memory": _bytes(node),
-            "gpus": ", ".join(f"{gpus.count(each)} × {each}" for each in dict.fromkeys(gpus)) or "none",
-            "system": node.get("platform") or node.get("system"),
-        })  # fmt: skip
+        rows.append(
+            {
+                "node": node.get("node"),
+                "cores": node.get("cpu_count"),
+                "memory": _bytes(node),
+                "gpus": ", ".join(f"{gpus.count(each)} × {each}" for each in dict.fromkeys(gpus)) or "none",
+                "system": node.get("platform") or node.get("system"),
+            }
+        )
     columns: Columns = {"node": "node", "cores": "cores", "memory": "memory", "gpus": "GPUs", "system": "system"}
     return table_of(rows, columns, title="Nodes")
 
@@ -106,9 +124,14 @@ def _workers(sources: Sources) -> Table:
         notes = "; ".join(each["notes"] or ())
         rows.append({**each, "models": models, "optimizers": ", ".join(each["optimizers"] or ()), "notes": notes})
     columns: Columns = {
-        "worker": "worker", "node": "node", "framework": "framework", "models": "model", "optimizers": "optimizer",
-        "state": "state", "notes": "notes",
-    }  # fmt: skip
+        "worker": "worker",
+        "node": "node",
+        "framework": "framework",
+        "models": "model",
+        "optimizers": "optimizer",
+        "state": "state",
+        "notes": "notes",
+    }
     return table_of(rows, columns, title="Workers", most=64)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.figures import marks, scalars, steps, usage
-from leadline.records.wording import counted
+from leadline.records.formatting import counted
 from leadline.reports.section import Chart, Columns, Section, Table, empty, spoken_cell, table_of
 from leadline.reports.sources import POINTS, Sources
 from leadline.rules.documentation import read_documentation
@@ -36,13 +36,23 @@ def findings(sources: Sources) -> Section:
 
 def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     told = [
-        {**row, "moment": sources.moment(row["time_ns"]), "until": row["last_step"] if row["count"] > 1 else None,
-         "what": row["message"], "state": "goes on" if row["is_open"] else "over"}
+        {
+            **row,
+            "moment": sources.moment(row["time_ns"]),
+            "until": row["last_step"] if row["count"] > 1 else None,
+            "what": row["message"],
+            "state": "goes on" if row["is_open"] else "over",
+        }
         for row in rows
-    ]  # fmt: skip
+    ]
     columns: Columns = {
-        "moment": "moment", "rule": "rule", "step": "step", "until": "until step", "what": "what", "state": "state",
-    }  # fmt: skip
+        "moment": "moment",
+        "rule": "rule",
+        "step": "step",
+        "until": "until step",
+        "what": "what",
+        "state": "state",
+    }
     return table_of(told, columns, most=200)
 
 
@@ -91,8 +101,10 @@ def _of_devices(sources: Sources, names: list[str]) -> Any:
     if not table.num_rows or not names:
         return None
     places = pc.binary_join_element_wise(table["node"], table["device"], "/")
-    is_named = pc.or_(pc.is_in(places, pa.array(names)), pc.and_(
-        pc.is_in(table["node"], pa.array(names)), pc.equal(table["device"], "total")))  # fmt: skip
+    is_named = pc.or_(
+        pc.is_in(places, pa.array(names)),
+        pc.and_(pc.is_in(table["node"], pa.array(names)), pc.equal(table["device"], "total")),
+    )
     is_use = pc.and_(is_named, pc.equal(table["metric"], "utilization_percent"))
     chosen = table.filter(is_use)
     return usage.usage(chosen) if chosen.num_rows else None

@@ -39,15 +39,22 @@ def render(report: Report) -> str:
         raise MissingExtraError(_MISSING) from error
     scripts = [get_plotlyjs(), _read("report.js")]
     page = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
-    )  # fmt: skip
+    )
     page.filters.update(cell=spoken_cell, number=_is_number, cut=_cut)
     return page.get_template("report.html").render(
-        report=report, most=_MOST_IN_CELL, policy=_policy(scripts), style=_own(_read("report.css")),
-        scripts=[*map(_own, scripts)], figure=_figure_json,
+        report=report,
+        most=_MOST_IN_CELL,
+        policy=_policy(scripts),
+        style=_own(_read("report.css")),
+        scripts=[*map(_own, scripts)],
+        figure=_figure_json,
         has_charts=any(section.charts for section in _sections(report)),
-    )  # fmt: skip
+    )
 
 
 def write(report: Report, path: str) -> int:

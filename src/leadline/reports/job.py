@@ -10,7 +10,7 @@ import pyarrow as pa
 from leadline.analysis.interruptions import interruptions
 from leadline.analysis.operators import dearest, seconds_by_kind
 from leadline.figures import operators, phases, shares, theme
-from leadline.records.wording import duration, share
+from leadline.records.formatting import duration, share
 from leadline.reports.section import Cell, Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import POINTS, Sources
 
@@ -43,8 +43,12 @@ def summary(sources: Sources) -> Section:
     rows += [(f"of it {name.replace('_', ' ')}", None, seconds, None) for name, seconds in job.split.items()]
     columns = (Column("part"), Column("moment"), Column("time", "s"), Column("share", "%"))
     return Section(
-        "job-summary", "Job summary", (_spoken(sources),), _charts(sources), (Table(columns, tuple(rows)),),
-    )  # fmt: skip
+        "job-summary",
+        "Job summary",
+        (_spoken(sources),),
+        _charts(sources),
+        (Table(columns, tuple(rows)),),
+    )
 
 
 def _charts(sources: Sources) -> tuple[Chart, ...]:
@@ -131,13 +135,23 @@ def _operator_tables(found: pa.Table | None) -> tuple[Table, ...]:
 
 def _operators(rows: list[dict[str, Any]], title: str) -> Table:
     told = [
-        {**row, "own": row["own_ns"] / 1e6, "total": row["total_ns"] / 1e6, "share": 100.0 * row["share"],
-         "cumulative": 100.0 * row["cumulative_share"]}
+        {
+            **row,
+            "own": row["own_ns"] / 1e6,
+            "total": row["total_ns"] / 1e6,
+            "share": 100.0 * row["share"],
+            "cumulative": 100.0 * row["cumulative_share"],
+        }
         for row in rows
-    ]  # fmt: skip
+    ]
     columns: Columns = {
-        "operator": "operator", "phase": "phase", "module": "module", "calls": "calls", "own": Column("own time", "ms"),
-        "total": Column("with what it calls", "ms"), "share": Column("share", "%"),
+        "operator": "operator",
+        "phase": "phase",
+        "module": "module",
+        "calls": "calls",
+        "own": Column("own time", "ms"),
+        "total": Column("with what it calls", "ms"),
+        "share": Column("share", "%"),
         "cumulative": Column("cumulative", "%"),
-    }  # fmt: skip
+    }
     return table_of(told, columns, title=title, most=MOST_OPERATORS)

@@ -9,13 +9,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.spread import Spread, balance, spreads
-from leadline.figures import boxes, machine, usage
+from leadline.analysis.distribution import Spread, balance, spreads
+from leadline.figures import box_plots, usage, utilization_heat_map
 from leadline.figures.units import unit_of, words_of
 from leadline.figures.usage import device_words
+from leadline.reports.gpu_starvation import NO_GPU
 from leadline.reports.section import Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
-from leadline.reports.starvation import NO_GPU
 
 _PERCENTILES: Final = ("max", "p99", "p95", "p50", "min")
 _SPREAD: Final = ("mean", "max", "p95", "p75", "p50", "p25", "p5", "min")
@@ -28,9 +28,15 @@ def system_usage(sources: Sources) -> Section:
     if not rows:
         return empty("system-usage", "System usage statistics", "the machine was not sampled")
     columns: Columns = {
-        "node": "node", "metric": "metric", "unit": "unit", **{key: key for key in _PERCENTILES}, "samples": "samples",
-    }  # fmt: skip
-    heat = machine.heat_map(sources.digest.system(kind=["cpu", "gpu"], metric="utilization_percent", points=300))
+        "node": "node",
+        "metric": "metric",
+        "unit": "unit",
+        **{key: key for key in _PERCENTILES},
+        "samples": "samples",
+    }
+    heat = utilization_heat_map.heat_map(
+        sources.digest.system(kind=["cpu", "gpu"], metric="utilization_percent", points=300)
+    )
     cpu = _select(sources.machine, "cpu", "utilization_percent", "total")
     charts = [Chart(usage.usage(cpu, title="CPU")), Chart(heat)]
     network = sources.digest.system(kind="network", device="total")
@@ -55,16 +61,20 @@ def batch_size(sources: Sources) -> Section:
     if not sources.has_gpu:
         return empty("batch-size", "Batch size", NO_GPU)
     run = sources.run
-    found = spreads(pa.concat_tables([
-        run.system_metrics("cpu", "total", "utilization_percent"),
-        run.system_metrics("gpu", None, "utilization_percent"),
-        run.system_metrics("gpu", None, "memory_used_percent"),
-    ]))  # fmt: skip
+    found = spreads(
+        pa.concat_tables(
+            [
+                run.system_metrics("cpu", "total", "utilization_percent"),
+                run.system_metrics("gpu", None, "utilization_percent"),
+                run.system_metrics("gpu", None, "memory_used_percent"),
+            ]
+        )
+    )
     words = (
         "Where the 95th percentiles of all three lie low, a larger batch (or several trainings on one GPU) uses what "
         "now stands idle.",
     )
-    charts = _seen([Chart(boxes.boxes(found, title="CPU, GPUs and their memory"))])
+    charts = _seen([Chart(box_plots.boxes(found, title="CPU, GPUs and their memory"))])
     return Section("batch-size", "Batch size", words, charts, (_spread_table(found, _SPREAD),))
 
 
@@ -96,7 +106,7 @@ def _of_gpus(sources: Sources, key: str, title: str, metric: str, shown: Sequenc
     if not table.num_rows:
         return empty(key, title, NO_GPU)
     found = spreads(sources.run.system_metrics("gpu", None, metric))
-    charts = [Chart(usage.usage(table)), Chart(boxes.boxes(found, title=f"{title}, device by device"))]
+    charts = [Chart(usage.usage(table)), Chart(box_plots.boxes(found, title=f"{title}, device by device"))]
     return Section(key, title, (), _seen(charts), (_spread_table(found, shown),))
 
 
@@ -106,9 +116,12 @@ def _spread_table(found: Sequence[Spread], shown: Sequence[str]) -> Table:
         for each in found
     ]
     columns: Columns = {
-        "node": "node", "what": "metric", "device": "device", **{name: Column(name, "%") for name in shown},
+        "node": "node",
+        "what": "metric",
+        "device": "device",
+        **{name: Column(name, "%") for name in shown},
         "samples": "samples",
-    }  # fmt: skip
+    }
     return table_of(rows, columns)
 
 

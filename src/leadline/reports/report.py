@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
-from leadline.records.cost import spoken_thinning
+from leadline.records.formatting import duration, model, share, size
+from leadline.records.overhead import spoken_thinning
 from leadline.records.version import __version__
-from leadline.records.wording import duration, model, share, size
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
 from leadline.reports.sources import Sources
@@ -24,15 +24,20 @@ def _xgboost(sources: Sources) -> Chapter | None:
 
 
 CHAPTERS: Final[dict[str, Callable[[Sources], Chapter | None]]] = {
-    "training": training.chapter, "xgboost": _xgboost, "profiling": profiling.chapter,
-}  # fmt: skip
+    "training": training.chapter,
+    "xgboost": _xgboost,
+    "profiling": profiling.chapter,
+}
 """Each by its name; None comes of one that does not apply to the run."""
 
 
 def build(
-    run: Run, chapters: tuple[str, ...] = tuple(CHAPTERS), *, judged: list[dict[str, Any]] | None = None,
+    run: Run,
+    chapters: tuple[str, ...] = tuple(CHAPTERS),
+    *,
+    judged: list[dict[str, Any]] | None = None,
     heard: Heard = lambda words: None,
-) -> Report:  # fmt: skip
+) -> Report:
     """A report of a run as it stands.
 
     Args:

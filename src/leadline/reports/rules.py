@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leadline.records.wording import counted
+from leadline.records.formatting import counted
 from leadline.reports.section import Column, Columns, Section, Table, empty, spoken_cell, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
@@ -15,10 +15,24 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 PROFILING: Final = (
-    "max_initialization_time", "cpu_bottleneck", "io_bottleneck", "dataloader", "low_gpu_utilization", "batch_size",
-    "gpu_memory_increase", "load_balancing", "step_outlier", "operator_time", "cpu_utilization",
-    "hardware_utilization", "input_bound", "straggler", "memory_growth", "throughput_regression", "gpu_throttling",
-)  # fmt: skip
+    "max_initialization_time",
+    "cpu_bottleneck",
+    "io_bottleneck",
+    "dataloader",
+    "low_gpu_utilization",
+    "batch_size",
+    "gpu_memory_increase",
+    "load_balancing",
+    "step_outlier",
+    "operator_time",
+    "cpu_utilization",
+    "hardware_utilization",
+    "input_bound",
+    "straggler",
+    "memory_growth",
+    "throughput_regression",
+    "gpu_throttling",
+)
 _MORE: Final = (
     "all of them are judged by: leadline report --judge; "
     "next time, while it runs: leadline run --rule profiler_report …"
@@ -63,18 +77,26 @@ def _own(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     findings = rule["findings"]
     keys = ("step", "message", "suggestion", "evidence")
     return {
-        "rule": rule["rule"], "verdict": rule["verdict"] or rule["status"], "times_triggered": len(findings),
-        "moments": document.get("judged_steps"), "parameters": document.get("parameters", {}), "why": rule["why"] or "",
+        "rule": rule["rule"],
+        "verdict": rule["verdict"] or rule["status"],
+        "times_triggered": len(findings),
+        "moments": document.get("judged_steps"),
+        "parameters": document.get("parameters", {}),
+        "why": rule["why"] or "",
         "first": {key: findings[0][key] for key in keys} if findings else {},
-    }  # fmt: skip
+    }
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
     told = [{**row, "fires": _description(row["rule"]), "why": _why(row)} for row in rows]
     columns: Columns = {
-        "rule": "rule", "fires": "what it looks for", "verdict": "verdict", "times_triggered": "times triggered",
-        "moments": Column("data points", "moments judged"), "why": "what it saw",
-    }  # fmt: skip
+        "rule": "rule",
+        "fires": "what it looks for",
+        "verdict": "verdict",
+        "times_triggered": "times triggered",
+        "moments": Column("data points", "moments judged"),
+        "why": "what it saw",
+    }
     return table_of(told, columns)
 
 
@@ -101,8 +123,9 @@ def _part(row: dict[str, Any]) -> Section:
 def _details(row: dict[str, Any]) -> tuple[Table, ...]:
     told = read_documentation(row["rule"])
     about = {each.name: each.about for each in told.parameters} if told else {}
-    parameters = [{"name": name, "value": _value(each), "about": about.get(name, "")}
-                  for name, each in row["parameters"].items()]  # fmt: skip
+    parameters = [
+        {"name": name, "value": _value(each), "about": about.get(name, "")} for name, each in row["parameters"].items()
+    ]
     evidence = [{"name": name, "value": _value(each)} for name, each in row["first"].get("evidence", {}).items()]
     tables = []
     if evidence:

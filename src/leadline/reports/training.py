@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from leadline.figures import network, scalars
+from leadline.figures import layer_heat_map, scalars
 from leadline.records.names import MODES
 from leadline.reports.environment import configuration, environment, reproduction
 from leadline.reports.findings import findings
@@ -52,15 +52,28 @@ def _courses(tables: dict[str, pa.Table]) -> Table:
         for mode in sorted(set(table["mode"].to_pylist()), key=MODES.index):
             found = [row for row in table.to_pylist() if row["mode"] == mode]
             found.sort(key=lambda row: int(row["step"]))
-            rows.append({
-                "name": name, "mode": mode, "first": found[0]["value"], "last": found[-1]["value"],
-                "least": _least(found, "min", min), "most": _least(found, "max", max),
-                "samples": sum(row["samples"] for row in found), "nonfinite": sum(row["nonfinite"] for row in found),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "name": name,
+                    "mode": mode,
+                    "first": found[0]["value"],
+                    "last": found[-1]["value"],
+                    "least": _least(found, "min", min),
+                    "most": _least(found, "max", max),
+                    "samples": sum(row["samples"] for row in found),
+                    "nonfinite": sum(row["nonfinite"] for row in found),
+                }
+            )
     columns: Columns = {
-        "name": "name", "mode": "mode", "first": "first", "last": "last", "least": "least", "most": "most",
-        "samples": "values", "nonfinite": Column("NaN or infinite"),
-    }  # fmt: skip
+        "name": "name",
+        "mode": "mode",
+        "first": "first",
+        "last": "last",
+        "least": "least",
+        "most": "most",
+        "samples": "values",
+        "nonfinite": Column("NaN or infinite"),
+    }
     return table_of(rows, columns, most=200)
 
 
@@ -74,16 +87,21 @@ def layers(sources: Sources, collection: str, key: str, title: str, statistics: 
     for statistic in statistics:
         found = sources.digest.layers(collection, statistic, points=_LAYER_POINTS)
         if found["tensors"]:
-            figure = network.layers(found, statistic=statistic.replace("_", " "))
+            figure = layer_heat_map.layers(found, statistic=statistic.replace("_", " "))
             words = f"{statistic.replace('_', ' ')} of {len(found['tensors']):,} {collection}, the input at the top."
             return Section(key, title, (words,), (Chart(figure),))
     return empty(key, title, f"no {collection} were captured; preset standard captures them every 50 steps")
 
 
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
-    losses, lambda sources: layers(sources, *_LAYERS[0]), lambda sources: layers(sources, *_LAYERS[1]), findings,
-    configuration, environment, reproduction,
-)  # fmt: skip
+    losses,
+    lambda sources: layers(sources, *_LAYERS[0]),
+    lambda sources: layers(sources, *_LAYERS[1]),
+    findings,
+    configuration,
+    environment,
+    reproduction,
+)
 
 
 def chapter(sources: Sources) -> Chapter:

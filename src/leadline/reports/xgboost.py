@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leadline.analysis import scores, trees
-from leadline.analysis.boosted import Boosted
-from leadline.analysis.fit import fit_words
+from leadline.analysis.boosted_run import Boosted
+from leadline.analysis.fit_summary import fit_words
 from leadline.reports.section import Chapter, Chart, Column, Section, Table, empty
 from leadline.statistics import boosting
 
@@ -27,15 +27,38 @@ _ONLY_METRICS: Final = (
     "No metric of this training is a loss, which falls: what is drawn is usually better the higher it is."
 )
 _KINDS: Final = {
-    "binary": "a binary classification", "multiclass": "a classification into several classes",
-    "regression": "a regression", "ranking": "a ranking", "other": "a model of a kind of its own",
-}  # fmt: skip
+    "binary": "a binary classification",
+    "multiclass": "a classification into several classes",
+    "regression": "a regression",
+    "ranking": "a ranking",
+    "other": "a model of a kind of its own",
+}
 _SETTINGS: Final = (
-    "booster", "num_class", "eval_metric", "max_depth", "num_leaves", "max_leaves", "eta", "learning_rate",
-    "min_child_weight", "min_data_in_leaf", "gamma", "lambda", "lambda_l2", "alpha", "lambda_l1", "subsample",
-    "bagging_fraction", "colsample_bytree", "feature_fraction", "scale_pos_weight", "max_bin", "tree_method",
-    "num_parallel_tree", "seed",
-)  # fmt: skip
+    "booster",
+    "num_class",
+    "eval_metric",
+    "max_depth",
+    "num_leaves",
+    "max_leaves",
+    "eta",
+    "learning_rate",
+    "min_child_weight",
+    "min_data_in_leaf",
+    "gamma",
+    "lambda",
+    "lambda_l2",
+    "alpha",
+    "lambda_l1",
+    "subsample",
+    "bagging_fraction",
+    "colsample_bytree",
+    "feature_fraction",
+    "scale_pos_weight",
+    "max_bin",
+    "tree_method",
+    "num_parallel_tree",
+    "seed",
+)
 """The settings that the report tells, in this order; the others are left to the run."""
 _MOST_ROWS: Final = 30
 _ALIKE: Final = 1.05
@@ -113,11 +136,16 @@ def _curves(found: list[trees.Loss], what: str, *, marks_best: bool = True) -> l
 
     stems = list(dict.fromkeys(each.stem for each in found))
     return [
-        Chart(figures.losses(
-            [each for each in found if each.stem == stem], title=f"{what} {plain(stem, 40)}", marks_best=marks_best,
-        ), width="full" if len(stems) == 1 and marks_best else "half")
+        Chart(
+            figures.losses(
+                [each for each in found if each.stem == stem],
+                title=f"{what} {plain(stem, 40)}",
+                marks_best=marks_best,
+            ),
+            width="full" if len(stems) == 1 and marks_best else "half",
+        )
         for stem in stems
-    ]  # fmt: skip
+    ]
 
 
 def feature_importance(boosted: Boosted) -> Section:
@@ -161,9 +189,11 @@ def evaluation(boosted: Boosted) -> Section:
     sizes = boosted.matrix.sum(axis=1)
     lines = tuple((str(at), int(sizes[at]), each.precision, each.recall, each.f1) for at, each in enumerate(single))
     classes = Table(
-        (Column("class"), Column("labels", "count"), *heads), lines[:_MOST_ROWS], "By class",
+        (Column("class"), Column("labels", "count"), *heads),
+        lines[:_MOST_ROWS],
+        "By class",
         left_out=max(0, len(lines) - _MOST_ROWS),
-    )  # fmt: skip
+    )
     return Section(key, title, (words,), tables=(averages, classes))
 
 
@@ -266,8 +296,10 @@ def _classes_words(counts: Floats, where: str) -> str:
 
 
 def _importance_words(found: Mapping[str, Mapping[str, float]]) -> list[str]:
-    words = ["Shares of one kind are 100 % together. Weight counts splits, gain is what a split improves, cover how "
-             "many samples pass it; total is the sum over all splits, without it the mean."]  # fmt: skip
+    words = [
+        "Shares of one kind are 100 % together. Weight counts splits, gain is what a split improves, cover how "
+        "many samples pass it; total is the sum over all splits, without it the mean."
+    ]
     for kind, values in found.items():
         known = [(name, each) for name, each in values.items() if each == each and each > 0]
         if kind in ("gain", "total_gain") and len(known) > 1 and known[0][1] > 0.5:
@@ -338,8 +370,14 @@ def _why_no_numbers(boosted: Boosted, what: str) -> str:
 
 
 SECTIONS: Final[Mapping[str, Callable[[Boosted], Section]]] = {
-    "label-distribution": labels, "loss": loss, "feature-importance": feature_importance,
-    "confusion-matrix": confusion, "evaluation": evaluation, "class-accuracy": accuracy_by_class, "roc": roc,
-    "residuals": residuals, "error-by-label": error_by_label,
-}  # fmt: skip
+    "label-distribution": labels,
+    "loss": loss,
+    "feature-importance": feature_importance,
+    "confusion-matrix": confusion,
+    "evaluation": evaluation,
+    "class-accuracy": accuracy_by_class,
+    "roc": roc,
+    "residuals": residuals,
+    "error-by-label": error_by_label,
+}
 """The sections by their keys, in the order of the report."""

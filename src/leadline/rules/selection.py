@@ -11,9 +11,14 @@ from leadline.records.needs import TensorNeed
 
 
 def select(
-    collections: Iterable[str] | None, patterns: Iterable[str] | None, statistics: tuple[str, ...],
-    *, modes: tuple[str, ...] = (), history: int | None = 0, end: int | None = None,
-) -> tuple[TensorNeed, ...]:  # fmt: skip
+    collections: Iterable[str] | None,
+    patterns: Iterable[str] | None,
+    statistics: tuple[str, ...],
+    *,
+    modes: tuple[str, ...] = (),
+    history: int | None = 0,
+    end: int | None = None,
+) -> tuple[TensorNeed, ...]:
     """The union of what collections and regular expressions select.
 
     A pattern such as ``.*relu_output`` also means the collection of that kind, whatever its modules are called.
@@ -35,7 +40,7 @@ def kinds(pattern: str) -> tuple[str, ...]:
 
 def check_selection(
     rule: str, collections: Iterable[str] | None, patterns: Iterable[str] | None, *, is_required: bool = False
-) -> None:  # fmt: skip
+) -> None:
     """Refuse what can select nothing.
 
     Args:

@@ -15,15 +15,38 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _KINDS: Final[dict[str, Kind]] = {
-    "binary": "binary", "multi": "multiclass", "multiclass": "multiclass", "multiclassova": "multiclass",
-    "multiclass_ova": "multiclass", "ova": "multiclass", "ovr": "multiclass", "softmax": "multiclass",
-    "rank": "ranking", "lambdarank": "ranking", "rank_xendcg": "ranking", "xendcg": "ranking",
-    "reg": "regression", "count": "regression", "survival": "other", "regression": "regression",
-    "regression_l1": "regression", "l1": "regression", "mae": "regression", "l2": "regression", "mse": "regression",
-    "rmse": "regression", "huber": "regression", "fair": "regression", "poisson": "regression",
-    "quantile": "regression", "mape": "regression", "gamma": "regression", "tweedie": "regression",
-    "mean_absolute_error": "regression", "mean_squared_error": "regression",
-}  # fmt: skip
+    "binary": "binary",
+    "multi": "multiclass",
+    "multiclass": "multiclass",
+    "multiclassova": "multiclass",
+    "multiclass_ova": "multiclass",
+    "ova": "multiclass",
+    "ovr": "multiclass",
+    "softmax": "multiclass",
+    "rank": "ranking",
+    "lambdarank": "ranking",
+    "rank_xendcg": "ranking",
+    "xendcg": "ranking",
+    "reg": "regression",
+    "count": "regression",
+    "survival": "other",
+    "regression": "regression",
+    "regression_l1": "regression",
+    "l1": "regression",
+    "mae": "regression",
+    "l2": "regression",
+    "mse": "regression",
+    "rmse": "regression",
+    "huber": "regression",
+    "fair": "regression",
+    "poisson": "regression",
+    "quantile": "regression",
+    "mape": "regression",
+    "gamma": "regression",
+    "tweedie": "regression",
+    "mean_absolute_error": "regression",
+    "mean_squared_error": "regression",
+}
 """Kinds by the family of an objective, what stands before the colon: XGBoost's and LightGBM's."""
 _MARGINS: Final = frozenset({"binary:logitraw"})
 """Objectives whose predictions are margins: above 0 is class 1."""

@@ -95,36 +95,100 @@ _ALL: Final = (
     Statistic("zero_ratio", "share of elements that are exactly zero", "ratio", "not zero"),
     Statistic("nan_count", "number of NaN elements", "count", "counted", ("nan_count", "nonfinite_count")),
     Statistic("nonfinite_count", "number of NaN or infinite elements", "count", "counted"),
-    Statistic("median", "the middle element, or the mean of the two", "tensor", _ONLY_FINITE, source="sample",
-              error=_RANK_ERROR),
-    Statistic("median_exact", "the middle of all elements, or the mean of the two; dear: sorts the tensor", "tensor",
-              _ONLY_FINITE, source="order"),
-    Statistic("checksum", "a hash of the exact bits in their order, below 2**48: equal bits, equal number", "hash",
-              "by its bits", source="bits"),
-    Statistic("batch_std", "mean over the features of the standard deviation over the samples (dimension 0)",
-              "tensor", PROPAGATES, source="batch"),
-    Statistic("change_l2", "l2 of the change since the previous capture; absent at the first", "tensor", PROPAGATES,
-              source="change", error=_CHANGE_ERROR + "the norm is then scaled up to the whole tensor"),
-    Statistic("update_ratio", "l2 of the optimizer step's change over l2 before it", "ratio", PROPAGATES,
-              source="update", error=_CHANGE_ERROR + "both norms are then the sample's"),
-    Statistic("histogram", f"lowest, highest, and how many elements fall in each of {HISTOGRAM_BINS} bins of equal "
-              "width between them (of a constant tensor: all in the middle one)", "count", "not counted",
-              source="sample", is_vector=True, error=_RANK_ERROR + "; the counts are the sample's"),
-    Statistic("histogram_exact", "the histogram of all elements", "count", "not counted", source="order",
-              is_vector=True),
-    Statistic("unit_activity", "of each unit: share of the samples with a value above 0", "ratio", "not above 0",
-              source="units", is_vector=True),
-    Statistic("unit_mean", "of each unit: mean over the samples", "tensor", PROPAGATES, source="units",
-              is_vector=True),
-    Statistic("unit_std", "of each unit: population standard deviation over the samples", "tensor", PROPAGATES,
-              source="units", is_vector=True),
-    Statistic("class_counts", f"how often each class occurs, up to class {MOST_CLASSES - 1}; of floating logits the "
-              "class with the largest one", "count", "NaN counts as the largest logit", source="classes",
-              is_vector=True),
-    Statistic("confusion", "how often a label (row) was predicted as a class (column), from the labels of a loss call "
-              f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes",
-              "count", "NaN counts as the largest logit", source="pair", is_vector=True),
-)  # fmt: skip
+    Statistic(
+        "median",
+        "the middle element, or the mean of the two",
+        "tensor",
+        _ONLY_FINITE,
+        source="sample",
+        error=_RANK_ERROR,
+    ),
+    Statistic(
+        "median_exact",
+        "the middle of all elements, or the mean of the two; dear: sorts the tensor",
+        "tensor",
+        _ONLY_FINITE,
+        source="order",
+    ),
+    Statistic(
+        "checksum",
+        "a hash of the exact bits in their order, below 2**48: equal bits, equal number",
+        "hash",
+        "by its bits",
+        source="bits",
+    ),
+    Statistic(
+        "batch_std",
+        "mean over the features of the standard deviation over the samples (dimension 0)",
+        "tensor",
+        PROPAGATES,
+        source="batch",
+    ),
+    Statistic(
+        "change_l2",
+        "l2 of the change since the previous capture; absent at the first",
+        "tensor",
+        PROPAGATES,
+        source="change",
+        error=_CHANGE_ERROR + "the norm is then scaled up to the whole tensor",
+    ),
+    Statistic(
+        "update_ratio",
+        "l2 of the optimizer step's change over l2 before it",
+        "ratio",
+        PROPAGATES,
+        source="update",
+        error=_CHANGE_ERROR + "both norms are then the sample's",
+    ),
+    Statistic(
+        "histogram",
+        f"lowest, highest, and how many elements fall in each of {HISTOGRAM_BINS} bins of equal "
+        "width between them (of a constant tensor: all in the middle one)",
+        "count",
+        "not counted",
+        source="sample",
+        is_vector=True,
+        error=_RANK_ERROR + "; the counts are the sample's",
+    ),
+    Statistic(
+        "histogram_exact", "the histogram of all elements", "count", "not counted", source="order", is_vector=True
+    ),
+    Statistic(
+        "unit_activity",
+        "of each unit: share of the samples with a value above 0",
+        "ratio",
+        "not above 0",
+        source="units",
+        is_vector=True,
+    ),
+    Statistic("unit_mean", "of each unit: mean over the samples", "tensor", PROPAGATES, source="units", is_vector=True),
+    Statistic(
+        "unit_std",
+        "of each unit: population standard deviation over the samples",
+        "tensor",
+        PROPAGATES,
+        source="units",
+        is_vector=True,
+    ),
+    Statistic(
+        "class_counts",
+        f"how often each class occurs, up to class {MOST_CLASSES - 1}; of floating logits the "
+        "class with the largest one",
+        "count",
+        "NaN counts as the largest logit",
+        source="classes",
+        is_vector=True,
+    ),
+    Statistic(
+        "confusion",
+        "how often a label (row) was predicted as a class (column), from the labels of a loss call "
+        f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes",
+        "count",
+        "NaN counts as the largest logit",
+        source="pair",
+        is_vector=True,
+    ),
+)
 
 STATISTICS: Final[dict[str, Statistic]] = {each.name: each for each in _ALL}
 """The statistics with a name of their own; those of families ``find_statistic`` makes."""
@@ -172,9 +236,17 @@ def _nothing(numbers: tuple[float, ...]) -> str:
 
 
 def _family(
-    pattern: str, example: str, meaning: str, refuse: Callable[[tuple[float, ...]], str] = _nothing,
-    *, unit: str = "ratio", not_a_number: str, source: Source = "elements", is_vector: bool = False, error: str = "",
-) -> Family:  # fmt: skip
+    pattern: str,
+    example: str,
+    meaning: str,
+    refuse: Callable[[tuple[float, ...]], str] = _nothing,
+    *,
+    unit: str = "ratio",
+    not_a_number: str,
+    source: Source = "elements",
+    is_vector: bool = False,
+    error: str = "",
+) -> Family:
     prototype = Statistic(
         pattern, meaning, unit, not_a_number, source=source, is_vector=is_vector, error=error, family=pattern
     )
@@ -182,24 +254,67 @@ def _family(
 
 
 FAMILIES: Final = (
-    _family("p<percent>", "p95", "percentile, linearly interpolated", _percent, unit="tensor",
-            not_a_number=_ONLY_FINITE, source="sample", error=_RANK_ERROR),
-    _family("p<percent>_exact", "p95_exact", "percentile of all elements; dear: sorts the tensor", _percent,
-            unit="tensor", not_a_number=_ONLY_FINITE, source="order"),
-    _family("within_<low>_<high>", "within_-1_1", "share of the elements from low to high, both included",
-            _ascending, not_a_number="NaN lies in no band"),
-    _family("equals_<number>", "equals_0", "share of the elements equal to a number (to the bit: a float32 is never "
-            "0.1)", not_a_number="NaN equals nothing"),
-    _family("close_<rtol>_<atol>", "close_1e-05_1e-08", "share of the elements within atol + rtol x |before| of what "
-            "they were at the tensor's previous capture; absent at the first", _tolerances,
-            not_a_number="NaN is close to nothing, an infinity to itself", source="change",
-            error=_SHARE_ERROR),
-    _family("close_<rtol>_<atol>_nan", "close_1e-05_1e-08_nan", "as close_<rtol>_<atol>, with NaN close to NaN",
-            _tolerances, not_a_number="NaN is close to NaN", source="change",
-            error=_SHARE_ERROR),
-    _family("unit_within_<low>_<high>", "unit_within_-9.5_9.5", "of each unit: share of the samples from low to high, "
-            "both included", _ascending, not_a_number="NaN lies in no band", source="units", is_vector=True),
-)  # fmt: skip
+    _family(
+        "p<percent>",
+        "p95",
+        "percentile, linearly interpolated",
+        _percent,
+        unit="tensor",
+        not_a_number=_ONLY_FINITE,
+        source="sample",
+        error=_RANK_ERROR,
+    ),
+    _family(
+        "p<percent>_exact",
+        "p95_exact",
+        "percentile of all elements; dear: sorts the tensor",
+        _percent,
+        unit="tensor",
+        not_a_number=_ONLY_FINITE,
+        source="order",
+    ),
+    _family(
+        "within_<low>_<high>",
+        "within_-1_1",
+        "share of the elements from low to high, both included",
+        _ascending,
+        not_a_number="NaN lies in no band",
+    ),
+    _family(
+        "equals_<number>",
+        "equals_0",
+        "share of the elements equal to a number (to the bit: a float32 is never 0.1)",
+        not_a_number="NaN equals nothing",
+    ),
+    _family(
+        "close_<rtol>_<atol>",
+        "close_1e-05_1e-08",
+        "share of the elements within atol + rtol x |before| of what "
+        "they were at the tensor's previous capture; absent at the first",
+        _tolerances,
+        not_a_number="NaN is close to nothing, an infinity to itself",
+        source="change",
+        error=_SHARE_ERROR,
+    ),
+    _family(
+        "close_<rtol>_<atol>_nan",
+        "close_1e-05_1e-08_nan",
+        "as close_<rtol>_<atol>, with NaN close to NaN",
+        _tolerances,
+        not_a_number="NaN is close to NaN",
+        source="change",
+        error=_SHARE_ERROR,
+    ),
+    _family(
+        "unit_within_<low>_<high>",
+        "unit_within_-9.5_9.5",
+        "of each unit: share of the samples from low to high, both included",
+        _ascending,
+        not_a_number="NaN lies in no band",
+        source="units",
+        is_vector=True,
+    ),
+)
 
 
 @lru_cache(maxsize=1024)
@@ -220,9 +335,16 @@ def find_statistic(name: str) -> Statistic:
             raise UnknownNameError("statistic", name, _known(), hint=wrong)
         plain = family.prototype
         return Statistic(
-            name, plain.meaning, plain.unit, plain.not_a_number, source=plain.source, is_vector=plain.is_vector,
-            error=plain.error, family=family.pattern, arguments=numbers,
-        )  # fmt: skip
+            name,
+            plain.meaning,
+            plain.unit,
+            plain.not_a_number,
+            source=plain.source,
+            is_vector=plain.is_vector,
+            error=plain.error,
+            family=family.pattern,
+            arguments=numbers,
+        )
     raise UnknownNameError("statistic", name, _known())
 
 

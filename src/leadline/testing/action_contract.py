@@ -21,20 +21,33 @@ from leadline.actions.registry import make_action
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.config.secrets import resolve
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
-from leadline.judge.courier import Courier
+from leadline.judge.action_worker import Courier
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
-from leadline.records.notice import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notice, RuleState, TensorSnapshot
 from leadline.testing.runs import START_NS, RunWriter
 
 PATIENCE_SECONDS = 60.0
 SECRET = "s3cret-Key_0123456789"
 FINDING = Notice(
-    "stall_mail/opened/7", "finding", "a-run", "/runs/a-run", "IssuesFound", START_NS, rule="stall_mail",
-    kind_of_rule="stalled_training", previous="InProgress", verdict="fired", step=7, worker="rank0-1",
-    message="no step for 61 s", suggestion="look at the data loader; usually it waits", evidence={"seconds": 61.0},
-    tensors=(TensorSnapshot("loss", (), "float32", {"value": float("nan")}, (float("nan"),)),), tensor_count=1,
+    "stall_mail/opened/7",
+    "finding",
+    "a-run",
+    "/runs/a-run",
+    "IssuesFound",
+    START_NS,
+    rule="stall_mail",
+    kind_of_rule="stalled_training",
+    previous="InProgress",
+    verdict="fired",
+    step=7,
+    worker="rank0-1",
+    message="no step for 61 s",
+    suggestion="look at the data loader; usually it waits",
+    evidence={"seconds": 61.0},
+    tensors=(TensorSnapshot("loss", (), "float32", {"value": float("nan")}, (float("nan"),)),),
+    tensor_count=1,
     rules=(RuleState("stall_mail", "stalled_training", "IssuesFound", "fired", is_open=True),),
-)  # fmt: skip
+)
 
 
 class ActionContract:

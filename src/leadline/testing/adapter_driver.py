@@ -18,12 +18,12 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.capture.recorder import Recorder
 from leadline.errors import StopTraining
 from leadline.hook import Alone
 from leadline.records.request import Request
 from leadline.records.series import StepStamp
 from leadline.store.control import write_request
+from leadline.training.recorder.step_recorder import Recorder
 
 STOP_AT: Final = 3
 """The step at whose end the training is asked to stop."""
@@ -125,9 +125,12 @@ def _count(value: object) -> int:
 def main(file: str, folder: str, deed: str) -> None:
     driver = Driver(file, folder)
     deeds: dict[str, Callable[[], dict[str, Any]]] = {
-        "bare": driver.bare, "watched": driver.watched, "disabled": driver.disabled, "failing": driver.failing,
+        "bare": driver.bare,
+        "watched": driver.watched,
+        "disabled": driver.disabled,
+        "failing": driver.failing,
         "stopped": driver.stopped,
-    }  # fmt: skip
+    }
     sys.stdout.write("\n" + json.dumps(deeds[deed]()) + "\n")
 
 

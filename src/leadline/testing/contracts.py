@@ -12,7 +12,7 @@ import pytest
 
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.records.needs import Needs
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode

@@ -139,10 +139,18 @@ class Detailed:
     def trace(self) -> dict[str, Any]:
         """As torch.profiler writes it."""
         events = [
-            {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": begin * 1e3, "dur": length * 1e3,
-             "args": {"External id": place}}
+            {
+                "ph": "X",
+                "cat": "cpu_op",
+                "name": name,
+                "pid": 1,
+                "tid": 1,
+                "ts": begin * 1e3,
+                "dur": length * 1e3,
+                "args": {"External id": place},
+            }
             for place, (name, begin, length) in enumerate(self.calls)
-        ]  # fmt: skip
+        ]
         return {"baseTimeNanoseconds": self.start_ns, "traceEvents": events}
 
     @property
@@ -150,10 +158,15 @@ class Detailed:
         """Which step was when."""
         edges = [self.start_ns + round(each * self.step_ms * 1e6) for each in range(self.steps + 1)]
         return [
-            {"step": self.first_step + place, "mode": "train", "start_ns": edges[place], "end_ns": edges[place + 1],
-             "marks": {}}
+            {
+                "step": self.first_step + place,
+                "mode": "train",
+                "start_ns": edges[place],
+                "end_ns": edges[place + 1],
+                "marks": {},
+            }
             for place in range(self.steps)
-        ]  # fmt: skip
+        ]
 
 
 Part = Capture | Raw | Vectors | Heartbeat | Happening | Detailed
@@ -207,19 +220,30 @@ class RunWriter:
         for folder in ("", *layout.FOLDERS):
             make_folder(os.path.join(self.path, folder))
         self.manifest = Manifest(
-            name=os.path.basename(self.path), uri=self.path, command=("python", "train.py"),
-            started_ns=started_ns, leadline="0.1.0", rules=tuple(rules), actions=tuple(actions),
-        )  # fmt: skip
+            name=os.path.basename(self.path),
+            uri=self.path,
+            command=("python", "train.py"),
+            started_ns=started_ns,
+            leadline="0.1.0",
+            rules=tuple(rules),
+            actions=tuple(actions),
+        )
         write_document(os.path.join(self.path, layout.MANIFEST), self.manifest.to_dict())
         self.set_status("InProgress")
 
     def set_status(self, status: str, **changes: Any) -> None:
         """Write ``status.json``, as the agent does."""
         document = {
-            "status": status, "transitions": [{"status": status, "time_ns": self.manifest.started_ns}],
-            "stopped_by": None, "exit_status": None, "agent_pid": os.getpid(), "job_pid": os.getpid(),
-            "node": "node", "ended_ns": None, **changes,
-        }  # fmt: skip
+            "status": status,
+            "transitions": [{"status": status, "time_ns": self.manifest.started_ns}],
+            "stopped_by": None,
+            "exit_status": None,
+            "agent_pid": os.getpid(),
+            "job_pid": os.getpid(),
+            "node": "node",
+            "ended_ns": None,
+            **changes,
+        }
         write_document(os.path.join(self.path, layout.STATUS), document)
 
     def write_all(self, parts: Sequence[Part]) -> RunWriter:
@@ -271,19 +295,44 @@ class RunWriter:
         """Write a worker's document."""
         step = self._steps.get(worker, -1)
         document = {
-            "worker": worker, "node": "node", "pid": os.getpid(), "started_ns": self.manifest.started_ns,
-            "state": "running", "ended_ns": None, "framework": "none", "models": [], "optimizers": [],
-            "watching": "", "steps": {"train": step + 1}, "step": step, "time_ns": START_NS, "rows": 0,
-            "bytes": 0, "own_ns": 0, "loop_ns": 1, "lost": None, "off": None, "notes": [], **changes,
-        }  # fmt: skip
+            "worker": worker,
+            "node": "node",
+            "pid": os.getpid(),
+            "started_ns": self.manifest.started_ns,
+            "state": "running",
+            "ended_ns": None,
+            "framework": "none",
+            "models": [],
+            "optimizers": [],
+            "watching": "",
+            "steps": {"train": step + 1},
+            "step": step,
+            "time_ns": START_NS,
+            "rows": 0,
+            "bytes": 0,
+            "own_ns": 0,
+            "loop_ns": 1,
+            "lost": None,
+            "off": None,
+            "notes": [],
+            **changes,
+        }
         write_document(os.path.join(self.path, layout.worker_document(worker)), document)
 
     def write_node(self, node: str, **changes: Any) -> None:
         """Write a node's document, as its agent does."""
         document = {
-            "node": node, "agent_pid": os.getpid(), "started_ns": self.manifest.started_ns, "cpu_count": 2,
-            "memory_bytes": 1 << 30, "gpus": [], "absent": {}, "lost": None, "gone": [], **changes,
-        }  # fmt: skip
+            "node": node,
+            "agent_pid": os.getpid(),
+            "started_ns": self.manifest.started_ns,
+            "cpu_count": 2,
+            "memory_bytes": 1 << 30,
+            "gpus": [],
+            "absent": {},
+            "lost": None,
+            "gone": [],
+            **changes,
+        }
         write_document(os.path.join(self.path, layout.node_document(node)), document)
 
     def _write_window(self, part: Detailed) -> None:
@@ -293,10 +342,19 @@ class RunWriter:
             json.dump(part.trace, file)
         write_document(os.path.join(folder, layout.TRACE_STEPS), {"steps": part.step_list})
         document = {
-            "id": part.id, "kind": "detailed", "timer": "total", "part": "loop", "first_step": part.first_step,
-            "end_step": part.first_step + part.steps, "start_ns": part.start_ns, "end_ns": part.end_ns,
-            "written_ns": part.whole_ns, "bytes": 1, "notes": [], "files": [layout.TRACE, layout.TRACE_STEPS],
-        }  # fmt: skip
+            "id": part.id,
+            "kind": "detailed",
+            "timer": "total",
+            "part": "loop",
+            "first_step": part.first_step,
+            "end_step": part.first_step + part.steps,
+            "start_ns": part.start_ns,
+            "end_ns": part.end_ns,
+            "written_ns": part.whole_ns,
+            "bytes": 1,
+            "notes": [],
+            "files": [layout.TRACE, layout.TRACE_STEPS],
+        }
         write_document(os.path.join(folder, layout.WINDOW), document)
 
     def _write_capture(self, part: Capture) -> None:
@@ -305,10 +363,12 @@ class RunWriter:
         tensors = tuple(part.info(each, self.shapes) for each in names)
         columns = tuple((index, each) for index, name in enumerate(names) for each in values[name])
         row = {
-            "step": part.step, "mode": part.mode, "time_ns": part.at_ns,
+            "step": part.step,
+            "mode": part.mode,
+            "time_ns": part.at_ns,
             "mode_step": part.step if part.mode_step is None else part.mode_step,
             "values": [values[names[index]][each] for index, each in columns],
-        }  # fmt: skip
+        }
         if part.worker not in self._steps:
             self.write_worker(part.worker)
         self._steps[part.worker] = max(part.step, self._steps.get(part.worker, -1))

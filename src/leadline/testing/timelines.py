@@ -23,9 +23,15 @@ def gpu(number: int, metric: str = "utilization_percent") -> Channel:
 
 
 def step_rows(
-    step: int, start_ns: int, phases: Mapping[str, float], *, worker: str = WORKER, mode: str = "train",
-    within: Mapping[str, str] | None = None, other_ms: float = 0.0,
-) -> list[Happening]:  # fmt: skip
+    step: int,
+    start_ns: int,
+    phases: Mapping[str, float],
+    *,
+    worker: str = WORKER,
+    mode: str = "train",
+    within: Mapping[str, str] | None = None,
+    other_ms: float = 0.0,
+) -> list[Happening]:
     """The rows of one step, in the order in which they end; the last is the step itself.
 
     Args:
@@ -51,9 +57,15 @@ def step_rows(
 
 
 def training(
-    steps: Iterable[Mapping[str, float]], *, worker: str = WORKER, start_ns: int = START_NS, first_step: int = 0,
-    within: Mapping[str, str] | None = None, other_ms: float = 0.0, has_captures: bool = True,
-) -> list[Part]:  # fmt: skip
+    steps: Iterable[Mapping[str, float]],
+    *,
+    worker: str = WORKER,
+    start_ns: int = START_NS,
+    first_step: int = 0,
+    within: Mapping[str, str] | None = None,
+    other_ms: float = 0.0,
+    has_captures: bool = True,
+) -> list[Part]:
     """The timeline of one training step after another, each with a row that says that it passed.
 
     Args:
@@ -71,9 +83,12 @@ def training(
 
 
 def sampled(
-    channels: Mapping[Channel, Sequence[float]], *, node: str = "node", start_ns: int = START_NS,
+    channels: Mapping[Channel, Sequence[float]],
+    *,
+    node: str = "node",
+    start_ns: int = START_NS,
     every_ms: float = 500.0,
-) -> list[Heartbeat]:  # fmt: skip
+) -> list[Heartbeat]:
     """Samples of channels at a steady pace, the first one interval after the start."""
     longest = max(map(len, channels.values()), default=0)
     return [

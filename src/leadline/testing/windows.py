@@ -38,7 +38,7 @@ def verdicts(
 
 def points(
     parts: Iterable[Capture | Raw | Vectors], *, shapes: Mapping[str, tuple[int, ...]], thinned: bool = False
-) -> Iterator[Point]:  # fmt: skip
+) -> Iterator[Point]:
     """The points that parts make, in the order of their steps."""
     found: dict[tuple[int, str], Point] = {}
     for part in parts:

@@ -23,8 +23,15 @@ def train() -> bytes:
     trained = lightgbm.Dataset(samples[:200], labels[:200], free_raw_data=False)
     held = lightgbm.Dataset(samples[200:], labels[200:], reference=trained)
     parameters = {
-        "objective": "binary", "metric": ["binary_logloss", "auc"], "num_threads": 1, "num_leaves": 6, "verbosity": -1,
-        "bagging_fraction": 0.7, "bagging_freq": 1, "seed": 5, "deterministic": True,
-    }  # fmt: skip
+        "objective": "binary",
+        "metric": ["binary_logloss", "auc"],
+        "num_threads": 1,
+        "num_leaves": 6,
+        "verbosity": -1,
+        "bagging_fraction": 0.7,
+        "bagging_freq": 1,
+        "seed": 5,
+        "deterministic": True,
+    }
     model = lightgbm.train(parameters, trained, 8, valid_sets=[trained, held], valid_names=["train", "held"])
     return model.model_to_string().encode() + repr(np.random.get_state()).encode()

@@ -9,16 +9,28 @@ from torch import nn
 from torch.nn.modules import module
 
 CAPTURE = [
-    "all:every=1", "layers:every=1", "labels:every=1", "predictions:every=1",
-    "losses:every=1,modes=eval", "optimizer_variables:every=1",
-]  # fmt: skip
+    "all:every=1",
+    "layers:every=1",
+    "labels:every=1",
+    "predictions:every=1",
+    "losses:every=1,modes=eval",
+    "optimizer_variables:every=1",
+]
 
 
 def owners() -> list[Any]:
     return [
-        torch.Tensor, torch.optim.Optimizer, nn.Module, nn.CrossEntropyLoss, module, torch.autograd,
-        torch.nn.functional, torch.nn.utils, torch.utils.data.DataLoader, torch.amp.GradScaler,
-    ]  # fmt: skip
+        torch.Tensor,
+        torch.optim.Optimizer,
+        nn.Module,
+        nn.CrossEntropyLoss,
+        module,
+        torch.autograd,
+        torch.nn.functional,
+        torch.nn.utils,
+        torch.utils.data.DataLoader,
+        torch.amp.GradScaler,
+    ]
 
 
 def train() -> bytes:

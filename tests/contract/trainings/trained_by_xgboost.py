@@ -22,8 +22,12 @@ def train() -> bytes:
     labels = (samples[:, 0] + samples[:, 1] ** 2 > 0.5).astype(int)
     trained, held = (xgboost.DMatrix(samples[at], labels[at]) for at in (slice(0, 200), slice(200, 300)))
     parameters = {
-        "objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "nthread": 1, "max_depth": 3,
-        "subsample": 0.7, "seed": 5,
-    }  # fmt: skip
+        "objective": "binary:logistic",
+        "eval_metric": ["logloss", "auc"],
+        "nthread": 1,
+        "max_depth": 3,
+        "subsample": 0.7,
+        "seed": 5,
+    }
     model = xgboost.train(parameters, trained, 8, evals=[(trained, "train"), (held, "held")], verbose_eval=False)
     return bytes(model.save_raw()) + repr(np.random.get_state()).encode()

@@ -62,13 +62,15 @@ class Truth(xgboost.callback.TrainingCallback):
         last = model.num_boosted_rounds() - 1
         of_round = model[last : last + 1]
         shap = model.predict(self.trained, pred_contribs=True)
-        self.rounds.append({
-            "importances": {kind: model.get_score(importance_type=kind) for kind in IMPORTANCES},
-            "predictions": model.predict(self.held).tolist(),
-            "labels": self.held.get_label().tolist(),
-            "shap": shap.mean(axis=tuple(range(shap.ndim - 1)), dtype=np.float64).tolist(),
-            "trees": [NODE.findall(each) for each in of_round.get_dump(with_stats=True)],
-        })  # fmt: skip
+        self.rounds.append(
+            {
+                "importances": {kind: model.get_score(importance_type=kind) for kind in IMPORTANCES},
+                "predictions": model.predict(self.held).tolist(),
+                "labels": self.held.get_label().tolist(),
+                "shap": shap.mean(axis=tuple(range(shap.ndim - 1)), dtype=np.float64).tolist(),
+                "trees": [NODE.findall(each) for each in of_round.get_dump(with_stats=True)],
+            }
+        )
         return False
 
 
@@ -95,10 +97,15 @@ def xgboost_run(parameters: dict[str, Any], classes: int, rounds: int = 12, **mo
     trained, held = halves(classes)
     truth, witness, scores = Truth(held, trained), Witness(), {}
     model = train(
-        {"max_depth": 3, "nthread": 1, "seed": 3, **parameters}, trained, rounds_of(rounds),
-        evals=[(trained, "train"), (held, "held")], evals_result=scores, verbose_eval=False,
-        callbacks=[witness, truth], **more,
-    )  # fmt: skip
+        {"max_depth": 3, "nthread": 1, "seed": 3, **parameters},
+        trained,
+        rounds_of(rounds),
+        evals=[(trained, "train"), (held, "held")],
+        evals_result=scores,
+        verbose_eval=False,
+        callbacks=[witness, truth],
+        **more,
+    )
     return {"digest": digest(model.save_raw()), "scores": scores, "rounds": truth.rounds, "calls": witness.calls}
 
 
@@ -155,9 +162,14 @@ def ranking() -> dict[str, Any]:
         each.set_group([20] * (each.num_row() // 20))
     truth, scores = Truth(data[1], data[0]), {}
     model = xgboost.train(
-        {"objective": "rank:ndcg", "nthread": 1, "max_depth": 3}, data[0], 12, callbacks=[truth],
-        evals=[(data[0], "train"), (data[1], "held")], evals_result=scores, verbose_eval=False,
-    )  # fmt: skip
+        {"objective": "rank:ndcg", "nthread": 1, "max_depth": 3},
+        data[0],
+        12,
+        callbacks=[truth],
+        evals=[(data[0], "train"), (data[1], "held")],
+        evals_result=scores,
+        verbose_eval=False,
+    )
     return {"digest": digest(model.save_raw()), "scores": scores, "rounds": truth.rounds}
 
 
@@ -165,18 +177,27 @@ def linear() -> dict[str, Any]:
     trained, held = halves(0)
     scores: dict[str, Any] = {}
     model = xgboost.train(
-        {"booster": "gblinear", "nthread": 1, "updater": "coord_descent"}, trained, 10, evals=[(held, "held")],
-        evals_result=scores, verbose_eval=False,
-    )  # fmt: skip
+        {"booster": "gblinear", "nthread": 1, "updater": "coord_descent"},
+        trained,
+        10,
+        evals=[(held, "held")],
+        evals_result=scores,
+        verbose_eval=False,
+    )
     return {"digest": digest(model.save_raw()), "scores": scores}
 
 
 def folds() -> dict[str, Any]:
     trained, _ = halves(2)
     found = xgboost.cv(
-        {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}, trained, rounds_of(10), nfold=3,
-        metrics=["logloss"], as_pandas=False, seed=5,
-    )  # fmt: skip
+        {"objective": "binary:logistic", "nthread": 1, "max_depth": 3},
+        trained,
+        rounds_of(10),
+        nfold=3,
+        metrics=["logloss"],
+        as_pandas=False,
+        seed=5,
+    )
     return {"digest": digest(json.dumps(found).encode()), "folds": found}
 
 
@@ -209,20 +230,27 @@ def lightgbm_run(parameters: dict[str, Any], classes: int, rounds: int = 12, **m
         if is_endless:
             return
         copy = lightgbm.Booster(model_str=env.model.model_to_string(num_iteration=-1))
-        truth.append({
-            "importances": {
-                kind: dict(zip(copy.feature_name(), map(float, copy.feature_importance(kind, -1)), strict=True))
-                for kind in ("split", "gain")
-            },
-            "predictions": copy.predict(features[400:]).tolist(),
-            "labels": labels[400:].tolist(),
-        })  # fmt: skip
+        truth.append(
+            {
+                "importances": {
+                    kind: dict(zip(copy.feature_name(), map(float, copy.feature_importance(kind, -1)), strict=True))
+                    for kind in ("split", "gain")
+                },
+                "predictions": copy.predict(features[400:]).tolist(),
+                "labels": labels[400:].tolist(),
+            }
+        )
 
     given = {"verbosity": -1, "num_threads": 1, "deterministic": True, "seed": 3, "num_leaves": 8, **parameters}
     model = lightgbm_train(
-        given, trained, rounds_of(rounds), valid_sets=[trained, held], valid_names=["train", "held"],
-        callbacks=[lightgbm.record_evaluation(scores), look, *more.pop("callbacks", ())], **more,
-    )  # fmt: skip
+        given,
+        trained,
+        rounds_of(rounds),
+        valid_sets=[trained, held],
+        valid_names=["train", "held"],
+        callbacks=[lightgbm.record_evaluation(scores), look, *more.pop("callbacks", ())],
+        **more,
+    )
     return {"digest": digest(model.model_to_string().encode()), "scores": scores, "rounds": truth}
 
 

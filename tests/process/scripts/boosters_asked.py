@@ -14,18 +14,21 @@ from leadline.frameworks.xgboost import booster as asked
 from leadline.frameworks.xgboost.booster import XGBoostBooster
 
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
-    "binary": ({"objective": "binary:logistic"}, 2), "margin": ({"objective": "binary:logitraw"}, 2),
+    "binary": ({"objective": "binary:logistic"}, 2),
+    "margin": ({"objective": "binary:logitraw"}, 2),
     "multiclass": ({"objective": "multi:softprob", "num_class": 3}, 3),
     "softmax": ({"objective": "multi:softmax", "num_class": 3}, 3),
-    "regression": ({"objective": "reg:squarederror"}, 0), "quantile": (
-        {"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9]}, 0),
+    "regression": ({"objective": "reg:squarederror"}, 0),
+    "quantile": ({"objective": "reg:quantileerror", "quantile_alpha": [0.1, 0.5, 0.9]}, 0),
     "dart": ({"objective": "binary:logistic", "booster": "dart", "rate_drop": 0.5}, 2),
     "linear": ({"objective": "multi:softprob", "num_class": 3, "booster": "gblinear"}, 3),
     "forest": ({"objective": "binary:logistic", "num_parallel_tree": 3, "subsample": 0.5}, 2),
-    "vectors": ({"objective": "multi:softprob", "num_class": 3, "multi_strategy": "multi_output_tree",
-                 "tree_method": "hist"}, 3),
+    "vectors": (
+        {"objective": "multi:softprob", "num_class": 3, "multi_strategy": "multi_output_tree", "tree_method": "hist"},
+        3,
+    ),
     "stump": ({"objective": "binary:logistic", "max_depth": 1, "gamma": 1e9}, 2),
-}  # fmt: skip
+}
 
 
 def trained(kind: str, names: list[str] | None) -> tuple[Any, Any]:

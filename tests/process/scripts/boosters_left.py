@@ -18,7 +18,7 @@ from lightgbm.engine import CVBooster
 from xgboost.callback import CallbackContainer
 
 import leadline
-from leadline.frameworks.boosting.captured import RoundCapture
+from leadline.frameworks.boosting.round_capture import RoundCapture
 
 OWNERS = (xgboost, xgboost.Booster, CallbackContainer, lightgbm, lightgbm.Booster, lightgbm.engine, CVBooster)
 
@@ -51,10 +51,17 @@ def main(folder: str, kind: str) -> None:
     left_after_failure = changed(original)
     hook.close()
     (found,) = leadline.open_run(hook.run).worker_documents().values()
-    print(json.dumps({
-        "replaced_while_watched": is_replaced, "left": left, "left_after_failure": left_after_failure,
-        "digests": digests, "off": found["off"],
-    }))  # fmt: skip
+    print(
+        json.dumps(
+            {
+                "replaced_while_watched": is_replaced,
+                "left": left,
+                "left_after_failure": left_after_failure,
+                "digests": digests,
+                "off": found["off"],
+            }
+        )
+    )
 
 
 def changed(original: dict[tuple[str, str], int]) -> list[str]:

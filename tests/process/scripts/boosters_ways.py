@@ -15,7 +15,7 @@ import lightgbm
 import xgboost
 
 import leadline
-from leadline.capture.recorder import Recorder
+from leadline.training.recorder.step_recorder import Recorder
 
 TREES = {"max_depth": 3, "nthread": 1, "seed": 3}
 
@@ -63,8 +63,14 @@ def folds() -> None:
 
 def of_lightgbm() -> None:
     features, labels = boosters.samples()
-    settings = {"objective": "binary", "metric": ["binary_logloss", "auc"], "num_threads": 1, "verbosity": -1,
-                "seed": 3, "learning_rate": 0.1}  # fmt: skip
+    settings = {
+        "objective": "binary",
+        "metric": ["binary_logloss", "auc"],
+        "num_threads": 1,
+        "verbosity": -1,
+        "seed": 3,
+        "learning_rate": 0.1,
+    }
     trained = lightgbm.Dataset(features[:400], labels[:400])
     held = lightgbm.Dataset(features[400:], labels[400:], reference=trained)
     rates = lightgbm.reset_parameter(learning_rate=lambda at: 0.1 * 0.99**at)
@@ -75,8 +81,12 @@ def of_lightgbm() -> None:
 
 
 KINDS: dict[str, Callable[[], None]] = {
-    "scored": scored, "unscored": unscored, "bad": bad, "folds": folds, "of_lightgbm": of_lightgbm,
-}  # fmt: skip
+    "scored": scored,
+    "unscored": unscored,
+    "bad": bad,
+    "folds": folds,
+    "of_lightgbm": of_lightgbm,
+}
 
 
 def main(folder: str) -> None:

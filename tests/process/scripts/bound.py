@@ -93,14 +93,29 @@ def healthy_mlp():
 def healthy_cnn():
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1),
-        nn.ReLU(), nn.Flatten(), nn.Linear(4096, 10),
-    )  # fmt: skip
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(4096, 10),
+    )
     train(model, in_memory(250))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {each.__name__: each for each in (
-        loader, python, leak, periodic, straggler, healthy_ranks, healthy_mlp, healthy_cnn,
-    )}[sys.argv[1]]()  # fmt: skip
+    {
+        each.__name__: each
+        for each in (
+            loader,
+            python,
+            leak,
+            periodic,
+            straggler,
+            healthy_ranks,
+            healthy_mlp,
+            healthy_cnn,
+        )
+    }[sys.argv[1]]()

@@ -39,10 +39,16 @@ def main() -> None:
     counters = torch._dynamo.utils.counters
     digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters()))
     with open(path, "w") as file:
-        json.dump({
-            "digest": digest.hexdigest(), "norms": norms, "stats": counters["stats"],
-            "graph_breaks": sum(counters["graph_break"].values()), "recompiles": len(counters["recompiles"]),
-        }, file)  # fmt: skip
+        json.dump(
+            {
+                "digest": digest.hexdigest(),
+                "norms": norms,
+                "stats": counters["stats"],
+                "graph_breaks": sum(counters["graph_break"].values()),
+                "recompiles": len(counters["recompiles"]),
+            },
+            file,
+        )
 
 
 if __name__ == "__main__":

@@ -44,12 +44,18 @@ def main() -> None:
             early = dict(counters["frames"])
     parts = [each.detach().numpy().tobytes() for each in model.parameters()]
     with open(path, "w") as file:
-        json.dump({
-            "digest": hashlib.sha256(b"".join(parts)).hexdigest(),
-            "counters": {name: counters[name] for name in ("stats", "graph_break", "unimplemented", "inline_call")},
-            "stats": counters["stats"], "frames": counters["frames"], "early": early,
-            "losses": losses, "weights": weights,
-        }, file)  # fmt: skip
+        json.dump(
+            {
+                "digest": hashlib.sha256(b"".join(parts)).hexdigest(),
+                "counters": {name: counters[name] for name in ("stats", "graph_break", "unimplemented", "inline_call")},
+                "stats": counters["stats"],
+                "frames": counters["frames"],
+                "early": early,
+                "losses": losses,
+                "weights": weights,
+            },
+            file,
+        )
 
 
 if __name__ == "__main__":

@@ -16,12 +16,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from leadline import session
 from leadline.config.presets import merge, preset_items
-from leadline.judge.plan import plan, resolve_rules
+from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 from leadline.store.creation import create_run, write_status
+from leadline.training.session import session
 
 NOT_JUDGED = ("similar_across_runs", "tensor_variance")
 """Rules that say nothing without another run, or a threshold of one's own."""
@@ -39,9 +39,16 @@ def watched(folder: str, name: str) -> Iterator[None]:
     needs = plan(resolve_rules(RULES), ())
     items = replace(merge(preset_items("full"), (), needs, root=folder), budget=None)
     manifest = Manifest(
-        name=name, uri=run, command=("train.py",), started_ns=time.time_ns(), leadline="0", preset="full",
-        folder=folder, plan=items, rules=tuple(spec for spec, _ in resolve_rules(RULES)),
-    )  # fmt: skip
+        name=name,
+        uri=run,
+        command=("train.py",),
+        started_ns=time.time_ns(),
+        leadline="0",
+        preset="full",
+        folder=folder,
+        plan=items,
+        rules=tuple(spec for spec, _ in resolve_rules(RULES)),
+    )
     create_run(run, manifest, status="InProgress")
     own = session.start(run)
     assert own is not None
@@ -81,9 +88,7 @@ def blobs(count: int, features: int, classes: int, generator: torch.Generator) -
 def mlp(seed: int) -> list[float]:
     """A classifier; AdamW, warm-up from 0, cosine to 0, dropout, evaluation every 50 steps."""
     generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(
-        nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4)
-    )  # fmt: skip
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     steps, optimizer, loss = 400, torch.optim.AdamW(model.parameters(), lr=3e-3), nn.CrossEntropyLoss()
     schedule, losses = warm_up_and_cosine(optimizer, 40, steps), []
     held_out = blobs(128, 16, 4, generator)
@@ -104,10 +109,17 @@ def cnn(seed: int) -> list[float]:
     """Images of noise with a bright bar; SGD with momentum, steps in the rate, batch normalization."""
     generator = torch.Generator().manual_seed(seed)
     model = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(2),
-        nn.Flatten(), nn.Linear(64, 4),
-    )  # fmt: skip
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(64, 4),
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
     schedule, losses = torch.optim.lr_scheduler.MultiStepLR(optimizer, [150, 250]), []
 
@@ -219,7 +231,7 @@ def gan(seed: int) -> list[float]:
     def layers(inputs: int, outputs: int) -> nn.Module:
         return nn.Sequential(
             nn.Linear(inputs, 48), nn.LeakyReLU(0.2), nn.Linear(48, 48), nn.LeakyReLU(0.2), nn.Linear(48, outputs)
-        )  # fmt: skip
+        )
 
     maker, critic, loss = layers(4, 2), layers(2, 1), nn.BCEWithLogitsLoss()
     for_maker = torch.optim.Adam(maker.parameters(), lr=1e-3, betas=(0.5, 0.999))

@@ -210,8 +210,10 @@ def pytorch_lightning(folder: str) -> tuple:
 def with_lightning(library, folder: str) -> tuple:
     from torchmetrics.classification import MulticlassAccuracy
 
-    loggers = __import__(f"{library.__name__}.pytorch.loggers" if library.__name__ == "lightning" else
-                         "pytorch_lightning.loggers", fromlist=["loggers"])  # fmt: skip
+    loggers = __import__(
+        f"{library.__name__}.pytorch.loggers" if library.__name__ == "lightning" else "pytorch_lightning.loggers",
+        fromlist=["loggers"],
+    )
 
     class Module(library.LightningModule):
         def __init__(self) -> None:
@@ -245,10 +247,15 @@ def with_lightning(library, folder: str) -> tuple:
 
     loader = torch.utils.data.DataLoader(NoBatch(), batch_size=None)
     trainer = library.Trainer(
-        max_epochs=2, accelerator="cpu", log_every_n_steps=1, enable_progress_bar=False, enable_model_summary=False,
-        enable_checkpointing=False, num_sanity_val_steps=1,
+        max_epochs=2,
+        accelerator="cpu",
+        log_every_n_steps=1,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        num_sanity_val_steps=1,
         logger=[loggers.TensorBoardLogger(folder, name="board"), loggers.CSVLogger(folder, name="table")],
-    )  # fmt: skip
+    )
     module = Module()
     trainer.fit(module, loader, loader)
     kept = events(folder + "/board/version_0/events*")
@@ -284,9 +291,18 @@ def transformers(folder: str) -> tuple:
         for one, label in zip(features, labels, strict=True)
     ]
     arguments = TrainingArguments(
-        folder, max_steps=STEPS, per_device_train_batch_size=8, logging_steps=3, eval_strategy="steps", eval_steps=4,
-        report_to=["tensorboard"], use_cpu=True, save_strategy="no", disable_tqdm=True, seed=3,
-    )  # fmt: skip
+        folder,
+        max_steps=STEPS,
+        per_device_train_batch_size=8,
+        logging_steps=3,
+        eval_strategy="steps",
+        eval_steps=4,
+        report_to=["tensorboard"],
+        use_cpu=True,
+        save_strategy="no",
+        disable_tqdm=True,
+        seed=3,
+    )
     os.environ["TENSORBOARD_LOGGING_DIR"] = folder + "/board"
     model = Model()
     trainer = Trainer(model, arguments, train_dataset=rows, eval_dataset=rows[:32])
@@ -310,8 +326,16 @@ def accelerate(folder: str) -> tuple:
 
 
 KINDS = (
-    tensorboard, tensorboardx, wandb, mlflow, torchmetrics, lightning, pytorch_lightning, transformers, accelerate,
-)  # fmt: skip
+    tensorboard,
+    tensorboardx,
+    wandb,
+    mlflow,
+    torchmetrics,
+    lightning,
+    pytorch_lightning,
+    transformers,
+    accelerate,
+)
 
 
 def main() -> None:

@@ -26,14 +26,26 @@ def functions() -> dict:
     from wandb.sdk.wandb_run import Run
 
     places = (
-        (SummaryWriter, "add_scalar"), (SummaryWriter, "add_scalars"), (OtherWriter, "add_scalar"), (Run, "_log"),
-        (OtherWriter, "add_scalars"), (SummaryWriter, "_get_file_writer"), (OtherWriter, "_get_file_writer"),
-        (MlflowClient, "log_metric"), (MlflowClient, "log_batch"), (Trainer, "log"),
-        (torchmetrics.metric, "_squeeze_if_scalar"), (torchmetrics.MetricCollection, "compute"),
-        (torchmetrics.MetricCollection, "forward"), (LightningModule, "log"), (Fabric, "log_dict"),
-        (CSVLogger, "log_metrics"), (result._ResultCollection, "update_metrics"),
-        (connector._LoggerConnector, "log_metrics"), (connector._LoggerConnector, "update_train_step_metrics"),
-    )  # fmt: skip
+        (SummaryWriter, "add_scalar"),
+        (SummaryWriter, "add_scalars"),
+        (OtherWriter, "add_scalar"),
+        (Run, "_log"),
+        (OtherWriter, "add_scalars"),
+        (SummaryWriter, "_get_file_writer"),
+        (OtherWriter, "_get_file_writer"),
+        (MlflowClient, "log_metric"),
+        (MlflowClient, "log_batch"),
+        (Trainer, "log"),
+        (torchmetrics.metric, "_squeeze_if_scalar"),
+        (torchmetrics.MetricCollection, "compute"),
+        (torchmetrics.MetricCollection, "forward"),
+        (LightningModule, "log"),
+        (Fabric, "log_dict"),
+        (CSVLogger, "log_metrics"),
+        (result._ResultCollection, "update_metrics"),
+        (connector._LoggerConnector, "log_metrics"),
+        (connector._LoggerConnector, "update_train_step_metrics"),
+    )
     return {f"{owner.__name__}.{name}": vars(owner)[name] for owner, name in places}
 
 

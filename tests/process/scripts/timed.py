@@ -177,9 +177,17 @@ def replicas(folder):
 KINDS = {
     each.__name__: each
     for each in (
-        loader_bound, python_bound, computing, checkpointing, accumulating, adversarial, evaluating, ranks, replicas,
+        loader_bound,
+        python_bound,
+        computing,
+        checkpointing,
+        accumulating,
+        adversarial,
+        evaluating,
+        ranks,
+        replicas,
     )
-}  # fmt: skip
+}
 
 
 def main(kind, folder):

@@ -90,9 +90,13 @@ def train_lightgbm(sets: Sets, settings: dict[str, Any], rounds: int, pause: flo
         **settings,
     }
     lightgbm.train(
-        told, train, rounds, valid_sets=[train, valid], valid_names=["train", "holdout"],
+        told,
+        train,
+        rounds,
+        valid_sets=[train, valid],
+        valid_names=["train", "holdout"],
         callbacks=[lambda environment: time.sleep(pause)],
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

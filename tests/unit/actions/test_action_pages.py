@@ -15,9 +15,9 @@ import pytest
 from notices import occasion
 
 from leadline.actions.action import Action
-from leadline.actions.amazon_event import DETAIL_TYPE, SOURCE, detail
 from leadline.actions.registry import BUILT_IN, find_action, make_action
-from leadline.records.notice import Notice, RuleState, TensorSnapshot
+from leadline.actions.sagemaker_event import DETAIL_TYPE, SOURCE, detail
+from leadline.records.notification import Notice, RuleState, TensorSnapshot
 from leadline.store.documents import encode
 
 ROOT = Path(__file__).resolve().parents[3]

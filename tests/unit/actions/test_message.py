@@ -10,7 +10,7 @@ import pytest
 from notices import FINDING
 
 from leadline.actions import message
-from leadline.records.notice import Notice, NoticeKind, TensorSnapshot
+from leadline.records.notification import Notice, NoticeKind, TensorSnapshot
 from leadline.store.documents import encode
 
 TEXT = """\
@@ -68,7 +68,7 @@ def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors()
             "demo: Completed, before InProgress",
         ),
     ],
-)  # fmt: skip
+)
 def test_the_other_kinds(notice: Notice, title: str) -> None:
     assert message.title(notice) == title
     assert message.text(notice).startswith(f"{title}\n\nrun ")

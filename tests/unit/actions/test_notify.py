@@ -16,7 +16,7 @@ from leadline.actions.action import RefusedError
 from leadline.actions.notify import Notify
 from leadline.actions.registry import find_action
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
 PASSWORD = "p@ss/w0rd?"

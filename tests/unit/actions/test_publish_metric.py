@@ -13,7 +13,7 @@ from leadline.actions.action import Occasion
 from leadline.actions.publish_metric import PublishMetric
 from leadline.actions.registry import make_action
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.records.notice import Notice, RuleState
+from leadline.records.notification import Notice, RuleState
 
 RULES = (RuleState("a", "a", "InProgress", None), RuleState("b", "b", "InProgress", None))
 NOTICE = Notice("n", "rule_status", "a-run", "/nowhere", "InProgress", 0, rules=RULES)

@@ -14,11 +14,11 @@ from notices import FINDING, RUN, occasion
 
 from leadline.actions import put_event
 from leadline.actions.action import LaterError, RefusedError
-from leadline.actions.amazon_event import MOST_BYTES, detail
 from leadline.actions.put_event import PutEvent
 from leadline.actions.registry import make_action
+from leadline.actions.sagemaker_event import MOST_BYTES, detail
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.records.notice import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notice, RuleState, TensorSnapshot
 
 PATTERN = json.dumps({"source": ["aws.sagemaker", "leadline"], "detail-type": ["SageMaker Training Job State Change"]})
 
@@ -77,12 +77,15 @@ def test_a_bus_of_ones_own(server: str) -> None:
 @pytest.mark.parametrize(
     ("ours", "status", "secondary"),
     [
-        ("Starting", "InProgress", "Starting"), ("InProgress", "InProgress", "Training"),
-        ("Completed", "Completed", "Completed"), ("Failed", "Failed", "Failed"),
-        ("Stopping", "Stopping", "Stopping"), ("Stopped", "Stopped", "Stopped"),
+        ("Starting", "InProgress", "Starting"),
+        ("InProgress", "InProgress", "Training"),
+        ("Completed", "Completed", "Completed"),
+        ("Failed", "Failed", "Failed"),
+        ("Stopping", "Stopping", "Stopping"),
+        ("Stopped", "Stopped", "Stopped"),
         ("Interrupted", "Stopped", "Interrupted"),
     ],
-)  # fmt: skip
+)
 def test_a_jobs_status_is_one_that_amazon_knows(ours: Any, status: str, secondary: str) -> None:
     notice = Notice(f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1")
     said = json.loads(detail(notice))
@@ -95,8 +98,9 @@ def test_the_notices_own_rule_stands_as_the_notice_has_it() -> None:
     stale = (RuleState("other", "x", "InProgress", None), RuleState("loud", "exploding_tensor", "InProgress", "clear"))
     rules = json.loads(detail(replace(FINDING, rules=stale)))["DebugRuleEvaluationStatuses"]
     assert [(each["RuleConfigurationName"], each["RuleEvaluationStatus"]) for each in rules] == [
-        ("loud", "IssuesFound"), ("other", "InProgress"),
-    ]  # fmt: skip
+        ("loud", "IssuesFound"),
+        ("other", "InProgress"),
+    ]
     alone = json.loads(detail(replace(FINDING, rules=())))["DebugRuleEvaluationStatuses"]
     assert [each["RuleConfigurationName"] for each in alone] == ["loud"]
 
@@ -107,13 +111,17 @@ def test_the_notices_own_rule_stands_as_the_notice_has_it() -> None:
         ({}, None),
         ({"evidence": {"text": "ä" * MOST_BYTES}}, ["evidence"]),
         ({"tensors": (TensorSnapshot("x" * MOST_BYTES),)}, ["evidence", "tensors"]),
-        ({"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(200))},
-         ["evidence", "rules", "tensors"]),
-        ({"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(900))},
-         ["evidence", "rules", "tensors"]),
+        (
+            {"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(200))},
+            ["evidence", "rules", "tensors"],
+        ),
+        (
+            {"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(900))},
+            ["evidence", "rules", "tensors"],
+        ),
         ({"message": "z" * MOST_BYTES}, ["evidence", "rules", "tensors"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_too_large_leaves_something_out_and_says_what(
     large: dict[str, Any], left_out: list[str] | None
 ) -> None:
@@ -141,10 +149,13 @@ def answer(*entries: dict[str, str], status: int = 200) -> Reply:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("NotAuthorizedForSourceException", RefusedError), ("MalformedDetail", RefusedError),
-        ("ThrottlingException", LaterError), ("InternalFailure", LaterError), ("InternalException", LaterError),
+        ("NotAuthorizedForSourceException", RefusedError),
+        ("MalformedDetail", RefusedError),
+        ("ThrottlingException", LaterError),
+        ("InternalFailure", LaterError),
+        ("InternalException", LaterError),
     ],
-)  # fmt: skip
+)
 def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str, error: type[Exception]) -> None:
     with http_endpoint(answer({"ErrorCode": code, "ErrorMessage": "no\nway"})) as endpoint:
         with pytest.raises(error, match=f"^EventBridge answered {code}: no way$"):
@@ -155,11 +166,15 @@ def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str
 @pytest.mark.parametrize(
     ("status", "code", "error"),
     [
-        (400, "AccessDeniedException", RefusedError), (400, "ResourceNotFoundException", RefusedError),
-        (403, "InvalidSignatureException", RefusedError), (400, "ThrottlingException", LaterError),
-        (400, "ExpiredTokenException", LaterError), (500, "InternalFailure", LaterError), (503, "Whatever", LaterError),
+        (400, "AccessDeniedException", RefusedError),
+        (400, "ResourceNotFoundException", RefusedError),
+        (403, "InvalidSignatureException", RefusedError),
+        (400, "ThrottlingException", LaterError),
+        (400, "ExpiredTokenException", LaterError),
+        (500, "InternalFailure", LaterError),
+        (503, "Whatever", LaterError),
     ],
-)  # fmt: skip
+)
 def test_what_amazon_refuses_for_good_and_what_may_pass(status: int, code: str, error: type[Exception]) -> None:
     body = json.dumps({"__type": code, "message": "because"})
     reply = Reply(status, body, {"Content-Type": "application/x-amz-json-1.1"})

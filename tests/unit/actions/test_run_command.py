@@ -13,7 +13,7 @@ from leadline.actions.registry import make_action
 from leadline.actions.run_command import RunCommand
 from leadline.config.secrets import missing, resolve
 from leadline.errors import ConfigurationError
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 from leadline.store import control, layout
 
 NOTICE = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
@@ -30,8 +30,10 @@ def test_it_asks_the_agent_with_the_command_as_it_was_written(tmp_path: Path) ->
     (request,) = control.read_requests(str(tmp_path))
     assert (request.kind, request.by, request.reason, request.time_ns) == ("run_command", "rule:e", "loss is NaN", 5)
     assert request.parameters == {
-        "command": COMMAND, "timeout": 7.0, "notice": json.loads(json.dumps(NOTICE.to_dict())),
-    }  # fmt: skip
+        "command": COMMAND,
+        "timeout": 7.0,
+        "notice": json.loads(json.dumps(NOTICE.to_dict())),
+    }
     assert (outcome.outcome, outcome.request) == (f"asked to run {COMMAND}", request.id)
 
 

@@ -11,7 +11,7 @@ from leadline.actions.action import Occasion, Progress
 from leadline.actions.registry import find_action, make_action
 from leadline.actions.stop_training import StopTraining, stop_step
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 from leadline.store import control, layout
 
 SECOND_NS = 1_000_000_000

@@ -13,7 +13,7 @@ from leadline.actions.action import Occasion
 from leadline.actions.registry import make_action
 from leadline.actions.tracker import Tracker
 from leadline.errors import ConfigurationError
-from leadline.records.notice import Notice, NoticeKind, RuleState
+from leadline.records.notification import Notice, NoticeKind, RuleState
 from leadline.store import control, layout
 
 FINDING = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
@@ -25,8 +25,10 @@ def make_occasion(path: Path, notice: Notice) -> Occasion:
 
 
 def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notice:
-    states = (RuleState("other", "other", "IssuesFound", "fired", is_open=True),
-              RuleState("e", "exploding_tensor", status, verdict, is_open=is_open))  # fmt: skip
+    states = (
+        RuleState("other", "other", "IssuesFound", "fired", is_open=True),
+        RuleState("e", "exploding_tensor", status, verdict, is_open=is_open),
+    )
     return replace(FINDING, kind="rule_status", status=status, verdict=verdict, rules=states)
 
 
@@ -42,8 +44,13 @@ def test_the_request_says_all_that_a_worker_needs(tmp_path: Path) -> None:
     (request,) = control.read_requests(str(tmp_path))
     assert (request.kind, request.by, request.step) == ("track", "rule:e", None)
     assert request.parameters == {
-        "rule": "e", "value": 1.0, "status": "IssuesFound", "step": 7, "message": "loss is NaN", "to": "mlflow",
-    }  # fmt: skip
+        "rule": "e",
+        "value": 1.0,
+        "status": "IssuesFound",
+        "step": 7,
+        "message": "loss is NaN",
+        "to": "mlflow",
+    }
     assert (outcome.outcome, outcome.request) == ("asked to log 1", request.id)
 
 

@@ -18,13 +18,21 @@ from leadline.actions.action import LaterError, Occasion, RefusedError
 from leadline.actions.registry import make_action
 from leadline.actions.webhook import Webhook, retry_after_seconds
 from leadline.errors import ConfigurationError
-from leadline.records.notice import Notice, TensorSnapshot
+from leadline.records.notification import Notice, TensorSnapshot
 from leadline.records.version import __version__
 
 NOTICE = Notice(
-    "e/opened/7", "finding", "a", "/rüns/a", "IssuesFound", 1, rule="e", step=7, message="loss is NaN",
+    "e/opened/7",
+    "finding",
+    "a",
+    "/rüns/a",
+    "IssuesFound",
+    1,
+    rule="e",
+    step=7,
+    message="loss is NaN",
     tensors=(TensorSnapshot("loss", (), "float32", {"mean": float("nan"), "max": float("inf")}, (float("-inf"),)),),
-)  # fmt: skip
+)
 OCCASION = Occasion("/rüns/a", NOTICE, (), 2)
 
 

@@ -13,9 +13,9 @@ import pytest
 from leadline.agent import commands
 from leadline.agent.commands import Commands, event_environment
 from leadline.agent.signals import SignalGate
-from leadline.bootstrap import SITE
 from leadline.records.request import Request
 from leadline.store import control, layout
+from leadline.training.bootstrap import SITE
 
 MANIFEST = {"folder": "/", "actions": [{"action": "run_command", "parameters": {"command": each}} for each in "abc"]}
 
@@ -180,9 +180,13 @@ def test_at_the_end_nothing_is_begun_any_more(agent: Agent) -> None:
 
 def test_the_environment_makes_nobody_a_part_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
-        "LEADLINE_RUN": "/a", "LEADLINE_NODE": "n", "LEADLINE_DISABLED": "1", "LEADLINE_ROOT": "/r", "HOME": "/h",
+        "LEADLINE_RUN": "/a",
+        "LEADLINE_NODE": "n",
+        "LEADLINE_DISABLED": "1",
+        "LEADLINE_ROOT": "/r",
+        "HOME": "/h",
         "PYTHONPATH": os.pathsep.join([SITE, "/mine"]),
-    }  # fmt: skip
+    }
     agent = Agent(tmp_path, Machine(monkeypatch), given)
     agent.take("a")
     agent.commands.advance(0.0)

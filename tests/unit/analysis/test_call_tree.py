@@ -24,9 +24,12 @@ def test_times_are_those_of_the_samples() -> None:
     flames = sampled([(["main", "load"], 0.25), (["main", "step"], 0.5), (["main", "step", "loss"], 0.125)])
     found = by_path(call_tree([({}, flames)]))
     assert {way: each.total_ns for way, each in found.items()} == {
-        ("all",): 875_000_000, ("all", "main"): 875_000_000, ("all", "main", "load"): 250_000_000,
-        ("all", "main", "step"): 625_000_000, ("all", "main", "step", "loss"): 125_000_000,
-    }  # fmt: skip
+        ("all",): 875_000_000,
+        ("all", "main"): 875_000_000,
+        ("all", "main", "load"): 250_000_000,
+        ("all", "main", "step"): 625_000_000,
+        ("all", "main", "step", "loss"): 125_000_000,
+    }
     assert found["all", "main", "step"].own_ns == 500_000_000
     assert found["all", "main", "step", "loss"].file == "/x/loss.py"
 

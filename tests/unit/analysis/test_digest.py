@@ -36,9 +36,15 @@ def story(seed: int = 0, steps: int = 300) -> list[Part]:
             parts += rows
             loss = chance.choice([1.0, 1.0, 1.0, math.nan, math.inf]) * chance.random()
             parts.append(
-                Capture(step, {"loss": {"value": loss}, "gradient/a.weight": {"l2": loss, "abs_mean": 1.0}},
-                        worker=worker, mode=mode, mode_step=step // 2, time_ns=at_ns)
-            )  # fmt: skip
+                Capture(
+                    step,
+                    {"loss": {"value": loss}, "gradient/a.weight": {"l2": loss, "abs_mean": 1.0}},
+                    worker=worker,
+                    mode=mode,
+                    mode_step=step // 2,
+                    time_ns=at_ns,
+                )
+            )
     readings = {each: [chance.uniform(0, 100) for _ in range(steps)] for each in CORES}
     return parts + list(sampled(readings)) + list(sampled({CORES[0]: readings[CORES[0]][::2]}, node="other"))
 

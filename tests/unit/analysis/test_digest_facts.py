@@ -38,8 +38,9 @@ def test_tensors_are_known_with_their_collections_as_the_run_has_them(path: str)
 
 def test_who_captured_what_is_told_without_the_clock(path: str) -> None:
     assert Digest(Run(path)).captured() == {
-        "loss": {"value": {"rank2-1", "rank10-1"}}, "fc.weight": {"l2": {"rank2-1"}, "max": {"rank2-1"}}
-    }  # fmt: skip
+        "loss": {"value": {"rank2-1", "rank10-1"}},
+        "fc.weight": {"l2": {"rank2-1"}, "max": {"rank2-1"}},
+    }
 
 
 def test_what_cannot_be_read_is_said(path: str) -> None:

@@ -13,11 +13,16 @@ from leadline.analysis.sensors import by_sensor
 def test_each_row_belongs_to_its_sensor_in_the_order_of_time() -> None:
     chance = random.Random(2)
     rows = [
-        {"node": chance.choice(("algo-10", "algo-2")), "kind": chance.choice(("cpu", "gpu")),
-         "device": chance.choice(("total", "core2", "core10")), "metric": chance.choice(("a_percent", "b_percent")),
-         "time_ns": chance.randrange(1000), "value": chance.random()}
+        {
+            "node": chance.choice(("algo-10", "algo-2")),
+            "kind": chance.choice(("cpu", "gpu")),
+            "device": chance.choice(("total", "core2", "core10")),
+            "metric": chance.choice(("a_percent", "b_percent")),
+            "time_ns": chance.randrange(1000),
+            "value": chance.random(),
+        }
         for _ in range(500)
-    ]  # fmt: skip
+    ]
     expected: dict[tuple[str, ...], list[int]] = {}
     for at, row in enumerate(rows):
         key = (str(row["node"]), str(row["kind"]), str(row["device"]), str(row["metric"]))

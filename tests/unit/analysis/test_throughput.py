@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from leadline.analysis.throughput import peak_of
-from leadline.analysis.whereabouts import read_time
+from leadline.analysis.time_breakdown import read_time
 from leadline.testing.runs import RunWriter
 from leadline.testing.timelines import WORKER, training
 
@@ -39,10 +39,12 @@ def test_facts_make_samples_operations_and_their_share_of_the_peak(tmp_path) -> 
 @pytest.mark.parametrize(
     ("gpus", "device"),
     [
-        ([{"name": "NVIDIA A100-SXM4-80GB"}, {"name": "Tesla T4"}], "cuda:0"), ([{"name": "GeForce 256"}], "cuda:0"),
-        ([{"name": "NVIDIA A100-SXM4-80GB"}], "cpu"), ([], "cuda:0"),
+        ([{"name": "NVIDIA A100-SXM4-80GB"}, {"name": "Tesla T4"}], "cuda:0"),
+        ([{"name": "GeForce 256"}], "cuda:0"),
+        ([{"name": "NVIDIA A100-SXM4-80GB"}], "cpu"),
+        ([], "cuda:0"),
     ],
-)  # fmt: skip
+)
 def test_without_a_known_peak_there_is_no_utilisation(tmp_path, gpus: list[dict[str, str]], device: str) -> None:
     found = spoken(tmp_path, gpus=gpus, flops_per_step=1e12, device=device)
     assert "flops_per_second" in found

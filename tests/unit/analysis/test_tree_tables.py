@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tree_scenarios import answers, counts, importances, loss
 
 from leadline.analysis import trees
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, Part, RunWriter
-from leadline.testing.tree_stories import answers, counts, importances, loss
 
 WORKER = "rank0-1"
 
@@ -33,17 +33,16 @@ def test_a_run_of_trees_is_known_by_its_worker_or_its_importances(tmp_path: Path
 def test_the_model_is_told_by_objective_and_answers(tmp_path: Path) -> None:
     parts = [loss(0, train=1.0), *answers(0, [0, 1], [0.2, 0.7]), *answers(5, [0, 1], [0.1, 0.9])]
     settings = {"objective": "binary:logistic", "max_depth": 3}
-    run = written(
-        tmp_path, parts, framework="xgboost 3.2.0", hyperparameters=settings, evaluated_on="holdout"
-    )  # fmt: skip
+    run = written(tmp_path, parts, framework="xgboost 3.2.0", hyperparameters=settings, evaluated_on="holdout")
     model = trees.read_model(run)
     assert model == trees.BoostedModel("xgboost 3.2.0", "binary:logistic", "binary", "holdout", settings, (0, 5))
     found = trees.read_answers(run, 5)
     assert found is not None
     assert found.predictions.tolist() == pytest.approx([0.1, 0.9])
     assert {step: each.tolist() for step, each in trees.matrices(run, model).items()} == {
-        0: [[1, 0], [0, 1]], 5: [[1, 0], [0, 1]],
-    }  # fmt: skip
+        0: [[1, 0], [0, 1]],
+        5: [[1, 0], [0, 1]],
+    }
 
 
 def test_without_an_objective_the_answers_say_what_it_is(tmp_path: Path) -> None:
@@ -71,8 +70,9 @@ def test_matrices_that_were_counted_during_the_training_serve_as_well(tmp_path: 
     model = trees.read_model(run)
     assert model.steps == ()
     assert {step: each.tolist() for step, each in trees.matrices(run, model).items()} == {
-        0: [[2, 1], [0, 1]], 5: [[3, 0], [0, 1]],
-    }  # fmt: skip
+        0: [[2, 1], [0, 1]],
+        5: [[3, 0], [0, 1]],
+    }
 
 
 def test_a_class_that_comes_late_is_in_every_matrix(tmp_path: Path) -> None:
@@ -91,9 +91,10 @@ def test_labels_and_predictions_that_do_not_belong_together_are_no_answers(tmp_p
 
 def test_importances_are_those_of_the_last_round_the_largest_first(tmp_path: Path) -> None:
     parts = [
-        importances(0, {"a": 0.9, "b": 0.1}), importances(5, {"a": 0.25, "b/c": 0.75}),
+        importances(0, {"a": 0.9, "b": 0.1}),
+        importances(5, {"a": 0.25, "b/c": 0.75}),
         importances(5, {"a": float("nan"), "<b>": 1.0}, "gain"),
-    ]  # fmt: skip
+    ]
     run = written(tmp_path, parts)
     found = trees.importances(run)
     assert {kind: list(each) for kind, each in found.items()} == {"weight": ["b/c", "a"], "gain": ["<b>", "a"]}
@@ -106,7 +107,8 @@ def test_losses_know_their_role_and_what_they_are_compared_with(tmp_path: Path) 
     run = written(tmp_path, [loss(step, train=1.0 / (step + 1), holdout=1.5) for step in range(3)])
     found = trees.losses(run)
     assert [(each.name, each.role, each.stem) for each in found] == [
-        ("train-logloss", "train", "logloss"), ("holdout-logloss", "validation", "logloss"),
-    ]  # fmt: skip
+        ("train-logloss", "train", "logloss"),
+        ("holdout-logloss", "validation", "logloss"),
+    ]
     assert found[0].steps.tolist() == [0, 1, 2]
     np.testing.assert_allclose(found[0].values, [1.0, 0.5, 1 / 3])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from leadline.cli.prepare import Wishes, prepare
-from leadline.reader.locate import read_manifest
+from leadline.cli.run_setup import Wishes, prepare
+from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.store.documents import read_document, write_document
 
@@ -39,11 +39,15 @@ def made(**wishes: Any) -> Manifest:
 def sense(manifest: Manifest) -> Manifest:
     """A manifest without what differs between any two runs, and without whether a file or an option said it."""
     return replace(
-        manifest, name="", uri="", started_ns=0, folder="",
+        manifest,
+        name="",
+        uri="",
+        started_ns=0,
+        folder="",
         plan=replace(manifest.plan, disk_bytes=0, host_bytes=0, items=tuple(sorted(manifest.plan.items, key=str))),
         rules=tuple(replace(each, folder="", source="") for each in manifest.rules),
         actions=tuple(replace(each, source="", folder="") for each in manifest.actions),
-    )  # fmt: skip
+    )
 
 
 def absolute(manifest: Manifest, folder: Path) -> Manifest:
@@ -94,8 +98,9 @@ def test_what_a_preset_of_ones_own_says_goes_first_and_options_before_it(folder:
     every = {item.collection: item.schedule.every for item in manifest.plan.items if item.source == "option"}
     assert every == {"gradients": 7, "weights": 3}
     assert {item.schedule.every for item in manifest.plan.items if item.source == "preset" and item.family is None} == {
-        1, 100,
-    }  # fmt: skip
+        1,
+        100,
+    }
     other = made(name="b", interval_ms=500, budget="off", rules=("stall_mail=stalled_training:threshold=5",))
     assert (other.interval_ms, other.plan.budget) == (500, None)
     assert {each.alias: each.parameters for each in other.rules}["stall_mail"] == {"threshold": 5.0}
@@ -108,12 +113,26 @@ def test_actions_of_the_file_in_words_and_tables(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
     where = str(folder)
     assert made().actions == (
-        ActionSpec("stall_mail", "deed.py:Deed", ("IssuesFound",), {"words": "$WORDS", "cooldown": 60.0},
-                   "deed.py:Deed:@team,cooldown=60", where, "config"),
-        ActionSpec("stall_mail", "deed.py:Deed", ("IssuesFound",), {"words": "again", "episodes": "once"},
-                   "deed.py:Deed:again,episodes=once", where, "config"),
+        ActionSpec(
+            "stall_mail",
+            "deed.py:Deed",
+            ("IssuesFound",),
+            {"words": "$WORDS", "cooldown": 60.0},
+            "deed.py:Deed:@team,cooldown=60",
+            where,
+            "config",
+        ),
+        ActionSpec(
+            "stall_mail",
+            "deed.py:Deed",
+            ("IssuesFound",),
+            {"words": "again", "episodes": "once"},
+            "deed.py:Deed:again,episodes=once",
+            where,
+            "config",
+        ),
         ActionSpec("job", "deed.py:Deed", ("Failed",), {"words": "$WORDS"}, "deed.py:Deed:@team", where, "config"),
-    )  # fmt: skip
+    )
 
 
 def test_a_runs_configuration_gives_the_same_run_from_another_folder(
@@ -121,10 +140,12 @@ def test_a_runs_configuration_gives_the_same_run_from_another_folder(
 ) -> None:
     (folder / "leadline.toml").write_text(FILE)
     first = made(
-        name="first", capture=("gradients:every=5,statistics=l2,max", "losses:every=2"), without=("no_learning",),
+        name="first",
+        capture=("gradients:every=5,statistics=l2,max", "losses:every=2"),
+        without=("no_learning",),
         rules=("over=overfit:patience=3", "too=mine.py:Mine:limit=5"),
         on=("over=stop_training:grace=3", "*=stop_training"),
-    )  # fmt: skip
+    )
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
@@ -169,8 +190,9 @@ def test_two_thresholds_of_one_rule_live_side_by_side_and_only_what_is_acted_on_
 ) -> None:
     manifest = made(
         rules=("mail=vanishing_gradient:threshold=1e-6", "stop=vanishing_gradient:threshold=1e-8"),
-        on=("stop=stop_training", "*@*=deed.py:Deed:all"), no_default_rules=True,
-    )  # fmt: skip
+        on=("stop=stop_training", "*@*=deed.py:Deed:all"),
+        no_default_rules=True,
+    )
     assert [(each.alias, each.rule, each.parameters) for each in manifest.rules] == [
         ("mail", "vanishing_gradient", {"threshold": 1e-6}),
         ("stop", "vanishing_gradient", {"threshold": 1e-8}),

@@ -92,8 +92,12 @@ def test_json_has_all_of_every_run(root: Path, capfd: pytest.CaptureFixture[str]
     assert (run["uri"], run["problem"], run["is_running"], run["damage"]) == (str(root / "lr-2"), None, False, [])
     bad, vanishing = run["rules"]
     assert (bad["name"], bad["rule"], bad["status"], bad["verdict"], bad["judged_steps"]) == (
-        "bad", "exploding_tensor", "IssuesFound", "fired", 8,
-    )  # fmt: skip
+        "bad",
+        "exploding_tensor",
+        "IssuesFound",
+        "fired",
+        8,
+    )
     assert [(each["step"], each["message"]) for each in bad["findings"]] == [(3, "loss is NaN")]
     assert (vanishing["verdict"], vanishing["why"]) == ("undecided", "no gradients were captured")
 
@@ -183,11 +187,12 @@ def test_runs_of_one_name_are_called_by_their_paths(root: Path, capfd: pytest.Ca
 def test_progress_is_told_now_and_then_where_nobody_looks(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.cli.counting._TELL_SECONDS", 0.0)
+    monkeypatch.setattr("leadline.cli.progress._TELL_SECONDS", 0.0)
     _, _, err = judge(capfd, "leadline-runs", *RULES)
     assert [line.partition(" runs")[0] for line in err.splitlines()] == [
-        "leadline: judged 1 of 3", "leadline: judged 2 of 3",
-    ]  # fmt: skip
+        "leadline: judged 1 of 3",
+        "leadline: judged 2 of 3",
+    ]
 
 
 def test_nothing_is_written_into_the_runs(root: Path, capfd: pytest.CaptureFixture[str]) -> None:

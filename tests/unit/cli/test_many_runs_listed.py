@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.cli import ls
-from leadline.reader.locate import list_runs
+from leadline.reader.find_runs import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from system_scenarios import system_story
 
 from leadline.cli import main
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.system_stories import system_story
 
 
 @pytest.fixture

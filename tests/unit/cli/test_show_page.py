@@ -14,10 +14,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
-from leadline.cli.courses import sparkline
-from leadline.cli.machine import machine_block
-from leadline.cli.page import _warnings, head
-from leadline.cli.verdicts import verdicts
+from leadline.cli.rule_results import verdicts
+from leadline.cli.run_page import _warnings, head
+from leadline.cli.sparklines import sparkline
+from leadline.cli.utilization import machine_block
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
 from leadline.testing.timelines import CPU, MEMORY, in_time, sampled, training
@@ -34,8 +34,15 @@ def spoken(block: Any, width: int = 100) -> str:
 
 def rule(name: str, verdict: str = "clear", *, why: str = "", findings: Sequence[Mapping[str, Any]] = ()) -> Any:
     status = "IssuesFound" if findings else "NoIssuesFound"
-    return {"name": name, "rule": name, "status": status, "verdict": verdict, "why": why, "explained_by": None,
-            "findings": list(findings)}  # fmt: skip
+    return {
+        "name": name,
+        "rule": name,
+        "status": status,
+        "verdict": verdict,
+        "why": why,
+        "explained_by": None,
+        "findings": list(findings),
+    }
 
 
 def finding(step: int, message: str) -> dict[str, Any]:
@@ -43,8 +50,16 @@ def finding(step: int, message: str) -> dict[str, Any]:
 
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {"worker": f"rank{number}", "node": f"node{number // 8}", "state": "running", "lost": None,
-                            "off": None, "notes": [], "models": [], "optimizers": []}  # fmt: skip
+    said: dict[str, Any] = {
+        "worker": f"rank{number}",
+        "node": f"node{number // 8}",
+        "state": "running",
+        "lost": None,
+        "off": None,
+        "notes": [],
+        "models": [],
+        "optimizers": [],
+    }
     return {**said, **changes}
 
 
@@ -86,22 +101,39 @@ def test_following_a_run_that_is_over_shows_it_once(run: str) -> None:
 
 
 def test_rules_that_found_something_lead_and_others_are_put_together() -> None:
-    told = [rule("a"), rule("b", "undecided", why="no GPU"), rule("bad", "fired", findings=[finding(7, "NaN")]),
-            rule("c"), rule("d", "undecided", why="no GPU"), rule("e", "undecided", why="too short")]  # fmt: skip
+    told = [
+        rule("a"),
+        rule("b", "undecided", why="no GPU"),
+        rule("bad", "fired", findings=[finding(7, "NaN")]),
+        rule("c"),
+        rule("d", "undecided", why="no GPU"),
+        rule("e", "undecided", why="too short"),
+    ]
     page = [re.sub(" +", " ", line).strip() for line in spoken(verdicts(told)).splitlines()]
     assert page == [
-        "1 of 6 rules found something", "bad IssuesFound step 7: NaN", "try: less of it; usually too much",
-        "2 rules clear a, c", "2 rules undecided no GPU: b, d", "1 rule undecided too short: e",
-    ]  # fmt: skip
+        "1 of 6 rules found something",
+        "bad IssuesFound step 7: NaN",
+        "try: less of it; usually too much",
+        "2 rules clear a, c",
+        "2 rules undecided no GPU: b, d",
+        "1 rule undecided too short: e",
+    ]
 
 
 def test_a_thousand_workers_are_counted() -> None:
     said = {
-        "name": "big", "status": "InProgress", "stopped_by": None, "ended": None, "started": "2026-01-01T00:00:00Z",
-        "steps": {"train": 5}, "command": ["x"], "cost": {"step_share": None, "bytes": 1, "thinned": []}, "uri": "/r",
+        "name": "big",
+        "status": "InProgress",
+        "stopped_by": None,
+        "ended": None,
+        "started": "2026-01-01T00:00:00Z",
+        "steps": {"train": 5},
+        "command": ["x"],
+        "cost": {"step_share": None, "bytes": 1, "thinned": []},
+        "uri": "/r",
         "workers": [worker(each, state="ended" if each < 2 else "running", notes=["no CUDA"]) for each in range(1000)],
         "damage": [f"part {each}" for each in range(50)],
-    }  # fmt: skip
+    }
     page = spoken(head(said), 200)
     assert "1,000 on 125 nodes: 998 running, 2 ended" in page
     warnings = spoken(_warnings(said), 200).splitlines()
@@ -120,9 +152,17 @@ def test_names_that_look_like_markup_are_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("values", "drawn"),
-    [([1.0, 2.0], "▁█"), ([2.0, 1.0], "█▁"), ([3.0, 3.0], "▁▁"), ([1.0], ""), ([], ""), ([math.nan] * 3, ""),
-     ([0.0, math.nan, 1.0], "▁ █"), ([1.0, math.inf, 2.0], "▁ █")],
-)  # fmt: skip
+    [
+        ([1.0, 2.0], "▁█"),
+        ([2.0, 1.0], "█▁"),
+        ([3.0, 3.0], "▁▁"),
+        ([1.0], ""),
+        ([], ""),
+        ([math.nan] * 3, ""),
+        ([0.0, math.nan, 1.0], "▁ █"),
+        ([1.0, math.inf, 2.0], "▁ █"),
+    ],
+)
 def test_a_course_is_drawn_in_small(values: list[float], drawn: str) -> None:
     assert sparkline(values) == drawn
 
@@ -133,8 +173,15 @@ def test_a_long_course_is_drawn_in_as_many_characters_as_there_is_room() -> None
 
 def test_the_busiest_device_speaks_for_all_and_what_was_not_read_is_not_there() -> None:
     def row(device: str, p50: float) -> dict[str, Any]:
-        return {"node": "n", "kind": "gpu", "device": device, "metric": "utilization_percent", "p50": p50, "p95": p50,
-                "max": p50}  # fmt: skip
+        return {
+            "node": "n",
+            "kind": "gpu",
+            "device": device,
+            "metric": "utilization_percent",
+            "p50": p50,
+            "p95": p50,
+            "max": p50,
+        }
 
     page = spoken(machine_block([row("gpu0", 10.0), row("gpu1", 95.5)]))
     assert "95.5 %" in page

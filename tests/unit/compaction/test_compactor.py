@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from long_runs import Day, write_day
 
 from leadline.analysis.digest import Digest
 from leadline.compaction import compactor
@@ -23,7 +24,6 @@ from leadline.compaction.compactor import Compactor
 from leadline.reader.compact import Part as CompactPart
 from leadline.reader.run import open_run
 from leadline.store import layout
-from leadline.testing.days import Day, write_day
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat, Part, RunWriter
 from leadline.testing.timelines import gpu, step_rows
 
@@ -61,20 +61,29 @@ def answers(run: str) -> Answers:
     start, end = digest.span_ns()
     middle, near = (start + end) // 2 + 12_345, start + (end - start) // 5
     return {
-        "channels": digest.channels(), "span": (start, end), "job": digest.job().spoken(), "usage": digest.usage(),
+        "channels": digest.channels(),
+        "span": (start, end),
+        "job": digest.job().spoken(),
+        "usage": digest.usage(),
         "usage of an interval": digest.usage(near, middle),
-        "machine": digest.system(), "machine, few points": digest.system(points=5),
+        "machine": digest.system(),
+        "machine, few points": digest.system(points=5),
         "machine, near": digest.system("gpu", device="gpu10", start_ns=near, end_ns=near + 40 * SECOND_NS, points=9),
-        "steps": digest.steps(), "steps, few points": digest.steps(points=4),
+        "steps": digest.steps(),
+        "steps, few points": digest.steps(points=4),
         "steps of a time": digest.steps(start_ns=near, end_ns=middle, points=20),
         "steps by number": digest.steps(start_step=37, end_step=301, points=7),
-        "durations": digest.step_durations(), "phases": digest.phases(),
-        "phases of an interval": digest.phases(near, middle), "names": digest.scalar_names(),
-        "loss": digest.scalar("loss"), "loss, few points": digest.scalar("loss", points=6),
+        "durations": digest.step_durations(),
+        "phases": digest.phases(),
+        "phases of an interval": digest.phases(near, middle),
+        "names": digest.scalar_names(),
+        "loss": digest.scalar("loss"),
+        "loss, few points": digest.scalar("loss", points=6),
         "loss, near": digest.scalar("loss", start_step=100, end_step=150),
         "gradient": digest.statistic("gradient/a.weight", "l2", mode="train", points=11),
-        "layers": digest.layers("gradients", "l2", points=12), "events": digest.events(),
-    }  # fmt: skip
+        "layers": digest.layers("gradients", "l2", points=12),
+        "events": digest.events(),
+    }
 
 
 def assert_same(found: Answers, expected: Answers) -> None:

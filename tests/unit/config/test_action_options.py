@@ -18,8 +18,13 @@ def split(words: str, target: str | None = "url", **targets: str) -> dict[str, o
 @pytest.mark.parametrize(
     ("text", "rule", "status", "action", "words"),
     [
-        ("exploding_tensor@IssuesFound=stop_training:grace=5", "exploding_tensor", "IssuesFound", "stop_training",
-         "grace=5"),
+        (
+            "exploding_tensor@IssuesFound=stop_training:grace=5",
+            "exploding_tensor",
+            "IssuesFound",
+            "stop_training",
+            "grace=5",
+        ),
         ("*=stop_training", "*", "", "stop_training", None),
         ("*@*=put_event", "*", "*", "put_event", None),
         ("job@Failed=notify:$MAIL", "job", "Failed", "notify", "$MAIL"),
@@ -27,7 +32,7 @@ def split(words: str, target: str | None = "url", **targets: str) -> dict[str, o
         ("a=package.actions:Ping", "a", "", "package.actions:Ping", None),
         ("a=notify:", "a", "", "notify", ""),
     ],
-)  # fmt: skip
+)
 def test_actions(text: str, rule: str, status: str, action: str, words: str | None) -> None:
     option = parse_action(text)
     assert (option.rule, option.status, option.action, option.words) == (rule, status, action, words)

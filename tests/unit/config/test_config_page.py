@@ -13,10 +13,10 @@ import pytest
 
 from leadline.actions import registry as actions
 from leadline.actions.action import Action
-from leadline.cli.prepare import Wishes, prepare
+from leadline.cli.run_setup import Wishes, prepare
 from leadline.config.options import CAPTURE_KEYS
 from leadline.config.settings import Preset, Settings, parse
-from leadline.reader.locate import read_manifest
+from leadline.reader.find_runs import read_manifest
 from leadline.records.names import PRESETS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "config.md").read_text()
@@ -63,15 +63,20 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     for name in ("TEAM_URL", "MAIL", "HOOK_TOKEN"):
         monkeypatch.setenv(name, "json://127.0.0.1:1/x")
-    monkeypatch.setattr("leadline.actions.reach.check_reachable", lambda *_, **__: None)  # examples need no server
+    monkeypatch.setattr(
+        "leadline.actions.connectivity.check_reachable", lambda *_, **__: None
+    )  # examples need no server
     manifest = read_manifest(prepare(Wishes(), ["train"]))
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
     assert {"stall_mail", "stall_stop", "overfit"} <= {each.alias for each in manifest.rules}
     assert "loss_spike" not in {each.alias for each in manifest.rules}
     assert [(each.rule, each.action) for each in manifest.actions] == [
-        ("stall_stop", "stop_training"), ("stall_mail", "notify"), ("stall_mail", "webhook"),
-        ("exploding_tensor", "notify"), ("job", "run_command"),
-    ]  # fmt: skip
+        ("stall_stop", "stop_training"),
+        ("stall_mail", "notify"),
+        ("stall_mail", "webhook"),
+        ("exploding_tensor", "notify"),
+        ("job", "run_command"),
+    ]
 
 
 def test_what_stands_in_the_python_example_exists() -> None:

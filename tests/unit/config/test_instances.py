@@ -14,13 +14,13 @@ from leadline.config.instances import actions_in_words, in_words
 from leadline.config.options import parse_rule
 from leadline.config.settings import action_option
 from leadline.errors import ConfigurationError
-from leadline.judge.orders import resolve_actions
-from leadline.judge.plan import resolve_rule
+from leadline.judge.action_resolution import resolve_actions
+from leadline.judge.rule_plan import resolve_rule
 from leadline.records.manifest import RuleSpec
-from leadline.rules.loss_not_decreasing import LossNotDecreasing
+from leadline.rules.losses.loss_not_decreasing import LossNotDecreasing
 from leadline.rules.rule import Rule
-from leadline.rules.similar_across_runs import SimilarAcrossRuns
-from leadline.rules.vanishing_gradient import VanishingGradient
+from leadline.rules.tensors.similar_across_runs import SimilarAcrossRuns
+from leadline.rules.tensors.vanishing_gradient import VanishingGradient
 
 MINE = "from leadline.rules import Needs, Rule\nclass Mine(Rule):\n    limit: float = 1\n"
 

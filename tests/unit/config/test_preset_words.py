@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.cli.prepare import Wishes, prepare
+from leadline.cli.run_setup import Wishes, prepare
 from leadline.config.presets import preset_items
 from leadline.config.settings import INTERVALS_MS, Settings
-from leadline.reader.locate import read_manifest
+from leadline.reader.find_runs import read_manifest
 from leadline.records.plan import CaptureItem
 from leadline.statistics.definitions import BASIC, CORE
 
@@ -60,8 +60,12 @@ def test_raw_tensors() -> None:
 
 
 def test_no_preset_stores_inputs_labels_or_outputs_raw() -> None:
-    raw = {item.collection for preset in ("light", "standard", "full", "sagemaker")
-           for item in preset_items(preset) if item.raw}  # fmt: skip
+    raw = {
+        item.collection
+        for preset in ("light", "standard", "full", "sagemaker")
+        for item in preset_items(preset)
+        if item.raw
+    }
     assert raw == set(PARAMETERS)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.windows import DEFAULT, parse_windows
+from leadline.config.profile_windows import DEFAULT, parse_windows
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,16 @@ from leadline.records.window import ProfileWindow
         ("detailed:at=120,for=2", ProfileWindow("detailed", step=120, steps=2, id="detailed-120")),
         ("detailed:memory=true", ProfileWindow("detailed", with_memory=True, id="detailed")),
         ("python", ProfileWindow("cprofile", id="cprofile-total")),
-        ("cprofile:timer=cpu,at=90s,for=10s",
-         ProfileWindow("cprofile", "cpu", after_seconds=90, seconds=10, id="cprofile-cpu")),
+        (
+            "cprofile:timer=cpu,at=90s,for=10s",
+            ProfileWindow("cprofile", "cpu", after_seconds=90, seconds=10, id="cprofile-cpu"),
+        ),
         ("pyinstrument:at=1.5min", ProfileWindow("pyinstrument", after_seconds=90, id="pyinstrument")),
         ("dataloader:for=1 min", ProfileWindow("dataloader", seconds=60, id="dataloader")),
         ("cprofile:at=start", ProfileWindow("cprofile", part="start", id="cprofile-total-start")),
         ("detailed:at=1970-01-01T00:00:02+00:00", ProfileWindow("detailed", time_ns=2_000_000_000, id="detailed")),
     ],
-)  # fmt: skip
+)
 def test_one_window(text: str, window: ProfileWindow) -> None:
     assert parse_windows([text]) == (window,)
 
@@ -31,8 +33,12 @@ def test_one_window(text: str, window: ProfileWindow) -> None:
 def test_the_default_is_debuggers() -> None:
     found = parse_windows(["default"])
     assert [(each.kind, each.step, each.steps) for each in found] == [
-        ("detailed", 5, 1), ("dataloader", 7, 1), ("cprofile", 9, 1), ("cprofile", 10, 1), ("cprofile", 11, 1)
-    ]  # fmt: skip
+        ("detailed", 5, 1),
+        ("dataloader", 7, 1),
+        ("cprofile", 9, 1),
+        ("cprofile", 10, 1),
+        ("cprofile", 11, 1),
+    ]
     assert [each.timer for each in found[2:]] == ["total", "cpu", "off_cpu"]
     assert len({each.id for each in found}) == len(DEFAULT)
 

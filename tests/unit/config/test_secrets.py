@@ -36,8 +36,11 @@ def test_values_stand_in_place_of_names_once() -> None:
     given = {"url": "x://${NAME}:$PASS@h", "note": "5$$ $TWICE", "many": ["$NAME", "b"], "cooldown": 3.0}
     resolved, _ = resolve(given, ENVIRONMENT)
     assert resolved == {
-        "url": f"x://somebody:{PASSWORD}@h", "note": "5$ $NAME", "many": ["somebody", "b"], "cooldown": 3.0
-    }  # fmt: skip
+        "url": f"x://somebody:{PASSWORD}@h",
+        "note": "5$ $NAME",
+        "many": ["somebody", "b"],
+        "cooldown": 3.0,
+    }
 
 
 def test_a_shell_resolves_its_own() -> None:

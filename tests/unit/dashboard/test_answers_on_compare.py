@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import malicious_inputs
 import page_stories as stories
 import pytest
 from starlette.testclient import TestClient
@@ -16,7 +17,6 @@ from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.testing import hostile
 from leadline.testing.runs import Capture, RunWriter
 
 Open = Callable[..., TestClient]
@@ -30,7 +30,7 @@ def two(tmp_path: Path) -> Path:
     manifest = replace(other.manifest, preset="full", command=("python", "train.py", "--rate", "0.1"))
     write_document(str(tmp_path / "other" / layout.MANIFEST), manifest.to_dict())
     other.write_all([Capture(step, {"loss": {"value": 5.0}, "a": {"l2": 3.0}}) for step in range(5)]).end()
-    hostile.write_rule(str(tmp_path / "other"), "mine", rule="vanishing_gradient", verdict="clear")
+    malicious_inputs.write_rule(str(tmp_path / "other"), "mine", rule="vanishing_gradient", verdict="clear")
     return tmp_path
 
 
@@ -38,9 +38,10 @@ def test_what_differs_comes_first_and_what_is_alike_is_told_too(two: Path) -> No
     rows = run_difference.configuration(Run(str(two / "one")), Run(str(two / "other")))
     told = {each.name: (each.one, each.other) for each in rows if each.differs}
     assert told == {
-        "preset": ("standard", "full"), "command": ("python train.py", "python train.py --rate 0.1"),
+        "preset": ("standard", "full"),
+        "command": ("python train.py", "python train.py --rate 0.1"),
         "rules.mine.threshold": ("0.5", "0.25"),
-    }  # fmt: skip
+    }
     assert [each.differs for each in rows] == sorted((each.differs for each in rows), reverse=True)
     assert ("interval_ms", "500", "500") in [(each.name, each.one, each.other) for each in rows]
 

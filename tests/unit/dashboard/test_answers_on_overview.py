@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import Job
 from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
-from leadline.dashboard.phase_words import phase_words
+from leadline.dashboard.phase_labels import phase_words
 from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
@@ -52,9 +52,16 @@ def test_it_says_how_long_what_bound_and_which_operators(run: RunWriter, tmp_pat
     client = open_dashboard(tmp_path)
     page = text(client, "/runs/first/overview")
     for words in (
-        "1 h 0 m", "What bounds it: input", "67 % of the step time is waiting for data", "num_workers", "aten::mm",
-        "GPU 0", "Cost of watching", "no rule judges this run".capitalize(), "80 %",
-    ):  # fmt: skip
+        "1 h 0 m",
+        "What bounds it: input",
+        "67 % of the step time is waiting for data",
+        "num_workers",
+        "aten::mm",
+        "GPU 0",
+        "Cost of watching",
+        "no rule judges this run".capitalize(),
+        "80 %",
+    ):
         assert words in page, words
     assert "No GPU was measured" not in page
     assert page == text(client, "/runs/first")
@@ -74,9 +81,13 @@ def test_a_run_without_a_step_is_told_in_words(tmp_path: Path, open_dashboard: O
 def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     writer = RunWriter(tmp_path / "first", rules=(RuleSpec(HOSTILE, "vanishing_gradient"),))
     told = {
-        "name": HOSTILE, "rule": HOSTILE, "status": "IssuesFound", "verdict": "fired", "why": HOSTILE,
+        "name": HOSTILE,
+        "rule": HOSTILE,
+        "status": "IssuesFound",
+        "verdict": "fired",
+        "why": HOSTILE,
         "explained_by": HOSTILE,
-    }  # fmt: skip
+    }
     write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": [told]})
     writer.write_all([Capture(0, {f"{HOSTILE}loss": {"value": 1.0}}, worker="rank0-1")])
     writer.write_worker("rank0-1", notes=[HOSTILE], models=[{"name": HOSTILE, "parameters": 1}], optimizers=[HOSTILE])
@@ -99,10 +110,21 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
     path = os.path.join(writer.path, layout.rule_findings("loss_spike"))
     make_folder(os.path.dirname(path))
     found = {
-        "event": "opened", "id": 1, "rule": "loss_spike", "step": 7, "last_step": 7, "is_open": False,
-        "time_ns": START_NS, "message": "m", "suggestion": "", "tensors": [],
-        "tensor_count": 0, "worker": None, "evidence": {}, "count": 1,
-    }  # fmt: skip
+        "event": "opened",
+        "id": 1,
+        "rule": "loss_spike",
+        "step": 7,
+        "last_step": 7,
+        "is_open": False,
+        "time_ns": START_NS,
+        "message": "m",
+        "suggestion": "",
+        "tensors": [],
+        "tensor_count": 0,
+        "worker": None,
+        "evidence": {},
+        "count": 1,
+    }
     Path(path).write_text(json.dumps(found) + "\n")
     chart = figure(open_dashboard(tmp_path), "/runs/first/charts/loss.json?name=loss&start_step=5&end_step=15")
     assert {"train", "eval"} <= {each.get("name") for each in chart["data"]}
@@ -113,8 +135,10 @@ def test_parts_of_the_job_add_up() -> None:
     job = Job(0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0})
     parts = job_parts(job)
     assert [(each.name, each.seconds) for each in parts if not each.is_inner] == [
-        ("initialization", 20.0), ("training_loop", 70.0), ("finalization", 10.0)
-    ]  # fmt: skip
+        ("initialization", 20.0),
+        ("training_loop", 70.0),
+        ("finalization", 10.0),
+    ]
     assert sum(each.share or 0 for each in parts if not each.is_inner) == pytest.approx(1.0)
     inner = [each.seconds for each in parts[:4] if each.is_inner]
     assert sum(inner) == pytest.approx(20.0)
@@ -125,10 +149,19 @@ def test_usage_is_told_in_units_and_in_the_order_of_people() -> None:
     values = {"min": 0.0, "p50": 2.0**29, "p90": 2.0**30, "p95": 2.0**30, "p99": 2.0**30, "max": 2.0**30}
     rows = [
         {"node": "n", "kind": "process", "device": "job", "metric": "rss_bytes", "samples": 3, **values},
-        *({"node": "n", "kind": "gpu", "device": f"gpu{each}", "metric": "utilization_percent", "samples": 1, **values}
-          for each in (10, 2)),
+        *(
+            {
+                "node": "n",
+                "kind": "gpu",
+                "device": f"gpu{each}",
+                "metric": "utilization_percent",
+                "samples": 1,
+                **values,
+            }
+            for each in (10, 2)
+        ),
         {"node": "n", "kind": "cpu", "device": "total", "metric": "utilization_percent", "samples": 1, **values},
-    ]  # fmt: skip
+    ]
     found = usage_rows(rows)
     assert [each.what for each in found] == ["CPU", "GPU 2", "GPU 10", "memory of the job"]
     assert (found[-1].unit, found[-1].values) == ("GiB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))

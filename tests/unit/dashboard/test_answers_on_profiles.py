@@ -11,18 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import malicious_inputs
 import page_stories as stories
 import pytest
 from starlette.testclient import TestClient
 
 from leadline.dashboard import profile_view as view
 from leadline.reader.run import Run
+from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import Acknowledgement, Request
-from leadline.records.window import ProfileWindow
 from leadline.store import layout
 from leadline.store.control import write_acknowledgement, write_request
 from leadline.store.documents import write_document
-from leadline.testing import hostile
 from leadline.testing.runs import SECOND_NS, START_NS, Detailed, RunWriter
 
 Open = Callable[..., TestClient]
@@ -103,8 +103,9 @@ def test_many_rows_are_cut_and_the_page_says_so(tmp_path: Path, open_dashboard: 
 def test_what_changed_between_two_windows_is_counted_by_step(client: TestClient) -> None:
     rows = cells(page(client, "difference", before="detailed-3", after="detailed-6"), "difference-table")
     assert [row[2:] for row in rows] == [
-        ["aten::conv", "4.000", "9.000", "+5.000", "2.25"], ["aten::relu", "1.000", "0.000", "-1.000", "0.00"]
-    ]  # fmt: skip
+        ["aten::conv", "4.000", "9.000", "+5.000", "2.25"],
+        ["aten::relu", "1.000", "0.000", "-1.000", "0.00"],
+    ]
 
 
 def test_one_window_has_nothing_to_be_compared_with(tmp_path: Path, open_dashboard: Open) -> None:
@@ -149,11 +150,19 @@ def test_a_run_without_windows_says_how_to_get_one(part: str, tmp_path: Path, op
 
 def test_whose_the_memory_was_is_told(client: TestClient, tmp_path: Path) -> None:
     path = tmp_path / "story" / layout.out_of_memory("rank0-1", 1)
-    write_document(str(path), {
-        "step": 4, "time_ns": START_NS, "worker": "rank0-1", "error": f"CUDA out of memory {hostile.MARKUP}",
-        "categories": {"parameters": 4_000_000, "gradients": 4_000_000}, "other_bytes": None, "devices": [],
-        "modules": [{"module": "layer1", "bytes": 8_000_000}],
-    })  # fmt: skip
+    write_document(
+        str(path),
+        {
+            "step": 4,
+            "time_ns": START_NS,
+            "worker": "rank0-1",
+            "error": f"CUDA out of memory {malicious_inputs.MARKUP}",
+            "categories": {"parameters": 4_000_000, "gradients": 4_000_000},
+            "other_bytes": None,
+            "devices": [],
+            "modules": [{"module": "layer1", "bytes": 8_000_000}],
+        },
+    )
     text = client.get("/runs/story/profiles?view=memory", headers=PAGE).text
     stories.expect_text_only(text)
     assert "layer1" in text
@@ -164,8 +173,11 @@ def test_whose_the_memory_was_is_told(client: TestClient, tmp_path: Path) -> Non
 def test_horovods_activities_are_summed(client: TestClient, tmp_path: Path) -> None:
     folder = tmp_path / "story" / layout.horovod("rank0-1")
     folder.mkdir(parents=True)
-    events = [{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "conv1"}},
-              {"ph": "B", "name": "ALLREDUCE", "ts": 10, "pid": 1}, {"ph": "E", "ts": 2010, "pid": 1}]  # fmt: skip
+    events = [
+        {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "conv1"}},
+        {"ph": "B", "name": "ALLREDUCE", "ts": 10, "pid": 1},
+        {"ph": "E", "ts": 2010, "pid": 1},
+    ]
     (folder / layout.horovod_copy(1)).write_text("[\n" + ",\n".join(map(json.dumps, events)) + ",\n")
     assert cells(page(client, "horovod"), "horovod-table") == [["conv1", "ALLREDUCE", "1", "2.000", "2.000"]]
 
@@ -191,12 +203,12 @@ def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     stories.write_hostile(tmp_path / "story")
     client = open_dashboard(tmp_path)
     for kind in ("cprofile", "pyinstrument"):
-        stories.write_python_window(tmp_path / "story", kind, hostile.MARKUP)
+        stories.write_python_window(tmp_path / "story", kind, malicious_inputs.MARKUP)
         text = client.get(f"/runs/story/profiles?view=python&profiler={kind}", headers=PAGE).text
         stories.expect_text_only(text)
     for part in ("windows", "operators", "difference"):
         stories.expect_text_only(client.get(f"/runs/story/profiles?view={part}", headers=PAGE).text)
-    assert len(cells(page(client, "operators", by="operator"), "operators-table")) == len(hostile.NAMES)
+    assert len(cells(page(client, "operators", by="operator"), "operators-table")) == len(malicious_inputs.NAMES)
     for name in ("flame", "window-timeline"):
         assert "<script" not in client.get(f"/runs/story/charts/{name}.json").text
 
@@ -218,15 +230,19 @@ def test_functions_of_an_interval_and_right_after_a_change_of_mode(client: TestC
 
 def test_what_data_loaders_did_is_summed_and_drawn_in_lanes(client: TestClient, tmp_path: Path) -> None:
     ms = SECOND_NS // 1000
-    stories.write_loading_window(tmp_path / "story", [
-        {"event": "wait", "step": 2, "start_ns": START_NS, "duration_ns": 4 * ms, "ready": 0},
-        {"event": "fetch", "worker_id": 1, "start_ns": START_NS, "duration_ns": 3 * ms, "batch_size": 16},
-        {"event": "fetch", "worker_id": 1, "start_ns": START_NS + 5 * ms, "duration_ns": 2 * ms, "batch_size": 16},
-    ])  # fmt: skip
+    stories.write_loading_window(
+        tmp_path / "story",
+        [
+            {"event": "wait", "step": 2, "start_ns": START_NS, "duration_ns": 4 * ms, "ready": 0},
+            {"event": "fetch", "worker_id": 1, "start_ns": START_NS, "duration_ns": 3 * ms, "batch_size": 16},
+            {"event": "fetch", "worker_id": 1, "start_ns": START_NS + 5 * ms, "duration_ns": 2 * ms, "batch_size": 16},
+        ],
+    )
     text = page(client, "loading")
     assert [row[2:] for row in cells(text, "loading-sums")] == [
-        ["1", "2", "5.000", "3.000"], ["the training itself", "1", "4.000", "4.000"]
-    ]  # fmt: skip
+        ["1", "2", "5.000", "3.000"],
+        ["the training itself", "1", "4.000", "4.000"],
+    ]
     assert [row[0] for row in cells(text, "loading-events")] == ["wait", "fetch", "fetch"]
     figure = client.get("/runs/story/charts/data-loading.json?window=dataloader-2").json()
     assert [each["name"] for each in figure["data"]] == ["the training waits", "worker 1 makes batches"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import malicious_inputs
 import page_stories as stories
 import pytest
 from starlette.testclient import TestClient
@@ -18,7 +19,6 @@ from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import read_documentation
 from leadline.store.documents import append_line
-from leadline.testing import hostile
 from leadline.testing.runs import RunWriter
 
 Open = Callable[..., TestClient]
@@ -72,10 +72,18 @@ def test_parameters_are_told_as_set_beside_what_they_mean(client: TestClient, tm
 
 def test_what_was_done_about_a_finding_stands_with_it(tmp_path: Path, open_dashboard: Open) -> None:
     stories.write_story(tmp_path / "story")
-    append_line(str(tmp_path / "story" / "actions.jsonl"), {
-        "rule": "mine", "action": "stop_training", "outcome": "asked to stop at step 8: taken up at step 9",
-        "state": "done", "time_ns": 1, "finding": 5, "notice": "mine/opened/5",
-    })  # fmt: skip
+    append_line(
+        str(tmp_path / "story" / "actions.jsonl"),
+        {
+            "rule": "mine",
+            "action": "stop_training",
+            "outcome": "asked to stop at step 8: taken up at step 9",
+            "state": "done",
+            "time_ns": 1,
+            "finding": 5,
+            "notice": "mine/opened/5",
+        },
+    )
     (found,) = finding_views(rule_views(Run(str(tmp_path / "story"))))
     assert [each["outcome"] for each in found.actions] == ["asked to stop at step 8: taken up at step 9"]
     assert "taken up at step 9" in open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text
@@ -84,8 +92,10 @@ def test_what_was_done_about_a_finding_stands_with_it(tmp_path: Path, open_dashb
 def test_the_cause_stands_before_what_follows_from_it(tmp_path: Path) -> None:
     RunWriter(tmp_path / "two").end()
     run = str(tmp_path / "two")
-    hostile.write_rule(run, "after", verdict="fired", explained_by="cause", findings=[stories.finding("after", "b")])
-    hostile.write_rule(run, "cause", verdict="fired", findings=[stories.finding("cause", "a")])
+    malicious_inputs.write_rule(
+        run, "after", verdict="fired", explained_by="cause", findings=[stories.finding("after", "b")]
+    )
+    malicious_inputs.write_rule(run, "cause", verdict="fired", findings=[stories.finding("cause", "a")])
     views = rule_views(Run(run))
     assert [each.alias for each in views] == ["cause", "after"]
     assert [each.rule for each in finding_views(views)] == ["cause", "after"]
@@ -94,7 +104,7 @@ def test_the_cause_stands_before_what_follows_from_it(tmp_path: Path) -> None:
 def test_hundreds_of_findings_come_page_by_page(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "run").end()
     many = [replace(stories.finding("mine", f"number {each}", number=each), step=each) for each in range(1, 451)]
-    hostile.write_rule(str(tmp_path / "run"), "mine", verdict="fired", findings=many)
+    malicious_inputs.write_rule(str(tmp_path / "run"), "mine", verdict="fired", findings=many)
     client = open_dashboard(tmp_path)
     pages = [client.get(f"/runs/run/rules?page={number}", headers=PAGE).text for number in (1, 2, 3)]
     found = [re.findall(r'<article [^>]*id="mine-(\d+)"', each) for each in pages]
@@ -117,7 +127,7 @@ def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     stories.write_hostile(tmp_path / "ill")
     text = open_dashboard(tmp_path).get("/runs/ill/rules", headers=PAGE).text
     stories.expect_text_only(text)
-    assert text.count('class="card finding"') == len(hostile.NAMES)
+    assert text.count('class="card finding"') == len(malicious_inputs.NAMES)
     assert "exe.gpj" in text, "a name that turns its direction is told as it is written"
     assert "\u202e" not in re.sub(r'data-value="[^"]*"', "", text)
 

@@ -30,10 +30,21 @@ def client(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> TestCli
     path = os.path.join(writer.path, layout.rule_findings("loss_spike"))
     make_folder(os.path.dirname(path))
     found = {
-        "event": "opened", "id": 1, "rule": "loss_spike", "step": 20, "last_step": 20, "is_open": False,
-        "time_ns": START_NS + 2 * SECOND_NS, "message": "it jumped", "suggestion": "", "tensors": [], "tensor_count": 0,
-        "worker": None, "evidence": {}, "count": 1,
-    }  # fmt: skip
+        "event": "opened",
+        "id": 1,
+        "rule": "loss_spike",
+        "step": 20,
+        "last_step": 20,
+        "is_open": False,
+        "time_ns": START_NS + 2 * SECOND_NS,
+        "message": "it jumped",
+        "suggestion": "",
+        "tensors": [],
+        "tensor_count": 0,
+        "worker": None,
+        "evidence": {},
+        "count": 1,
+    }
     Path(path).write_text(json.dumps(found) + "\n")
     return open_dashboard(tmp_path)
 
@@ -64,8 +75,9 @@ def test_what_lies_in_it_is_named_and_what_does_not_is_not(client: TestClient) -
     assert late["findings"] == late["events"] == []
     rows = late["operators"]["rows"]
     assert [(each["operator"], each["time"], each["calls"]) for each in rows] == [
-        ("aten::mm", "40 ms", "1"), ("aten::add", "10 ms", "1")
-    ]  # fmt: skip
+        ("aten::mm", "40 ms", "1"),
+        ("aten::add", "10 ms", "1"),
+    ]
 
 
 def test_an_interval_in_which_nothing_ran_says_so(client: TestClient) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
+import malicious_inputs
 import numpy as np
 import page_stories as stories
 import pytest
@@ -18,7 +19,6 @@ from starlette.testclient import TestClient
 
 from leadline.config.options import parse_capture
 from leadline.dashboard import tensor_view as view
-from leadline.testing import hostile
 from leadline.testing.runs import Capture, Raw, RunWriter
 
 Open = Callable[..., TestClient]
@@ -136,13 +136,17 @@ def test_a_download_is_what_numpy_loads(client: TestClient) -> None:
     assert client.get("/runs/story/tensors.npy", params={"name": "a.weight", "step": 4}).status_code == 404
 
 
-@pytest.mark.parametrize(("dtype", "data", "expected"), [
-    ("BF16", b"\x80\x3f\x00\x40", [1.0, 2.0]), ("I64", np.arange(2, dtype="<i8").tobytes(), [0, 1]),
-    ("BOOL", b"\x01\x00", [True, False]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dtype", "data", "expected"),
+    [
+        ("BF16", b"\x80\x3f\x00\x40", [1.0, 2.0]),
+        ("I64", np.arange(2, dtype="<i8").tobytes(), [0, 1]),
+        ("BOOL", b"\x01\x00", [True, False]),
+    ],
+)
 def test_a_download_of_any_type(
     dtype: str, data: bytes, expected: list[Any], tmp_path: Path, open_dashboard: Open
-) -> None:  # fmt: skip
+) -> None:
     RunWriter(tmp_path / "story").write_all([Raw(0, {"x": (dtype, (2,), data), "none": (dtype, (0, 3), b"")})]).end()
     client = open_dashboard(tmp_path)
     answer = client.get("/runs/story/tensors.npy?name=x&step=0")
@@ -195,7 +199,7 @@ def test_hostile_names_are_text_and_have_a_page_each(tmp_path: Path, open_dashbo
     text = client.get("/runs/ill/tensors", headers=PAGE).text
     stories.expect_text_only(text)
     links = [html.unescape(each) for each in re.findall(r'<td class="name"><a href="([^"]+)"', text)]
-    for name in hostile.NAMES:
+    for name in malicious_inputs.NAMES:
         link = f"/runs/ill/tensors?name={quote_plus(name)}"
         assert link in links
         answer = client.get(link, headers=PAGE)
@@ -208,7 +212,7 @@ def test_hostile_names_are_text_and_have_a_page_each(tmp_path: Path, open_dashbo
 
 
 def test_a_file_is_named_without_signs_of_a_path() -> None:
-    for name in (*hostile.NAMES, "..", "/", "a\r\nb"):
+    for name in (*malicious_inputs.NAMES, "..", "/", "a\r\nb"):
         assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,90}-step3\.npy", view.file_name(name, 3)), name
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from long_runs import Day, write_day
 
 from leadline.analysis.digest import Digest
 from leadline.dashboard.compactions import Compactions
 from leadline.reader.run import Run
-from leadline.testing.days import Day, write_day
 
 
 @pytest.mark.slow

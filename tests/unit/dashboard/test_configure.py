@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.asking.configuration import Wish, check, command_line, default_rules, settings, toml
 from leadline.cli.configuration import Wishes
-from leadline.cli.prepare import prepare
+from leadline.cli.run_setup import prepare
 from leadline.config.settings import load
 from leadline.config.settings import parse as parse_settings
+from leadline.control.configurator import Wish, check, command_line, default_rules, settings, toml
 from leadline.dashboard.pages.configure import read_wish
 from leadline.dashboard.rule_forms import parameter_words, rule_choices
 from leadline.errors import ConfigurationError
-from leadline.reader.locate import read_manifest
+from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import Manifest
 from leadline.testing.runs import Capture, RunWriter
 

@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from leadline.dashboard import live
-from leadline.dashboard.glance import Glance, RootGlance
-from leadline.dashboard.live import Watchers
+from leadline.dashboard import live_events
+from leadline.dashboard.change_stamp import Glance, RootGlance
+from leadline.dashboard.live_events import Watchers
 from leadline.store.documents import append_line
 from leadline.testing.runs import Capture, RunWriter
 
@@ -84,7 +84,7 @@ def test_a_root_tells_of_runs_that_come_go_on_and_go(tmp_path: Path) -> None:
 
 
 def test_twenty_viewers_share_one_look(monkeypatch: Any) -> None:
-    monkeypatch.setattr(live, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(live_events, "EVERY_SECONDS", 0.01)
     made: list[Counter] = []
 
     def make(path: str) -> Counter:

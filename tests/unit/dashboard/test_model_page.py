@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tree_scenarios import answers, importances, loss
 
 from leadline.dashboard.pages.model import CHARTS
 from leadline.testing.runs import Capture, Part, RunWriter
-from leadline.testing.tree_stories import answers, importances, loss
 
 Open = Callable[..., TestClient]
 PAGE = {"accept": "text/html"}
@@ -77,7 +77,7 @@ def test_a_chart_that_is_not_there_is_said_so(root: Path, open_dashboard: Open) 
 def test_a_run_that_grows_is_shown_as_it_is(
     tmp_path: Path, open_dashboard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.dashboard.shelf._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("leadline.dashboard.run_cache._FRESH_SECONDS", 0.0)
     writer = RunWriter(tmp_path / "trees").write_all(story(6))
     writer.write_worker("rank0-1", framework="xgboost 3.2.0", hyperparameters={"objective": "binary:logistic"})
     client = open_dashboard(tmp_path)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from system_scenarios import system_story
 
 from leadline.dashboard.security import Access
 from leadline.testing.runs import RunWriter
-from leadline.testing.system_stories import system_story
 
 HTML = {"accept": "text/html"}
 Open = Callable[..., TestClient]

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.board import Board, Row
 from leadline.dashboard.pages.runs import ROWS, Wanted, select
-from leadline.reader.locate import list_runs
+from leadline.dashboard.run_list import Board, Row
+from leadline.reader.find_runs import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 HOSTILE = "<script>alert(1)</script>"
@@ -44,9 +44,19 @@ def fresh(board: Board) -> dict[str, Row]:
 
 def row(name: str, **changes: Any) -> Row:
     said = {
-        "status": "Completed", "is_over": True, "started_ns": 0, "seconds": 1.0, "steps": 1, "train_steps": 1,
-        "worst": "", "fired": (), "rules": 0, "preset": "standard", "command": "python train.py", "version": 1,
-    }  # fmt: skip
+        "status": "Completed",
+        "is_over": True,
+        "started_ns": 0,
+        "seconds": 1.0,
+        "steps": 1,
+        "train_steps": 1,
+        "worst": "",
+        "fired": (),
+        "rules": 0,
+        "preset": "standard",
+        "command": "python train.py",
+        "version": 1,
+    }
     return Row(name=name, **{**said, **changes})
 
 

@@ -214,9 +214,21 @@ def test_pages_have_no_script_of_their_own(root: Path, open_dashboard: Callable[
 
 @pytest.mark.parametrize(
     "name",
-    ["..%2f", "..%2foutside", "%2e%2e", "%2e%2e%2foutside", "..%5coutside", "first%2f..%2f..%2foutside", "first%00",
-     "outside", "link", "%2fetc", "x" * 5000, "%ff%fe"],
-)  # fmt: skip
+    [
+        "..%2f",
+        "..%2foutside",
+        "%2e%2e",
+        "%2e%2e%2foutside",
+        "..%5coutside",
+        "first%2f..%2f..%2foutside",
+        "first%00",
+        "outside",
+        "link",
+        "%2fetc",
+        "x" * 5000,
+        "%ff%fe",
+    ],
+)
 def test_no_path_leads_out_of_the_root(root: Path, open_dashboard: Callable[..., TestClient], name: str) -> None:
     RunWriter(str(root.parent / "outside")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     os.symlink(root.parent / "outside", root / "link")

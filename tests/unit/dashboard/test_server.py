@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from leadline.dashboard.run_cache import Shelf
 from leadline.dashboard.server import bind
-from leadline.dashboard.shelf import Shelf
 from leadline.errors import ConfigurationError
 from leadline.testing.runs import RunWriter
 
@@ -55,18 +55,25 @@ def test_ipv6_is_listened_on() -> None:
 )
 def test_bad_input_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "leadline", "ui", *words], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        env={"PATH": "/usr/bin:/bin", **({"LEADLINE_TOKEN": "short"} if "0.0.0.0" in words else {})}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "leadline", "ui", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"PATH": "/usr/bin:/bin", **({"LEADLINE_TOKEN": "short"} if "0.0.0.0" in words else {})},
+        check=False,
+    )
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_fault_of_ours_is_told_on_the_terminal_and_in_one_line(
-    tmp_path: Path, open_dashboard: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    open_dashboard: Callable[..., TestClient],
+    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     RunWriter(str(tmp_path / "first")).end()
 
     def fail(self: Shelf, name: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from chrome_trace import read_trace, tracks
 
 from leadline.cli import main
 from leadline.exports import machine
@@ -19,16 +20,25 @@ from leadline.exports.span import Span
 from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.store import layout
-from leadline.testing.chrome_trace import read_trace, tracks
 from leadline.testing.runs import START_NS, Capture, Happening, RunWriter
 from leadline.testing.timelines import CPU, MS, gpu, in_time, sampled, training
 
 SECOND = 1000 * MS
 FINDING = {
-    "rule": "low_gpu_utilization", "id": 1, "step": 3, "last_step": 3, "is_open": True, "time_ns": START_NS + SECOND,
-    "message": "gpu0 idles", "suggestion": "more workers", "tensors": ["gpu0", "gpu1"], "tensor_count": 2,
-    "worker": None, "count": 1, "evidence": {},
-}  # fmt: skip
+    "rule": "low_gpu_utilization",
+    "id": 1,
+    "step": 3,
+    "last_step": 3,
+    "is_open": True,
+    "time_ns": START_NS + SECOND,
+    "message": "gpu0 idles",
+    "suggestion": "more workers",
+    "tensors": ["gpu0", "gpu1"],
+    "tensor_count": 2,
+    "worker": None,
+    "count": 1,
+    "evidence": {},
+}
 
 
 @pytest.fixture
@@ -42,9 +52,11 @@ def run(tmp_path: Path) -> Path:
         Event("step_skipped", 6, START_NS + 1300 * MS),
     ]
     parts = in_time(
-        training(steps), training(steps, worker="rank1-2"), [Happening(each) for each in other],
+        training(steps),
+        training(steps, worker="rank1-2"),
+        [Happening(each) for each in other],
         sampled({CPU: [10.0 * each for each in range(8)], gpu(0): [5.0] * 8}, every_ms=250.0),
-    )  # fmt: skip
+    )
     folder = tmp_path / "run"
     writer = RunWriter(folder).write_all(parts)
     findings = folder / layout.rule_findings(str(FINDING["rule"]))
@@ -82,17 +94,27 @@ def test_all_of_a_run_is_in_its_trace(export: Callable[..., Path]) -> None:
     origin_ns = int(trace["otherData"]["origin_ns"])
     assert origin_ns == START_NS - 30 * MS
     assert set(found) == {
-        ("run run", "job"), ("run run", "findings"), ("rank0-1", "start and end"), ("rank0-1", "steps"),
-        ("rank0-1", "phases"), ("rank0-1", "collectives"), ("rank0-1", "checkpoints"), ("rank0-1", "events"),
-        ("rank1-2", "steps"), ("rank1-2", "phases"),
-    }  # fmt: skip
+        ("run run", "job"),
+        ("run run", "findings"),
+        ("rank0-1", "start and end"),
+        ("rank0-1", "steps"),
+        ("rank0-1", "phases"),
+        ("rank0-1", "collectives"),
+        ("rank0-1", "checkpoints"),
+        ("rank0-1", "events"),
+        ("rank1-2", "steps"),
+        ("rank1-2", "phases"),
+    }
     steps = found["rank0-1", "steps"]
     assert [each["name"] for each in steps] == [f"train {step}" for step in range(10)]
     assert [(each["ts"], each["dur"]) for each in steps[:2]] == [(30_000, 200_000), (230_000, 200_000)]
     phases = found["rank1-2", "phases"]
     assert [(each["name"], each["dur"]) for each in phases[:4]] == [
-        ("data", 20_000), ("forward", 60_000), ("backward", 80_000), ("optimizer", 40_000)
-    ]  # fmt: skip
+        ("data", 20_000),
+        ("forward", 60_000),
+        ("backward", 80_000),
+        ("optimizer", 40_000),
+    ]
     (collective,) = found["rank0-1", "collectives"]
     assert (collective["name"], collective["args"]["count"], collective["args"]["step"]) == ("all_reduce", 3, 4)
     (finding,) = found["run run", "findings"]
@@ -128,9 +150,11 @@ def test_a_counter_with_very_many_samples_is_thinned_and_says_so(
 def test_tables_equal_what_the_reader_gives(export: Callable[..., Path], run: Path) -> None:
     folder, read = export("tables", "--to", "parquet"), Run(str(run))
     expected = {
-        "series": read.series(), "system": read.system_metrics(), "timeline": read.timeline(),
+        "series": read.series(),
+        "system": read.system_metrics(),
+        "timeline": read.timeline(),
         "findings": read.findings(),
-    }  # fmt: skip
+    }
     for name, table in expected.items():
         assert table.num_rows
         assert pq.read_table(folder / f"{name}.parquet").equals(table), name

@@ -7,12 +7,12 @@ import json
 import math
 
 import numpy as np
+from chrome_trace import check_trace, tracks
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.exports.machine import thin
 from leadline.exports.trace import JITTER_NS, Slice, Trace
-from leadline.testing.chrome_trace import check_trace, tracks
 
 MS = 1_000_000
 

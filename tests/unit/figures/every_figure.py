@@ -13,21 +13,21 @@ import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
 
-from leadline.analysis import call_tree, histograms, job, operators, ranks, spread, steps
+from leadline.analysis import call_tree, distribution, histograms, job, operators, ranks, steps
 from leadline.analysis.digest import Digest
 from leadline.figures import (
-    boxes,
+    box_plots,
     flames,
+    layer_heat_map,
     linked,
-    machine,
     marks,
-    network,
     phases,
+    profile_window,
     scalars,
     shares,
     usage,
+    utilization_heat_map,
     values,
-    window,
 )
 from leadline.figures import operators as operator_charts
 from leadline.figures import ranks as rank_charts
@@ -75,10 +75,11 @@ def write_run(path: str) -> Made:
 
 def _machine(chance: random.Random, node: str) -> list[Part]:
     channels = {
-        CPU: [40 + 20 * math.sin(at / 9) for at in range(120)], IOWAIT: [3.0] * 120,
+        CPU: [40 + 20 * math.sin(at / 9) for at in range(120)],
+        IOWAIT: [3.0] * 120,
         MEMORY: [30 + at / 10 for at in range(120)],
         Channel("network", "total", "received_bytes_per_second"): [chance.uniform(0, 3e7) for _ in range(120)],
-    }  # fmt: skip
+    }
     for core in (0, 1, 2, 10):
         channels[Channel("cpu", f"core{core}", "utilization_percent")] = [chance.uniform(0, 100) for _ in range(120)]
     for number in (0, 1):
@@ -91,8 +92,15 @@ def _rank(chance: random.Random, number: int) -> list[Part]:
     rows = []
     for step in range(200):
         slow = 1.6 if number == 2 else 1.0
-        rows.append({"data": 900.0 if step == 50 else 5.0, "forward": 60 * chance.uniform(0.9, 1.1),
-                     "backward": 120 * slow, "optimizer": 20.0, "collective": 3.0})  # fmt: skip
+        rows.append(
+            {
+                "data": 900.0 if step == 50 else 5.0,
+                "forward": 60 * chance.uniform(0.9, 1.1),
+                "backward": 120 * slow,
+                "optimizer": 20.0,
+                "collective": 3.0,
+            }
+        )
     worker = f"rank{number}-{number + 7}"
     parts = training(rows, worker=worker, within={"collective": "backward"}, other_ms=4.0, has_captures=False)
     for step in range(200):
@@ -111,31 +119,37 @@ def full(made: Made) -> dict[str, go.Figure]:
     told, stored = histograms.read_histograms(run.tensor("fc.weight")), run.tensor("fc.weight").value(40)
     findings = [_finding("vanishing_gradient", 40), _finding("loss_spike", 42), _finding("overfit", 150)]
     return {
-        "usage": usage.usage(gpus), "usage_together": usage.usage(gpus, together=True),
+        "usage": usage.usage(gpus),
+        "usage_together": usage.usage(gpus, together=True),
         "usage_bytes": usage.usage(digest.system("gpu", "memory_used_bytes")),
-        "usage_histogram": usage.histogram(gpus), "heat_map": machine.heat_map(digest.system()),
-        "boxes": boxes.boxes(spread.spreads(gpus)), "durations": step_charts.durations(digest.steps()),
+        "usage_histogram": usage.histogram(gpus),
+        "heat_map": utilization_heat_map.heat_map(digest.system()),
+        "boxes": box_plots.boxes(distribution.spreads(gpus)),
+        "durations": step_charts.durations(digest.steps()),
         "step_histogram": step_charts.histogram(digest.step_durations()),
         "step_timeline": step_charts.timeline(digest.steps("rank0-7")),
         "lanes": phases.lanes(run.timeline(worker="rank0-7", end_step=20)),
         "over_time": phases.over_time(digest.steps()),
         "progress": phases.progress(digest.steps(), job=digest.job(), interruptions=[(START_NS, START_NS + 10**9)]),
-        "pie": shares.pie(digest.phases(), title="Phases"), "job_phases": shares.job_phases(digest.job()),
-        "shares": shares.shares(digest.phases()), "scalars": scalars.scalars(loss, y="loss"),
+        "pie": shares.pie(digest.phases(), title="Phases"),
+        "job_phases": shares.job_phases(digest.job()),
+        "shares": shares.shares(digest.phases()),
+        "scalars": scalars.scalars(loss, y="loss"),
         "scalars_log": scalars.scalars(loss, y="loss", is_log=True),
         "compare": scalars.compare({"one": loss, "other": loss}, y="loss"),
         "marked": marks.mark(scalars.scalars(loss, y="loss"), findings),
         "marked_time": marks.mark(usage.usage(gpus), findings),
-        "over_steps": values.over_steps(told), "ridge": values.ridge(told),
+        "over_steps": values.over_steps(told),
+        "ridge": values.ridge(told),
         "at_step": values.at_step(stored, tensor="fc.weight", step=40),
-        "layers": network.layers(digest.layers("gradients", "abs_mean"), statistic="abs_mean"),
+        "layers": layer_heat_map.layers(digest.layers("gradients", "abs_mean"), statistic="abs_mean"),
         "rank_times": rank_charts.step_times(ranks.compare_ranks(made.steps)),
         "rank_phases": rank_charts.phases(ranks.compare_ranks(made.steps)),
         "operators": operator_charts.bars(operators.dearest(operator_table("convolution", "layer1.0"))),
-        "window": window.window(call_table("convolution", "layer1.0")),
+        "window": profile_window.window(call_table("convolution", "layer1.0")),
         "icicle": flames.icicle(call_tree.call_tree([({}, flame_list("step"))])),
         "linked": linked.linked([usage.usage(gpus), phases.over_time(digest.steps())], title="Both"),
-    }  # fmt: skip
+    }
 
 
 def empty(made: Made) -> dict[str, go.Figure]:
@@ -145,25 +159,40 @@ def empty(made: Made) -> dict[str, go.Figure]:
     no_steps, no_numbers = digest.steps("nobody"), digest.scalar("nothing")
     nobody = job.Job(0, 1, None, None, {})
     return {
-        "usage": usage.usage(nothing), "usage_together": usage.usage(nothing, together=True),
-        "usage_histogram": usage.histogram(nothing), "heat_map": machine.heat_map(nothing),
-        "boxes": boxes.boxes([]), "durations": step_charts.durations(no_steps),
-        "step_histogram": step_charts.histogram({}), "step_timeline": step_charts.timeline(no_steps),
-        "lanes": phases.lanes(run.timeline(worker="nobody")), "over_time": phases.over_time(no_steps),
-        "progress": phases.progress(no_steps), "pie": shares.pie({}, title="Phases"),
-        "pie_zero": shares.pie({"data": 0.0}, title="Phases"), "job_phases": shares.job_phases(nobody),
-        "shares": shares.shares({}), "scalars": scalars.scalars(no_numbers), "compare": scalars.compare({}),
+        "usage": usage.usage(nothing),
+        "usage_together": usage.usage(nothing, together=True),
+        "usage_histogram": usage.histogram(nothing),
+        "heat_map": utilization_heat_map.heat_map(nothing),
+        "boxes": box_plots.boxes([]),
+        "durations": step_charts.durations(no_steps),
+        "step_histogram": step_charts.histogram({}),
+        "step_timeline": step_charts.timeline(no_steps),
+        "lanes": phases.lanes(run.timeline(worker="nobody")),
+        "over_time": phases.over_time(no_steps),
+        "progress": phases.progress(no_steps),
+        "pie": shares.pie({}, title="Phases"),
+        "pie_zero": shares.pie({"data": 0.0}, title="Phases"),
+        "job_phases": shares.job_phases(nobody),
+        "shares": shares.shares({}),
+        "scalars": scalars.scalars(no_numbers),
+        "compare": scalars.compare({}),
         "compare_absent": scalars.compare({"one": no_numbers}),
-        "over_steps": values.over_steps(_no_histograms()), "ridge": values.ridge(_no_histograms()),
+        "over_steps": values.over_steps(_no_histograms()),
+        "ridge": values.ridge(_no_histograms()),
         "at_step": values.at_step(None, tensor="x", step=1),
         "at_step_nan": values.at_step(np.array([np.nan, np.inf]), tensor="x", step=1),
         "at_step_none": values.at_step(np.zeros((0, 3)), tensor="x", step=1),
-        "layers": network.layers(digest.layers("nothing", "abs_mean"), statistic="abs_mean"),
-        "layers_nan": network.layers({"tensors": ["x"], "steps": [0], "values": [[np.nan]]}, statistic="abs_mean"),
-        "rank_times": rank_charts.step_times(None), "rank_phases": rank_charts.phases(None),
-        "operators": operator_charts.bars([]), "window": window.window(call_table("x", "y").slice(0, 0)),
-        "icicle": flames.icicle([]), "linked": linked.linked([usage.usage(nothing)]),
-    }  # fmt: skip
+        "layers": layer_heat_map.layers(digest.layers("nothing", "abs_mean"), statistic="abs_mean"),
+        "layers_nan": layer_heat_map.layers(
+            {"tensors": ["x"], "steps": [0], "values": [[np.nan]]}, statistic="abs_mean"
+        ),
+        "rank_times": rank_charts.step_times(None),
+        "rank_phases": rank_charts.phases(None),
+        "operators": operator_charts.bars([]),
+        "window": profile_window.window(call_table("x", "y").slice(0, 0)),
+        "icicle": flames.icicle([]),
+        "linked": linked.linked([usage.usage(nothing)]),
+    }
 
 
 def hostile(made: Made) -> dict[str, go.Figure]:
@@ -177,20 +206,28 @@ def hostile(made: Made) -> dict[str, go.Figure]:
     found = histograms.read_histograms(made.run.tensor("fc.weight"))
     evil_histograms = histograms.Histograms(EVIL, found.steps, found.edges, found.counts)
     return {
-        "usage": usage.usage(gpus), "usage_histogram": usage.histogram(gpus), "heat_map": machine.heat_map(gpus),
-        "boxes": boxes.boxes(spread.spreads(gpus)), "durations": step_charts.durations(rows),
+        "usage": usage.usage(gpus),
+        "usage_histogram": usage.histogram(gpus),
+        "heat_map": utilization_heat_map.heat_map(gpus),
+        "boxes": box_plots.boxes(distribution.spreads(gpus)),
+        "durations": step_charts.durations(rows),
         "step_histogram": step_charts.histogram({EVIL: next(iter(digest.step_durations().values()))}),
-        "lanes": phases.lanes(timeline), "progress": phases.progress(rows),
-        "pie": shares.pie({EVIL: 1.0, "other": 2.0}, title="Phases"), "shares": shares.shares({EVIL: 1.0, "data": 1.0}),
-        "scalars": scalars.scalars(numbers), "compare": scalars.compare({EVIL: numbers, "b": numbers}),
+        "lanes": phases.lanes(timeline),
+        "progress": phases.progress(rows),
+        "pie": shares.pie({EVIL: 1.0, "other": 2.0}, title="Phases"),
+        "shares": shares.shares({EVIL: 1.0, "data": 1.0}),
+        "scalars": scalars.scalars(numbers),
+        "compare": scalars.compare({EVIL: numbers, "b": numbers}),
         "marked": marks.mark(scalars.scalars(numbers), [_finding(EVIL, 40)]),
-        "over_steps": values.over_steps(evil_histograms), "ridge": values.ridge(evil_histograms),
-        "at_step": values.at_step(np.arange(5.0), tensor=EVIL, step=1), "layers": network.layers(told, statistic=EVIL),
+        "over_steps": values.over_steps(evil_histograms),
+        "ridge": values.ridge(evil_histograms),
+        "at_step": values.at_step(np.arange(5.0), tensor=EVIL, step=1),
+        "layers": layer_heat_map.layers(told, statistic=EVIL),
         "operators": operator_charts.bars(operators.dearest(operator_table(EVIL, EVIL))),
-        "window": window.window(call_table(EVIL, EVIL)),
+        "window": profile_window.window(call_table(EVIL, EVIL)),
         "icicle": flames.icicle(call_tree.call_tree([({}, flame_list(EVIL))])),
         "words": usage.usage(digest.system("tpu"), missing=EVIL),
-    }  # fmt: skip
+    }
 
 
 DRAWN: dict[str, Callable[[Made], dict[str, go.Figure]]] = {"full": full, "empty": empty, "hostile": hostile}
@@ -215,21 +252,41 @@ def _no_histograms() -> histograms.Histograms:
 def operator_table(operator: str, module: str) -> pa.Table:
     """Operators as ``Run.operators`` gives them."""
     rows = [
-        {"phase": phase, "operator": operator, "module": module, "device": device, "calls": 3, "total_ns": 5_000_000,
-         "own_ns": own, "memory_bytes": 0}
+        {
+            "phase": phase,
+            "operator": operator,
+            "module": module,
+            "device": device,
+            "calls": 3,
+            "total_ns": 5_000_000,
+            "own_ns": own,
+            "memory_bytes": 0,
+        }
         for own, (phase, device) in enumerate((("forward", "cpu"), ("backward", "cpu"), ("forward", "gpu0")), 1_000_000)
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(rows)
 
 
 def call_table(operator: str, module: str) -> pa.Table:
     """Calls as ``Run.operator_calls`` gives them: one within another."""
     rows = [
-        {"worker": "rank0-7", "window": "detailed-1", "step": 1, "mode": "train", "phase": "forward",
-         "operator": operator, "module": module, "device": device, "start_ns": START_NS + begin, "total_ns": length,
-         "own_ns": length, "thread": 1, "memory_bytes": None}
+        {
+            "worker": "rank0-7",
+            "window": "detailed-1",
+            "step": 1,
+            "mode": "train",
+            "phase": "forward",
+            "operator": operator,
+            "module": module,
+            "device": device,
+            "start_ns": START_NS + begin,
+            "total_ns": length,
+            "own_ns": length,
+            "thread": 1,
+            "memory_bytes": None,
+        }
         for device, begin, length in (("cpu", 0, 9_000_000), ("cpu", 1_000_000, 2_000_000), ("gpu0", 0, 5_000_000))
-    ]  # fmt: skip
+    ]
     return pa.Table.from_pylist(rows)
 
 
@@ -237,6 +294,7 @@ def flame_list(name: str) -> list[Flame]:
     """A call of a tenth of a second that calls another twice."""
     second = 1_000_000_000
     return [
-        Flame(name, f"/x/site-packages/{name}/a.py", 1, 0, second), Flame("inner", "/x/b.py", 2, 0, second // 4),
+        Flame(name, f"/x/site-packages/{name}/a.py", 1, 0, second),
+        Flame("inner", "/x/b.py", 2, 0, second // 4),
         Flame("inner", "/x/b.py", 2, second // 2, second // 4),
-    ]  # fmt: skip
+    ]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from leadline.analysis.spread import spreads
+from leadline.analysis.distribution import spreads
 from leadline.analysis.steps import PARTS
-from leadline.figures import boxes, machine, network, phases, scalars, steps, usage, values
+from leadline.figures import box_plots, layer_heat_map, phases, scalars, steps, usage, utilization_heat_map, values
 from leadline.testing.runs import START_NS
 
 NUMBERS = some.one_of(some.floats(), some.floats(-1e3, 1e3), some.just(0.0), some.just(1e300), some.just(5e-324))
@@ -46,8 +46,13 @@ def test_the_machine(rows: list[tuple[str, str, str, int, float]], metric: str) 
             "samples": pa.array([1] * len(rows), pa.int64()),
         }
     )
-    for shown in (usage.usage(table), usage.usage(table, together=True), usage.histogram(table),
-                  machine.heat_map(table), boxes.boxes(spreads(table))):  # fmt: skip
+    for shown in (
+        usage.usage(table),
+        usage.usage(table, together=True),
+        usage.histogram(table),
+        utilization_heat_map.heat_map(table),
+        box_plots.boxes(spreads(table)),
+    ):
         check(shown)
 
 
@@ -63,10 +68,12 @@ def test_steps(rows: list[tuple[str, str, int, int]]) -> None:
             "start_ns": pa.array(starts, pa.int64()),
             "end_ns": pa.array([start + row[3] for start, row in zip(starts, rows, strict=True)], pa.int64()),
             "count": pa.array([row[3] % 3 for row in rows], pa.int64()),
-            **{f"{name}_ns": pa.array([row[3] for row in rows], pa.int64())
-               for name in ("duration", "longest", "shortest", *PARTS)},
+            **{
+                f"{name}_ns": pa.array([row[3] for row in rows], pa.int64())
+                for name in ("duration", "longest", "shortest", *PARTS)
+            },
         }
-    )  # fmt: skip
+    )
     for shown in (steps.durations(table), steps.timeline(table), phases.over_time(table), phases.progress(table)):
         check(shown)
 
@@ -97,7 +104,7 @@ def test_numbers_over_steps(rows: list[tuple[str, str, str, int, float]], is_log
 def test_layers(rows: list[list[float]], statistic: str) -> None:
     given_values = np.array(rows, np.float64).reshape(len(rows), 3)
     found = {"tensors": [f"t{at}" for at in range(len(rows))], "steps": [0, 1, 2], "values": given_values}
-    check(network.layers(found, statistic=statistic))
+    check(layer_heat_map.layers(found, statistic=statistic))
 
 
 @FEW

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from leadline.figures.window import window
+from leadline.figures.profile_window import window
 from leadline.reader.operators import CALLS
 
 MS = 1_000_000
@@ -14,10 +14,20 @@ MS = 1_000_000
 
 def row(name: str, begin_ms: float, length_ms: float, *, device: str = "cpu", thread: int = 1) -> dict[str, Any]:
     return {
-        "worker": "w", "window": "d", "step": 3, "mode": "train", "phase": "forward", "operator": name, "module": "m",
-        "device": device, "start_ns": 5 * MS + round(begin_ms * MS), "total_ns": round(length_ms * MS),
-        "own_ns": round(length_ms * MS), "thread": thread, "memory_bytes": None,
-    }  # fmt: skip
+        "worker": "w",
+        "window": "d",
+        "step": 3,
+        "mode": "train",
+        "phase": "forward",
+        "operator": name,
+        "module": "m",
+        "device": device,
+        "start_ns": 5 * MS + round(begin_ms * MS),
+        "total_ns": round(length_ms * MS),
+        "own_ns": round(length_ms * MS),
+        "thread": thread,
+        "memory_bytes": None,
+    }
 
 
 def bars(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float, int]]:
@@ -29,12 +39,24 @@ def bars(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float, int]]:
 
 
 def test_a_call_lies_below_the_one_that_made_it_and_devices_have_rows_of_their_own() -> None:
-    found = bars([row("outer", 0, 10), row("inner", 2, 3), row("next", 5, 2), row("kernel", 3, 4, device="gpu0"),
-                  row("later", 10, 1), row("other", 1, 1, thread=2)])  # fmt: skip
+    found = bars(
+        [
+            row("outer", 0, 10),
+            row("inner", 2, 3),
+            row("next", 5, 2),
+            row("kernel", 3, 4, device="gpu0"),
+            row("later", 10, 1),
+            row("other", 1, 1, thread=2),
+        ]
+    )
     assert found == {
-        "outer": (0, 10, 0), "inner": (2, 3, 1), "next": (5, 2, 1), "later": (10, 1, 0), "other": (1, 1, 2),
+        "outer": (0, 10, 0),
+        "inner": (2, 3, 1),
+        "next": (5, 2, 1),
+        "later": (10, 1, 0),
+        "other": (1, 1, 2),
         "kernel": (3, 4, 3),
-    }  # fmt: skip
+    }
 
 
 def test_the_longest_are_drawn_of_very_many_and_the_others_counted() -> None:

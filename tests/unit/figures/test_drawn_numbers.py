@@ -8,8 +8,19 @@ import pyarrow as pa
 import pytest
 from every_figure import Made
 
-from leadline.analysis import histograms, operators, ranks, spread
-from leadline.figures import boxes, linked, machine, marks, network, phases, scalars, shares, usage, values
+from leadline.analysis import distribution, histograms, operators, ranks
+from leadline.figures import (
+    box_plots,
+    layer_heat_map,
+    linked,
+    marks,
+    phases,
+    scalars,
+    shares,
+    usage,
+    utilization_heat_map,
+    values,
+)
 from leadline.figures import operators as operator_charts
 from leadline.figures import ranks as rank_charts
 from leadline.figures import steps as step_charts
@@ -56,8 +67,10 @@ def test_no_line_is_drawn_where_nothing_was_measured() -> None:
 
 
 def test_the_mean_of_devices_leaves_the_total_out() -> None:
-    rows = [("n", "cpu", device, "utilization_percent", 0, value)
-            for device, value in (("total", 99.0), ("core0", 10.0), ("core1", 30.0))]  # fmt: skip
+    rows = [
+        ("n", "cpu", device, "utilization_percent", 0, value)
+        for device, value in (("total", 99.0), ("core0", 10.0), ("core1", 30.0))
+    ]
     shown = usage.usage(system(rows), together=True)
     line = next(each for each in shown.data if each.showlegend is not False)
     assert line.y.tolist() == [20.0]
@@ -79,10 +92,13 @@ def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
 
 
 def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made) -> None:
-    shown = machine.heat_map(made.digest.system())
+    shown = utilization_heat_map.heat_map(made.digest.system())
     names = list(shown.data[0].y)
-    assert names == [f"{node} {device}" for node in every_figure.NODES
-                     for device in ("core 0", "core 1", "core 2", "core 10", "GPU 0", "GPU 1")]  # fmt: skip
+    assert names == [
+        f"{node} {device}"
+        for node in every_figure.NODES
+        for device in ("core 0", "core 1", "core 2", "core 10", "GPU 0", "GPU 1")
+    ]
     table = made.digest.system("gpu", "utilization_percent", "gpu1", "algo-2")
     assert shown.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
     assert (shown.data[0].zmin, shown.data[0].zmax) == (0, 100)
@@ -162,7 +178,7 @@ def test_on_a_log_axis_magnitudes_are_drawn(made: Made) -> None:
 
 def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
     found = made.digest.layers("gradients", "abs_mean")
-    shown = network.layers(found, statistic="abs_mean")
+    shown = layer_heat_map.layers(found, statistic="abs_mean")
     heat = shown.data[0]
     assert list(heat.y) == [f"gradient/block.{at}.weight" for at in range(4)]
     assert heat.z[:, 0] == pytest.approx([-6, -5, -4, -3], abs=0.01)
@@ -171,7 +187,7 @@ def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
 
 def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
     found = {"tensors": ["a", "b"], "steps": [0, 1], "values": np.array([[0.0, 1e-3], [np.nan, np.inf]])}
-    heat = network.layers(found, statistic="abs_mean").data[0]
+    heat = layer_heat_map.layers(found, statistic="abs_mean").data[0]
     assert heat.z[0].tolist() == pytest.approx([-4.0, -3.0])
     assert np.isnan(heat.z[1]).all()
     assert heat.colorbar.ticktext[0] == "0"
@@ -179,7 +195,7 @@ def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
 
 def test_very_many_tensors_share_rows_with_their_neighbours() -> None:
     found = {"tensors": [f"t{at}" for at in range(500)], "steps": [0], "values": np.full((500, 1), 10.0)}
-    shown = network.layers(found, statistic="abs_mean")
+    shown = layer_heat_map.layers(found, statistic="abs_mean")
     assert len(shown.data[0].y) == 125
     assert shown.data[0].y[0] == "t0 … t3"
     assert "4 neighbours share a row" in [each.text for each in shown.layout.annotations]
@@ -225,8 +241,8 @@ def test_a_pie_puts_small_slices_together() -> None:
 
 
 def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
-    found = spread.spreads(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
-    (box,) = boxes.boxes(found).data
+    found = distribution.spreads(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    (box,) = box_plots.boxes(found).data
     assert list(box.x) == ["GPU 0", "GPU 1"]
     assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)
     assert box.lowerfence == pytest.approx([each.p5 / 2**30 for each in found], rel=1e-6)

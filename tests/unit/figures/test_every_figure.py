@@ -49,9 +49,14 @@ def test_every_figure_module_is_drawn(full: dict[str, go.Figure]) -> None:
     modules = ("boxes", "flames", "machine", "network", "phases", "scalars", "shares", "usage", "values", "window")
     for name in modules:
         module = getattr(every_figure, name)
-        charts = [each for each, found in vars(module).items()
-                  if callable(found) and getattr(found, "__annotations__", {}).get("return") == "go.Figure"
-                  and found.__module__ == module.__name__ and not each.startswith("_")]  # fmt: skip
+        charts = [
+            each
+            for each, found in vars(module).items()
+            if callable(found)
+            and getattr(found, "__annotations__", {}).get("return") == "go.Figure"
+            and found.__module__ == module.__name__
+            and not each.startswith("_")
+        ]
         assert charts, name
         assert [each for each in charts if f"{name}.{each}(" not in source] == [], name
 

@@ -62,12 +62,20 @@ def test_series_beyond_the_palette_have_another_dash() -> None:
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ("layer1.0.weight", "layer1.0.weight"), ("<b>x</b>", "&lt;b&gt;x&lt;/b&gt;"), ("a & b", "a &amp; b"),
-        ("&lt;", "&amp;lt;"), ("$x^2$", "&#36;x^2&#36;"), ("%{y}", "&#37;{y}"), ("50 %", "50 %"),
-        ("a\nb\tc\x00d", "a b c d"), ("a\u202eb\u2066c", "abc"), ("\ud800", " "),
-        ("👩‍🚀 schön", "👩‍🚀 schön"), (7, "7"),
+        ("layer1.0.weight", "layer1.0.weight"),
+        ("<b>x</b>", "&lt;b&gt;x&lt;/b&gt;"),
+        ("a & b", "a &amp; b"),
+        ("&lt;", "&amp;lt;"),
+        ("$x^2$", "&#36;x^2&#36;"),
+        ("%{y}", "&#37;{y}"),
+        ("50 %", "50 %"),
+        ("a\nb\tc\x00d", "a b c d"),
+        ("a\u202eb\u2066c", "abc"),
+        ("\ud800", " "),
+        ("👩‍🚀 schön", "👩‍🚀 schön"),
+        (7, "7"),
     ],
-)  # fmt: skip
+)
 def test_text_of_a_run_is_shown_as_it_is(given: object, shown: str) -> None:
     assert theme.plain(given) == shown
 

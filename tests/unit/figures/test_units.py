@@ -10,12 +10,18 @@ from leadline.figures.units import seconds_unit, unit_of, words_of
 @pytest.mark.parametrize(
     ("metric", "largest", "name", "shown"),
     [
-        ("used_bytes", 3 * 2**30, "GiB", 3.0), ("used_bytes", 1023, "B", 1023), ("used_bytes", 1024, "KiB", 1.0),
-        ("rss_bytes", 2**50, "TiB", 1024.0), ("received_bytes_per_second", 5 * 2**20, "MiB/s", 5.0),
-        ("utilization_percent", 50, "%", 50), ("temperature_celsius", 60, "°C", 60), ("power_watts", 400, "W", 400),
-        ("process_count", 7, "count", 7), ("anything", 7, "", 7),
+        ("used_bytes", 3 * 2**30, "GiB", 3.0),
+        ("used_bytes", 1023, "B", 1023),
+        ("used_bytes", 1024, "KiB", 1.0),
+        ("rss_bytes", 2**50, "TiB", 1024.0),
+        ("received_bytes_per_second", 5 * 2**20, "MiB/s", 5.0),
+        ("utilization_percent", 50, "%", 50),
+        ("temperature_celsius", 60, "°C", 60),
+        ("power_watts", 400, "W", 400),
+        ("process_count", 7, "count", 7),
+        ("anything", 7, "", 7),
     ],
-)  # fmt: skip
+)
 def test_the_unit_of_a_metric(metric: str, largest: float, name: str, shown: float) -> None:
     unit = unit_of(metric, largest)
     assert unit.name == name

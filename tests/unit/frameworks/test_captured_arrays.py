@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.config.options import parse_capture
-from leadline.frameworks.arrays import Block, CapturedArrays
+from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute
 from leadline.statistics.definitions import BASIC
@@ -70,9 +70,12 @@ def test_an_array_is_read_when_it_is_handed_over() -> None:
 def test_raw_copies_of_all_types_are_aligned_and_whole() -> None:
     arrays, _ = captured("weights:every=1,raw=true")
     given = {
-        "flags": np.array([True, False]), "wide": np.arange(5, dtype=np.int64), "half": np.ones((2, 3), np.float32),
-        "crossed": np.arange(6.0).reshape(2, 3).T, "one": np.array(2.5),
-    }  # fmt: skip
+        "flags": np.array([True, False]),
+        "wide": np.arange(5, dtype=np.int64),
+        "half": np.ones((2, 3), np.float32),
+        "crossed": np.arange(6.0).reshape(2, 3).T,
+        "one": np.array(2.5),
+    }
     for name, each in given.items():
         arrays.keep(name, ("weights",), each)
     found = raw(arrays)

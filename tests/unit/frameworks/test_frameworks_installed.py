@@ -11,9 +11,9 @@ import pytest
 from leadline.config.options import parse_capture
 from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
-from leadline.probes.guard import Guard
-from leadline.probes.recording import RefusedError
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
+from leadline.training.guard import Guard
+from leadline.training.recording import RefusedError
 
 
 class Probes:
@@ -57,8 +57,9 @@ def frameworks() -> Any:
 
 def test_the_first_of_a_kind_is_told_the_second_joins_the_step_under_way(frameworks: Any) -> None:
     found, came, notes = frameworks
-    first, second, third = (Hearing(name, family, notes) for name, family in (
-        ("a", "trees"), ("b", "trees"), ("c", "arrays")))  # fmt: skip
+    first, second, third = (
+        Hearing(name, family, notes) for name, family in (("a", "trees"), ("b", "trees"), ("c", "arrays"))
+    )
     found.add(first)
     wish = parse_capture("weights:every=1")
     found.watch_forward((wish,))
@@ -108,7 +109,7 @@ def test_a_framework_that_differs_is_told_of_and_nothing_else_ends() -> None:
     script = """
 import sys, types
 from leadline.frameworks.installed import Frameworks
-from leadline.probes.guard import Guard
+from leadline.training.guard import Guard
 class Probes:
     def __getattr__(self, name): return lambda *a, **k: None
 fake = types.ModuleType("xgboost"); fake.__version__ = "99.0"; sys.modules["xgboost"] = fake
@@ -126,9 +127,9 @@ print(notes)
 
 def test_no_framework_is_imported_by_us() -> None:
     script = """
-import sys, leadline.session
+import sys, leadline.training.session.session
 from leadline.frameworks.installed import Frameworks
-from leadline.probes.guard import Guard
+from leadline.training.guard import Guard
 Frameworks(print, print).install(object(), Guard(print))
 print(sorted({"torch", "xgboost", "lightgbm", "sklearn"} & sys.modules.keys()))
 """

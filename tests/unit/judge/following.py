@@ -9,7 +9,7 @@ from typing import Any
 from leadline.actions.action import Outcome
 from leadline.judge.delivery import Delivery, Result
 from leadline.records.manifest import ActionSpec
-from leadline.records.notice import Notice
+from leadline.records.notification import Notice
 
 PATIENCE_SECONDS = 120.0
 ACTIONS = '''

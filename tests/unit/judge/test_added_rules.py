@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from leadline.judge.added import AddedRules, rules_of
+from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.judge import judge_run
 from leadline.records.manifest import RuleSpec
 from leadline.records.request import Request

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from leadline.judge.delivery import Delivery, Restraint
-from leadline.judge.manners import Manners
-from leadline.records.notice import Notice
+from leadline.judge.retry_policy import Manners
+from leadline.records.notification import Notice
 
 SECOND_NS = 1_000_000_000
 MANNERS = Manners(dry_run=False, cooldown=0.0, is_once=False, retries=8, backoff=1.0, timeout=30.0)

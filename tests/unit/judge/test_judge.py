@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from leadline.errors import DamagedRunError, RunNotFoundError
-from leadline.judge import ledger
-from leadline.judge.crew import Limits
+from leadline.judge import rule_results
 from leadline.judge.judge import Results, RuleResult, judge_run
+from leadline.judge.rule_pool import Limits
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
@@ -150,9 +150,7 @@ class Mine(Rule):
         ({"in_evaluate": "kept.append(bytearray(200 << 20))"}, "it wanted more memory than rules may take"),
     ],
 )
-def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(
-    tmp_path: Path, places: dict[str, str], why: str
-) -> None:  # fmt: skip
+def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(tmp_path: Path, places: dict[str, str], why: str) -> None:
     body = {"at_import": "", "in_needs": "pass", "in_evaluate": "pass", **places}
     (tmp_path / "mine.py").write_text(STRANGE.format(**body))
     spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
@@ -253,10 +251,10 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypat
         return guarded
 
     for name in ("append_line", "write_document"):
-        monkeypatch.setattr(ledger, name, refuse(getattr(ledger, name)))
-    monkeypatch.setattr(ledger, "_RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(rule_results, name, refuse(getattr(rule_results, name)))
+    monkeypatch.setattr(rule_results, "_RETRY_SECONDS", 0.0)
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
-    entries = ledger.Ledger(writer.path, [writer.manifest.rules[0]], is_written=True)
+    entries = rule_results.Ledger(writer.path, [writer.manifest.rules[0]], is_written=True)
     finding = {**asdict(Finding(1, "e", 7, 7, True, 0, "loss is NaN")), "event": "opened"}
     entries.add("e", finding)
     for _ in range(5):

@@ -53,16 +53,20 @@ def test_whoever_asks_for_all_is_told_each_status_from_the_start_to_the_end(tmp_
     assert of == {
         None: ["job/Completed"],
         "exploding_tensor": [
-            "exploding_tensor/status/InProgress/none", "exploding_tensor/opened/7", "exploding_tensor/closed/7",
+            "exploding_tensor/status/InProgress/none",
+            "exploding_tensor/opened/7",
+            "exploding_tensor/closed/7",
         ],
         "vanishing_gradient": [
-            "vanishing_gradient/status/InProgress/none", "vanishing_gradient/status/NoIssuesFound/undecided",
+            "vanishing_gradient/status/InProgress/none",
+            "vanishing_gradient/status/NoIssuesFound/undecided",
         ],
-    }  # fmt: skip
+    }
     opened = next(each for each in told if each["id"] == "exploding_tensor/opened/7")
     assert [(each["name"], each["is_open"], each["findings"]) for each in opened["rules"]] == [
-        ("exploding_tensor", True, 1), ("vanishing_gradient", False, 0),
-    ]  # fmt: skip
+        ("exploding_tensor", True, 1),
+        ("vanishing_gradient", False, 0),
+    ]
     assert opened["tensors"][0]["name"] == "loss"
     closed = next(each for each in told if each["kind"] == "closed")
     assert not closed["rules"][0]["is_open"]

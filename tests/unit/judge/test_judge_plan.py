@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import ConfigurationError, RunNotFoundError, UnknownNameError
-from leadline.judge.plan import check_runs, plan, resolve_rules
+from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.plan import CaptureItem, Schedule, is_of_modules
 from leadline.testing.runs import RunWriter
@@ -130,7 +130,7 @@ GIVEN = {
 
 def test_planning_loads_nothing_heavy() -> None:
     program = (
-        "import sys; from leadline.judge.plan import plan, resolve_rules; "
+        "import sys; from leadline.judge.rule_plan import plan, resolve_rules; "
         "from leadline.records.manifest import RuleSpec; "
         f"from leadline.rules.registry import BUILT_IN; given = {GIVEN!r}; "
         "plan(resolve_rules([RuleSpec(n, n, given.get(n, {})) for n in BUILT_IN]), ()); "

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from leadline.judge.snapshots import MOST_BYTES, MOST_VALUES, fitting, snapshots
-from leadline.records.notice import Notice, TensorSnapshot
+from leadline.records.notification import Notice, TensorSnapshot
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.records.series import TensorInfo
 from leadline.store import layout
@@ -33,11 +33,13 @@ def notice(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notice
 def captures(worker: str = "rank0-1", factor: float = 1.0) -> list[Part]:
     return [
         Capture(
-            step, {"loss": {"value": factor * step}, "fc.weight": {"abs_max": step + 0.5, "l2": factor}},
-            worker=worker, infos={"fc.weight": INFO},
+            step,
+            {"loss": {"value": factor * step}, "fc.weight": {"abs_max": step + 0.5, "l2": factor}},
+            worker=worker,
+            infos={"fc.weight": INFO},
         )
         for step in range(10)
-    ]  # fmt: skip
+    ]
 
 
 def raw(values: np.ndarray, step: int = 7, name: str = "fc.weight") -> Raw:
@@ -65,8 +67,9 @@ def test_the_statistics_of_that_step_and_worker(tmp_path: Path) -> None:
 def test_what_was_not_captured_at_that_step_has_its_name_only(tmp_path: Path) -> None:
     path = RunWriter(tmp_path / "run").write_all(captures()).path
     assert snapshots(path, notice("fc.weight", "no.such", step=70)) == (
-        TensorSnapshot("fc.weight"), TensorSnapshot("no.such"),
-    )  # fmt: skip
+        TensorSnapshot("fc.weight"),
+        TensorSnapshot("no.such"),
+    )
 
 
 def test_a_raw_tensor_comes_with_its_first_values_and_its_place(tmp_path: Path) -> None:

@@ -28,9 +28,13 @@ def limits(tmp_path: Path, own: str) -> Limits:
 
 def test_the_second_version(tmp_path: Path) -> None:
     write(
-        tmp_path / "cgroup/pod/container", cpu__max="200000 100000", cpu__stat="usage_usec 3500000\nuser_usec 1",
-        memory__max=str(4 * GIB), memory__current=str(3 * GIB), memory__stat=f"anon 5\ninactive_file {GIB}",
-    )  # fmt: skip
+        tmp_path / "cgroup/pod/container",
+        cpu__max="200000 100000",
+        cpu__stat="usage_usec 3500000\nuser_usec 1",
+        memory__max=str(4 * GIB),
+        memory__current=str(3 * GIB),
+        memory__stat=f"anon 5\ninactive_file {GIB}",
+    )
     found = limits(tmp_path, "0::/pod/container")
     assert found.cpu is not None
     assert found.memory is not None
@@ -58,9 +62,11 @@ def test_the_first_version(tmp_path: Path) -> None:
     write(tmp_path / "cgroup/cpu/job", cpu__cfs_quota_us="250000", cpu__cfs_period_us="100000")
     write(tmp_path / "cgroup/cpuacct/job", cpuacct__usage="1500000000")
     write(
-        tmp_path / "cgroup/memory/job", memory__limit_in_bytes=str(2 * GIB), memory__usage_in_bytes=str(GIB),
+        tmp_path / "cgroup/memory/job",
+        memory__limit_in_bytes=str(2 * GIB),
+        memory__usage_in_bytes=str(GIB),
         memory__stat="total_inactive_file 24",
-    )  # fmt: skip
+    )
     found = limits(tmp_path, "4:memory:/job\n2:cpuacct:/job\n1:cpu:/job\n0::/")
     assert found.cpu is not None
     assert found.memory is not None
@@ -133,9 +139,11 @@ def test_cores_that_others_have_do_not_count(four_cores: Path) -> None:
     read(sampler, 0.0)
     tick(four_cores, 0, 100, 0, 100, second=2)
     assert read(sampler, 1.0) == {
-        "total.iowait_percent": 0.0, "total.utilization_percent": 100.0,
-        "core1.utilization_percent": 100.0, "core3.utilization_percent": 100.0,
-    }  # fmt: skip
+        "total.iowait_percent": 0.0,
+        "total.utilization_percent": 100.0,
+        "core1.utilization_percent": 100.0,
+        "core3.utilization_percent": 100.0,
+    }
 
 
 def test_a_quota_beyond_the_cores_is_none(four_cores: Path) -> None:

@@ -13,8 +13,9 @@ from leadline.testing.timelines import step_rows
 STORY = [
     Capture(0, {"loss": {"value": 1.0}, "fc.weight": {"l2": 2.0}}),
     Capture(1, {"accuracy": {"value": 0.5}}, mode="eval"),
-    Heartbeat(START_NS), *step_rows(0, START_NS, {"data": 5.0}),
-]  # fmt: skip
+    Heartbeat(START_NS),
+    *step_rows(0, START_NS, {"data": 5.0}),
+]
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leadline.errors import LeadlineError
+from leadline.judge.evaluator import Judging
 from leadline.judge.judge import judge_run
-from leadline.judge.judging import Judging
-from leadline.reader.locate import list_runs, read_manifest
+from leadline.reader.find_runs import list_runs, read_manifest
 from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.records.manifest import RuleSpec
 from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.testing.runs import START_NS, Capture, Happening, Heartbeat, RunWriter
-from leadline.testing.stories import float_tensors
+from leadline.testing.scenarios import float_tensors
 
 
 @pytest.fixture(scope="module")

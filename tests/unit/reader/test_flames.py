@@ -22,8 +22,10 @@ def test_calls_last_as_long_as_samples_see_them() -> None:
     ]
     found = _flames(records, 100 * MS)
     assert [(each.function, (each.start_ns - 100 * MS) / MS, each.duration_ns / MS) for each in found] == [
-        ("main", 0, 8), ("inner", 0, 3), ("other", 3, 1)
-    ]  # fmt: skip
+        ("main", 0, 8),
+        ("inner", 0, 3),
+        ("other", 3, 1),
+    ]
     assert (found[0].file, found[0].line) == ("f.py", 1)
 
 
@@ -31,8 +33,9 @@ def test_a_function_that_calls_itself_is_there_twice() -> None:
     again = frame("again")
     found = _flames([([THREAD, again], 0.001), ([THREAD, again, again], 0.001)], 0)
     assert [(each.function, each.start_ns, each.duration_ns) for each in found] == [
-        ("again", 0, 2 * MS), ("again", MS, MS)
-    ]  # fmt: skip
+        ("again", 0, 2 * MS),
+        ("again", MS, MS),
+    ]
 
 
 def test_no_samples_are_no_calls() -> None:

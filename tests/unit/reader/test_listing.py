@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from leadline.errors import DamagedRunError, RunNotFoundError
 from leadline.reader import summary
-from leadline.reader.locate import find_run, list_runs, read_manifest
+from leadline.reader.find_runs import find_run, list_runs, read_manifest
 from leadline.reader.run import open_run
-from leadline.records.cost import step_share
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.overhead import step_share
 from leadline.records.plan import CaptureItem, CapturePlan
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import InPlaceDocument, read_document
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
@@ -51,18 +51,31 @@ def complete(path: Path) -> None:
     """Give the manifest a plan and all else that ``leadline run`` writes."""
     plan = CapturePlan((CaptureItem("losses", statistics=("value",)),), disk_bytes=sum(path.name.encode()))
     change(
-        path / layout.MANIFEST, plan=plan.to_dict(), profile=[ProfileWindow("detailed", step=3).to_dict()],
-        settings={"preset": "standard"}, versions={"python": "3.11"}, workers=[{"worker": "rank0-1"}],
-        nodes=[{"node": "node"}], lost=[],
-    )  # fmt: skip
+        path / layout.MANIFEST,
+        plan=plan.to_dict(),
+        profile=[ProfileWindow("detailed", step=3).to_dict()],
+        settings={"preset": "standard"},
+        versions={"python": "3.11"},
+        workers=[{"worker": "rank0-1"}],
+        nodes=[{"node": "node"}],
+        lost=[],
+    )
 
 
 def judge(path: Path, **findings: int) -> None:
     rules = [
-        {"name": name, "rule": name, "status": "IssuesFound" if count else "NoIssuesFound", "findings": count,
-         "verdict": "fired" if count else "clear", "why": "", "step": None, "message": None}
+        {
+            "name": name,
+            "rule": name,
+            "status": "IssuesFound" if count else "NoIssuesFound",
+            "findings": count,
+            "verdict": "fired" if count else "clear",
+            "why": "",
+            "step": None,
+            "message": None,
+        }
         for name, count in findings.items()
-    ]  # fmt: skip
+    ]
     (path / layout.RULE_SUMMARY).write_text(json.dumps({"complete": True, "rules": rules}))
 
 
@@ -216,8 +229,18 @@ DAMAGED: Final[Mapping[str, Callable[[Path], Any]]] = {
     "no list of nodes": told(nodes=3),
 }
 SHOWN: Final = (
-    "name", "path", "status", "started_ns", "ended_ns", "preset", "command", "steps", "loss", "cost_ratio", "rules",
-)  # fmt: skip
+    "name",
+    "path",
+    "status",
+    "started_ns",
+    "ended_ns",
+    "preset",
+    "command",
+    "steps",
+    "loss",
+    "cost_ratio",
+    "rules",
+)
 
 
 def at_length(path: str) -> dict[str, Any] | None:
@@ -231,14 +254,18 @@ def at_length(path: str) -> dict[str, Any] | None:
     verdicts = read_document(os.path.join(path, layout.RULE_SUMMARY))
     rules = verdicts.get("rules", []) if isinstance(verdicts, dict) else []
     return {
-        "name": run.name, "path": path, "status": run.status, "started_ns": run.manifest.started_ns,
-        "ended_ns": run.status_document.get("ended_ns"), "preset": run.manifest.preset,
+        "name": run.name,
+        "path": path,
+        "status": run.status,
+        "started_ns": run.manifest.started_ns,
+        "ended_ns": run.status_document.get("ended_ns"),
+        "preset": run.manifest.preset,
         "command": run.manifest.command,
         "steps": {mode: max(each.get(mode, 0) for each in steps) for told in steps for mode in told},
         "loss": next((loss for each in workers for loss in (each.get("losses") or {}).values()), None),
         "cost_ratio": step_share(workers),
         "rules": [tuple(rule[key] for key in ("name", "status", "verdict", "findings")) for rule in rules],
-    }  # fmt: skip
+    }
 
 
 def in_the_list(root: Path) -> dict[str, dict[str, Any]]:
@@ -263,14 +290,22 @@ def test_every_status_is_among_those_runs(tmp_path: Path) -> None:
         make(tmp_path / name)
     found = {name: each["status"] for name, each in in_the_list(tmp_path).items()}
     assert set(found.values()) - {"5"} == {
-        "Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted",
-    }  # fmt: skip
+        "Starting",
+        "InProgress",
+        "Completed",
+        "Failed",
+        "Stopping",
+        "Stopped",
+        "Interrupted",
+    }
     killed = {name: status for name, status in found.items() if name.startswith("agent gone")}
     assert killed == {
-        "agent gone, worker goes on": "InProgress", "agent gone, worker killed": "Interrupted",
-        "agent gone, worker ended": "Completed", "agent gone, job killed": "Interrupted",
+        "agent gone, worker goes on": "InProgress",
+        "agent gone, worker killed": "Interrupted",
+        "agent gone, worker ended": "Completed",
+        "agent gone, job killed": "Interrupted",
         "agent gone, job goes on": "InProgress",
-    }  # fmt: skip
+    }
     assert (found["silent elsewhere"], found["goes on elsewhere"]) == ("Interrupted", "InProgress")
 
 
@@ -282,9 +317,25 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _WRONG: Final = (
-    b"NaN", b"null", b"1.0", b"1e400", b'"\\ud800"', b"\xff", b"\x00", b"{}", b"[]", b'"x"', b"01", b"1.", b"\\q",
-    b"\n", b"\xed\xa0\x80", b"\xef\xbb\xbf", b",", b"9" * 25,
-)  # fmt: skip
+    b"NaN",
+    b"null",
+    b"1.0",
+    b"1e400",
+    b'"\\ud800"',
+    b"\xff",
+    b"\x00",
+    b"{}",
+    b"[]",
+    b'"x"',
+    b"01",
+    b"1.",
+    b"\\q",
+    b"\n",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+    b",",
+    b"9" * 25,
+)
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])

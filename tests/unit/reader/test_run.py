@@ -12,11 +12,11 @@ import pytest
 
 import leadline
 from leadline.errors import ConfigurationError, DamagedRunError, NotCapturedError, NotYetError, RunNotFoundError
-from leadline.reader.locate import list_runs
+from leadline.reader.find_runs import list_runs
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, Happening, Heartbeat, Part, Raw, RunWriter
-from leadline.testing.stories import float_tensors
+from leadline.testing.scenarios import float_tensors
 
 GRADIENT = "gradient/a.weight"
 

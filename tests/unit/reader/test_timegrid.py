@@ -65,10 +65,14 @@ def test_what_comes_late_is_noticed_and_all_is_given_out_again(tmp_path) -> None
 @pytest.mark.parametrize(
     ("args", "place"),
     [
-        ("{}", ("", 1)), ('{"within": "backward"}', ("backward", 1)), ('{"op": "x"}', ("", 1)),
-        ('{"every": 4, "count": 2}', ("", 4)), ('{"every": 0}', ("", 1)), ("[]", ("", 1)),
+        ("{}", ("", 1)),
+        ('{"within": "backward"}', ("backward", 1)),
+        ('{"op": "x"}', ("", 1)),
+        ('{"every": 4, "count": 2}', ("", 4)),
+        ('{"every": 0}', ("", 1)),
+        ("[]", ("", 1)),
     ],
-)  # fmt: skip
+)
 def test_a_row_says_what_it_lies_within_and_for_how_many_steps_it_stands(args: str, place: tuple[str, int]) -> None:
     assert place_of(args) == place
 

@@ -27,11 +27,17 @@ EVENTS = [
     event("cpu_op", "aten::conv2d", 20.0, 80.0, **{"External id": 1, "Sequence number": 5}),
     event("cpu_op", "aten::cudnn_convolution", 30.0, 60.0, **{"External id": 2}),
     {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 7, "tid": 7, "ts": 31.0, "args": {"Bytes": 64}},
-    event("cpu_op", "autograd::engine::evaluate_function: ConvolutionBackward0", 200.0, 50.0, tid=8,
-          **{"External id": 3, "Sequence number": 5}),
+    event(
+        "cpu_op",
+        "autograd::engine::evaluate_function: ConvolutionBackward0",
+        200.0,
+        50.0,
+        tid=8,
+        **{"External id": 3, "Sequence number": 5},
+    ),
     event("kernel", "implicit_gemm", 150.0, 300.0, tid=20, device=0, stream=20, **{"External id": 2}),
     event("gpu_memcpy", "Memcpy HtoD", 155.0, 3.0, tid=21, device=0, stream=21, **{"External id": 99}),
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -25,10 +25,16 @@ def test_a_window_gives_vectors_by_worker_and_tensor() -> None:
     view = View(Needs.of("relu_output", "unit_activity").tensors)
     parts = [
         Vectors(3, {"b.10.relu_output_0": {"unit_activity": [0.5]}}, worker="rank1-2", mode_step=2),
-        Vectors(3, {"b.10.relu_output_0": {"unit_activity": [0.0, 1.0], "unit_mean": [7.0]},
-                    "b.9.relu_output_0": {"unit_activity": [1.0]},
-                    "b.tanh_output_0": {"unit_activity": [1.0]}}, mode_step=2),
-    ]  # fmt: skip
+        Vectors(
+            3,
+            {
+                "b.10.relu_output_0": {"unit_activity": [0.0, 1.0], "unit_mean": [7.0]},
+                "b.9.relu_output_0": {"unit_activity": [1.0]},
+                "b.tanh_output_0": {"unit_activity": [1.0]},
+            },
+            mode_step=2,
+        ),
+    ]
     (point,) = points(parts, shapes={})
     window = view.show(point)
     assert window is not None
@@ -103,9 +109,9 @@ def test_a_step_with_vectors_is_given_out_once_they_must_be_there(tmp_path) -> N
 def test_the_reader_gives_arrays_and_numbers(tmp_path) -> None:
     values = np.arange(12.0).reshape(4, 3)
     writer = RunWriter(tmp_path / "run")
-    writer.write_all([
-        Vectors(0, {"relu_output_0": {"unit_mean": [1.0, 2.0]}}), raw(0, w=values), raw(2, w=values + 1), Capture(3)
-    ]).end()  # fmt: skip
+    writer.write_all(
+        [Vectors(0, {"relu_output_0": {"unit_mean": [1.0, 2.0]}}), raw(0, w=values), raw(2, w=values + 1), Capture(3)]
+    ).end()
     run = leadline.open_run(writer.path)
     assert set(run.tensor_names()) == {"relu_output_0", "w"}
     activations, weights = run.tensor("relu_output_0"), run.tensor("w")
@@ -123,10 +129,16 @@ def test_the_reader_gives_arrays_and_numbers(tmp_path) -> None:
 def test_a_table_of_a_statistic_has_computed_rows_where_only_the_tensor_was_stored(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
     loss = {"loss": {"value": 1.0}}
-    writer.write_all([
-        raw(0, w=np.ones(2)), Capture(0, {"w": {"l1": 7.0}}), raw(3, w=np.full(2, 3.0)), Capture(3, loss, mode_step=2),
-        raw(4, w=np.full(2, 4.0)), Capture(5),
-    ]).end()  # fmt: skip
+    writer.write_all(
+        [
+            raw(0, w=np.ones(2)),
+            Capture(0, {"w": {"l1": 7.0}}),
+            raw(3, w=np.full(2, 3.0)),
+            Capture(3, loss, mode_step=2),
+            raw(4, w=np.full(2, 4.0)),
+            Capture(5),
+        ]
+    ).end()
     tensor = leadline.open_run(writer.path).tensor("w")
     table = tensor.statistics("l1")
     assert table["step"].to_pylist() == [0, 3, 4]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear
 from leadline.rules.rule import Rule

@@ -36,8 +36,11 @@ def test_readings_come_losses_first_then_as_captured() -> None:
     window = view.show(point)
     assert window is not None
     assert [(each.worker, each.tensor) for each in window.readings("value")] == [
-        ("rank0-1", "loss"), ("rank1-2", "loss"), ("rank0-1", "accuracy"), ("rank1-2", "accuracy"),
-    ]  # fmt: skip
+        ("rank0-1", "loss"),
+        ("rank1-2", "loss"),
+        ("rank0-1", "accuracy"),
+        ("rank1-2", "accuracy"),
+    ]
     assert [each.tensor for each in window.readings("l2")] == ["z.weight", "a.weight"] * 2
     assert [each.tensor for each in window.readings("l2", where=lambda values: values > 1)] == ["a.weight"] * 2
     assert window.readings("max") == []

@@ -25,22 +25,43 @@ def machine_run(path: Path) -> str:
     chance = random.Random(7)
     busy = [0.0 if each in STARVED else 95.0 for each in range(COUNT)]
     values = {
-        CPU: [99.0 if each in STARVED else 40.0 for each in range(COUNT)], IOWAIT: [1.0] * COUNT,
-        MEMORY: [30.0] * COUNT, gpu(0): busy, gpu(1): [each / 2 for each in busy],
-        gpu(0, "memory_used_percent"): [50.0] * COUNT, gpu(1, "memory_used_percent"): [20.0] * COUNT,
-    }  # fmt: skip
-    steps = [{"data": 5.0, "forward": 30.0, "backward": 60.0, "optimizer": 10.0, **({"checkpoint": 900.0} if
-             step == 77 else {})} for step in range(100)]  # fmt: skip
+        CPU: [99.0 if each in STARVED else 40.0 for each in range(COUNT)],
+        IOWAIT: [1.0] * COUNT,
+        MEMORY: [30.0] * COUNT,
+        gpu(0): busy,
+        gpu(1): [each / 2 for each in busy],
+        gpu(0, "memory_used_percent"): [50.0] * COUNT,
+        gpu(1, "memory_used_percent"): [20.0] * COUNT,
+    }
+    steps = [
+        {
+            "data": 5.0,
+            "forward": 30.0,
+            "backward": 60.0,
+            "optimizer": 10.0,
+            **({"checkpoint": 900.0} if step == 77 else {}),
+        }
+        for step in range(100)
+    ]
     infos = {name: TensorInfo(name, ("metrics",), ()) for name in HOSTILE}
-    scalars = [Capture(step, {"loss": {"value": 2.0 / (step + 1)}, **{name: {"value": chance.random()} for name in
-               HOSTILE}}, infos=infos) for step in range(100)]  # fmt: skip
+    scalars = [
+        Capture(
+            step,
+            {"loss": {"value": 2.0 / (step + 1)}, **{name: {"value": chance.random()} for name in HOSTILE}},
+            infos=infos,
+        )
+        for step in range(100)
+    ]
     layers = {f"gradient/layers.{each}.weight": {"abs_mean": 10.0**-each} for each in range(4)}
     of_layers = {name: TensorInfo(name, ("gradients",), (4, 4)) for name in layers}
     tensors = [Capture(step, layers, infos=of_layers) for step in range(0, 100, 20)]
     story = in_time(
-        training(steps, has_captures=False), training(steps, worker="rank1-2", has_captures=False), scalars, tensors,
+        training(steps, has_captures=False),
+        training(steps, worker="rank1-2", has_captures=False),
+        scalars,
+        tensors,
         sampled(values, every_ms=500.0),
-    )  # fmt: skip
+    )
     window = Detailed("w1", 3, START_NS + SECOND_NS, [("aten::mm", 1.0, 30.0), ("aten::relu", 40.0, 5.0)])
     run = RunWriter(path).write_all([*story, window]).end().path
     write_findings(run)
@@ -57,11 +78,19 @@ def write_findings(run: str) -> None:
         )
     ):
         finding = Finding(
-            id=1, rule=rule, step=step, last_step=step + number, is_open=False,
+            id=1,
+            rule=rule,
+            step=step,
+            last_step=step + number,
+            is_open=False,
             time_ns=START_NS + step * SECOND_NS // 10,
-            message=f"{rule} saw {HOSTILE[0]}", suggestion="less; usually more", tensors=tensors,
-            tensor_count=len(tensors), worker=None, evidence={"value": 1.5, HOSTILE[4]: HOSTILE[0]},
-        )  # fmt: skip
+            message=f"{rule} saw {HOSTILE[0]}",
+            suggestion="less; usually more",
+            tensors=tensors,
+            tensor_count=len(tensors),
+            worker=None,
+            evidence={"value": 1.5, HOSTILE[4]: HOSTILE[0]},
+        )
         path = os.path.join(run, layout.rule_findings(rule))
         make_folder(os.path.dirname(path))
         append_line(path, {"event": "closed", **{k: getattr(finding, k) for k in Finding.__dataclass_fields__}})

@@ -14,18 +14,27 @@ from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.reports import profiling, training
 from leadline.reports.findings import findings
+from leadline.reports.gpu_starvation import CPU, IO, bottleneck, find_starved
 from leadline.reports.html import render
 from leadline.reports.job import summary
 from leadline.reports.machine import load_balancing
 from leadline.reports.report import build
 from leadline.reports.section import Chapter, Section, Table
 from leadline.reports.sources import Sources
-from leadline.reports.starvation import CPU, IO, bottleneck, find_starved
 
 PROFILING = [
-    "job-summary", "system-usage", "framework-metrics", "rules-summary", "step-durations", "gpu-utilization",
-    "batch-size", "cpu-bottlenecks", "io-bottlenecks", "load-balancing", "gpu-memory",
-]  # fmt: skip
+    "job-summary",
+    "system-usage",
+    "framework-metrics",
+    "rules-summary",
+    "step-durations",
+    "gpu-utilization",
+    "batch-size",
+    "cpu-bottlenecks",
+    "io-bottlenecks",
+    "load-balancing",
+    "gpu-memory",
+]
 TRAINING = ["losses", "gradients", "weights", "findings", "configuration", "environment", "reproduce"]
 
 
@@ -130,8 +139,10 @@ def test_findings_come_in_the_order_in_which_they_happened_each_with_its_chart(s
     told = findings(sources)
     assert [row["step"] for row in rows(told.tables[0])] == [20, 50, 90]
     assert [part.title for part in told.parts] == [
-        "Step 20: exploding_tensor", "Step 50: loss_spike", "Step 90: low_gpu_utilization",
-    ]  # fmt: skip
+        "Step 20: exploding_tensor",
+        "Step 50: loss_spike",
+        "Step 90: low_gpu_utilization",
+    ]
     for part, kind in zip(told.parts, ("step", "step", "time"), strict=True):
         (chart,) = part.charts
         assert chart.figure.layout.meta["axis"] == kind
@@ -140,9 +151,14 @@ def test_findings_come_in_the_order_in_which_they_happened_each_with_its_chart(s
 
 def test_rules_of_the_profiler_that_were_judged_for_the_report_are_told(bare: Sources) -> None:
     part = {
-        "rule": "step_outlier", "verdict": "fired", "times_triggered": 2, "moments": 9, "parameters": {"stddev": 5.0},
-        "why": "", "first": {"step": 3, "message": "slow", "suggestion": "look", "evidence": {"steps": 11}},
-    }  # fmt: skip
+        "rule": "step_outlier",
+        "verdict": "fired",
+        "times_triggered": 2,
+        "moments": 9,
+        "parameters": {"stddev": 5.0},
+        "why": "",
+        "first": {"step": 3, "message": "slow", "suggestion": "look", "evidence": {"steps": 11}},
+    }
     told = section(profiling.chapter(Sources(bare.run, [part])), "rules-summary")
     (row,) = rows(told.tables[0])
     assert (row["rule"], row["verdict"], row["times triggered"], row["data points"]) == ("step_outlier", "fired", 2, 9)

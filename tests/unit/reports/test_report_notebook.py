@@ -35,9 +35,11 @@ def test_every_cell_runs_and_shows_its_section(tmp_path: Path) -> None:
         assert section.title in text
         assert text.count("application/vnd.plotly") >= len(section.charts)
     shown = "".join(
-        each.data.get("text/html", "") for cell in cells for each in cell.outputs
+        each.data.get("text/html", "")
+        for cell in cells
+        for each in cell.outputs
         if "data" in each and "application/vnd.plotly.v1+json" not in each.data
-    )  # fmt: skip
+    )
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
     assert "<script>alert(1)" not in shown
     assert "<img src=x" not in shown

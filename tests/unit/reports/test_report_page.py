@@ -55,11 +55,19 @@ def _report(name: str = "fine") -> Report:
     figure = go.Figure(go.Bar(x=[1, 2], y=[3, 4], name=name), go.Layout(title=name))
     inner = Section("inner", f"Inner {name}", (name,))
     section = Section(
-        "one", f"One {name}", (f"said of {name}",), (Chart(figure, name, "half"), Chart(figure)),
-        (Table((Column(name, "ms"),), ((name,), (1.5,)), name, left_out=3),), (inner,),
-    )  # fmt: skip
-    return Report(name, f"Report of {name}", (Chapter("first", "First", (section, empty("two", "Two", f"no {name}"))),),
-                  (("command", name),))  # fmt: skip
+        "one",
+        f"One {name}",
+        (f"said of {name}",),
+        (Chart(figure, name, "half"), Chart(figure)),
+        (Table((Column(name, "ms"),), ((name,), (1.5,)), name, left_out=3),),
+        (inner,),
+    )
+    return Report(
+        name,
+        f"Report of {name}",
+        (Chapter("first", "First", (section, empty("two", "Two", f"no {name}"))),),
+        (("command", name),),
+    )
 
 
 def test_all_is_there_once_and_the_contents_lead_to_it() -> None:
@@ -84,9 +92,19 @@ def test_plotly_is_there_once_and_not_at_all_without_charts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [HOSTILE, '"><img src=x onerror=alert(1)>', "</script><script>alert(1)</script>", "<!--<script>", "../..",
-             "🚀 émoji", "x" * 10_000, "{{ 7 * 7 }}", "\u2028"],
-)  # fmt: skip
+    "name",
+    [
+        HOSTILE,
+        '"><img src=x onerror=alert(1)>',
+        "</script><script>alert(1)</script>",
+        "<!--<script>",
+        "../..",
+        "🚀 émoji",
+        "x" * 10_000,
+        "{{ 7 * 7 }}",
+        "\u2028",
+    ],
+)
 def test_what_a_run_names_is_text(name: str) -> None:
     harmless, page = Outline(render(_report())), Outline(render(_report(name)))
     assert page.ids == harmless.ids

@@ -12,11 +12,22 @@ from leadline.reports.section import Column, empty, spoken_cell, table_of
 @pytest.mark.parametrize(
     ("cell", "spoken"),
     [
-        (None, "–"), (True, "yes"), (False, "no"), (0, "0"), (12345, "12,345"), (0.123456, "0.1235"), (3.0, "3"),
-        (12345.6, "12,346"), (1e-9, "1e-09"), (1.5e20, "1.5e+20"), (math.nan, "NaN"), (math.inf, "∞"),
-        (-math.inf, "−∞"), ("<b>", "<b>"),
+        (None, "–"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        (12345, "12,345"),
+        (0.123456, "0.1235"),
+        (3.0, "3"),
+        (12345.6, "12,346"),
+        (1e-9, "1e-09"),
+        (1.5e20, "1.5e+20"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        ("<b>", "<b>"),
     ],
-)  # fmt: skip
+)
 def test_a_cell_is_spoken_in_four_digits(cell: object, spoken: str) -> None:
     assert spoken_cell(cell) == spoken  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tree_scenarios import answers, counts, importances, loss
 
 from leadline.reader.run import Run
 from leadline.records.series import TensorInfo
@@ -13,12 +14,18 @@ from leadline.reports import xgboost
 from leadline.reports.html import render
 from leadline.reports.section import Chapter, Report, Section
 from leadline.testing.runs import Capture, Part, RunWriter
-from leadline.testing.tree_stories import answers, counts, importances, loss
 
 KEYS = (
-    "label-distribution", "loss", "feature-importance", "confusion-matrix", "evaluation", "class-accuracy", "roc",
-    "residuals", "error-by-label",
-)  # fmt: skip
+    "label-distribution",
+    "loss",
+    "feature-importance",
+    "confusion-matrix",
+    "evaluation",
+    "class-accuracy",
+    "roc",
+    "residuals",
+    "error-by-label",
+)
 OF_CLASSES = frozenset({"confusion-matrix", "evaluation", "class-accuracy", "roc"})
 OF_NUMBERS = frozenset({"residuals", "error-by-label"})
 RANDOM = np.random.default_rng(0)

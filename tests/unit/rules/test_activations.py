@@ -9,11 +9,11 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.dead_relu import DeadRelu
 from leadline.rules.rule import Rule
-from leadline.rules.saturated_activation import SaturatedActivation
+from leadline.rules.tensors.dead_relu import DeadRelu
+from leadline.rules.tensors.saturated_activation import SaturatedActivation
 from leadline.testing.runs import Capture
-from leadline.testing.stories import arrays_of
+from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 TANH, SIGMOID = "unit_within_-9.4999_9.4999", "unit_within_-23_16.99999"

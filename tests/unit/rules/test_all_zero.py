@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import skipped
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.all_zero import AllZero
+from leadline.rules.tensors.all_zero import AllZero
 from leadline.testing.runs import Capture
-from leadline.testing.senior_stories import skipped
 from leadline.testing.windows import verdicts
 
 GRADIENT = "gradient/fc.weight"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from tree_scenarios import importances, loss
+
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Fired
-from leadline.rules.all_zero import AllZero
-from leadline.rules.overfit import Overfit
+from leadline.rules.losses.overfit import Overfit
 from leadline.rules.rule import Rule
-from leadline.rules.tensor_variance import TensorVariance
-from leadline.rules.unchanged_tensor import UnchangedTensor
+from leadline.rules.tensors.all_zero import AllZero
+from leadline.rules.tensors.tensor_variance import TensorVariance
+from leadline.rules.tensors.unchanged_tensor import UnchangedTensor
 from leadline.testing.runs import Capture
-from leadline.testing.tree_stories import importances, loss
 from leadline.testing.windows import verdicts
 
 

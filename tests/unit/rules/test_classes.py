@@ -10,11 +10,11 @@ import pytest
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.class_imbalance import ClassImbalance
-from leadline.rules.confusion import Confusion
+from leadline.rules.losses.class_imbalance import ClassImbalance
+from leadline.rules.losses.confusion import Confusion
 from leadline.rules.rule import Rule
 from leadline.testing.runs import Capture, Raw
-from leadline.testing.stories import arrays_of
+from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 LABELS = "CrossEntropyLoss_input_1"

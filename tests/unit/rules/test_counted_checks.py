@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.eval_in_train_mode import EvalInTrainMode
-from leadline.rules.missing_zero_grad import MissingZeroGrad
 from leadline.rules.rule import Rule
-from leadline.testing.senior_stories import captured
+from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
+from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
 from leadline.testing.windows import verdicts
 
 LEFT, MODES, CALLS = "SGD/steps_without_zero_grad", "Net/train_steps_in_eval_mode", "Net/eval_calls_in_train_mode"

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from leadline.judge.plan import plan, resolve_rules
+from tree_scenarios import answers, loss
+
+from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.manifest import RuleSpec
 from leadline.records.verdict import Clear
-from leadline.rules.create_xgboost_report import CreateXgboostReport
-from leadline.testing.tree_stories import answers, loss
+from leadline.rules.trees.create_xgboost_report import CreateXgboostReport
 from leadline.testing.windows import verdicts
 
 
 def test_it_asks_for_labels_and_predictions_whole_every_five_rounds() -> None:
     items = plan(resolve_rules([RuleSpec("CreateXgboostReport", "CreateXgboostReport")]), ())
     assert {each.collection: (each.raw, each.schedule.every) for each in items} == {
-        "losses": (False, 5), "metrics": (False, 5), "feature_importance": (False, 5), "hyperparameters": (False, 5),
-        "labels": (True, 5), "predictions": (True, 5),
-    }  # fmt: skip
+        "losses": (False, 5),
+        "metrics": (False, 5),
+        "feature_importance": (False, 5),
+        "hyperparameters": (False, 5),
+        "labels": (True, 5),
+        "predictions": (True, 5),
+    }
 
 
 def test_it_tells_of_what_it_has_seen() -> None:
     parts = [loss(0, train=1.0), *answers(5, [0, 1], [0.1, 0.9]), loss(6, train=0.5)]
     assert [each for _, each in verdicts(CreateXgboostReport(), parts)] == [
-        Clear({"rounds": 1}), Clear({"rounds": 6, "with_predictions": 1}), Clear({"rounds": 7, "with_predictions": 1}),
-    ]  # fmt: skip
+        Clear({"rounds": 1}),
+        Clear({"rounds": 6, "with_predictions": 1}),
+        Clear({"rounds": 7, "with_predictions": 1}),
+    ]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from rule_scenarios import captured, skipped
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.exploding_gradient import ExplodingGradient
+from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.testing.runs import Capture
-from leadline.testing.senior_stories import captured, skipped
 from leadline.testing.windows import verdicts
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured, skipped
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.exploding_tensor import ExplodingTensor
+from leadline.rules.tensors.exploding_tensor import ExplodingTensor
 from leadline.testing.runs import Capture
-from leadline.testing.senior_stories import captured, skipped
 from leadline.testing.windows import verdicts
 
 GRADIENT = "gradient/layers.3.attn.in_proj_weight"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from tree_scenarios import importances
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.feature_importance_overweight import FeatureImportanceOverweight
-from leadline.testing.tree_stories import importances
+from leadline.rules.trees.feature_importance_overweight import FeatureImportanceOverweight
 from leadline.testing.windows import verdicts
 
 EVEN = {f"f{each}": 0.125 for each in range(8)}

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.gradient_clipping import GradientClipping
+from leadline.rules.tensors.gradient_clipping import GradientClipping
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

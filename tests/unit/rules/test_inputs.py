@@ -9,10 +9,10 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.check_input_images import CheckInputImages
-from leadline.rules.nlp_sequence_ratio import NLPSequenceRatio
+from leadline.rules.tensors.check_input_images import CheckInputImages
+from leadline.rules.tensors.nlp_sequence_ratio import NLPSequenceRatio
 from leadline.testing.runs import Capture, Raw
-from leadline.testing.stories import arrays_of
+from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.learning_rate import LearningRate
-from leadline.testing.senior_stories import captured
+from leadline.rules.losses.learning_rate import LearningRate
 from leadline.testing.windows import verdicts
 
 

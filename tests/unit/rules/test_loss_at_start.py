@@ -10,7 +10,7 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.loss_at_start import LossAtStart
+from leadline.rules.losses.loss_at_start import LossAtStart
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
@@ -42,10 +42,14 @@ def test_it_is_asked_about_the_first_steps_only() -> None:
 @pytest.mark.parametrize(
     ("call", "shape", "classes"),
     [
-        ("cross_entropy", (8, 10), 10), ("head.cross_entropy", (8, 5, 7, 7), 5), ("NLLLoss", (8, 3), 3),
-        ("CrossEntropyLoss", (4,), 4), ("BCEWithLogitsLoss", (8, 1), 2), ("binary_cross_entropy", (8,), 2),
+        ("cross_entropy", (8, 10), 10),
+        ("head.cross_entropy", (8, 5, 7, 7), 5),
+        ("NLLLoss", (8, 3), 3),
+        ("CrossEntropyLoss", (4,), 4),
+        ("BCEWithLogitsLoss", (8, 1), 2),
+        ("binary_cross_entropy", (8,), 2),
     ],
-)  # fmt: skip
+)
 def test_the_number_of_classes_is_that_of_the_call(call: str, shape: tuple[int, ...], classes: int) -> None:
     verdict = judge([50.0] * 3, call, shape)[-1]
     assert isinstance(verdict, Fired)

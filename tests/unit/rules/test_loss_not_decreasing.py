@@ -9,7 +9,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.loss_not_decreasing import LossNotDecreasing, change_percent
+from leadline.rules.losses.loss_not_decreasing import LossNotDecreasing, change_percent
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

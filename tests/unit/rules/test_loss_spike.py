@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.loss_spike import LossSpike
-from leadline.testing.senior_stories import captured
+from leadline.rules.losses.loss_spike import LossSpike
 from leadline.testing.windows import verdicts
 
 NOISE = [0.9, 1.0, 1.1] * 10

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.errors import ConfigurationError
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, in_time, sampled, training
@@ -25,8 +25,14 @@ def said(tmp_path, name: str, story: list[Part], **parameters: Any) -> tuple[str
 
 
 def level(count: int = 40, **values: float) -> list[Part]:
-    channels = {"cpu": CPU, "iowait": IOWAIT, "memory": MEMORY, "gpu": gpu(0), "gpu1": gpu(1),
-                "gpu_memory": gpu(0, "memory_used_percent")}  # fmt: skip
+    channels = {
+        "cpu": CPU,
+        "iowait": IOWAIT,
+        "memory": MEMORY,
+        "gpu": gpu(0),
+        "gpu1": gpu(1),
+        "gpu_memory": gpu(0, "memory_used_percent"),
+    }
     return list(sampled({channels[name]: [value] * count for name, value in values.items()}))
 
 
@@ -53,9 +59,16 @@ def test_on_its_bound_a_rule_is_clear(
 
 @pytest.mark.parametrize(
     "name",
-    ["cpu_bottleneck", "io_bottleneck", "batch_size", "low_gpu_utilization", "gpu_memory_increase", "load_balancing",
-     "gpu_throttling"],
-)  # fmt: skip
+    [
+        "cpu_bottleneck",
+        "io_bottleneck",
+        "batch_size",
+        "low_gpu_utilization",
+        "gpu_memory_increase",
+        "load_balancing",
+        "gpu_throttling",
+    ],
+)
 def test_without_a_gpu_a_rule_of_gpus_is_undecided(tmp_path, name: str) -> None:
     story = level(cpu=99.0, iowait=60.0, memory=50.0)
     assert said(tmp_path, name, story) == ("undecided", "no GPU was read", [])
@@ -124,15 +137,24 @@ def test_the_network_is_judged_where_its_percent_is_known(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        ("cpu_utilization", {"low_threshold": 96.0}), ("hardware_utilization", {"low_threshold": 96.0}),
-        ("dataloader", {"min_threshold": 300.0}), ("cpu_bottleneck", {"threshold": 101.0}),
-        ("batch_size", {"window": 0}), ("io_bottleneck", {"patience": -1}), ("load_balancing", {"threshold": 1.5}),
-        ("gpu_memory_increase", {"increase": -1.0}), ("step_outlier", {"stddev": 0.0}), ("step_outlier", {"mode": "x"}),
-        ("straggler", {"factor": 1.0}), ("input_bound", {"share": 0.0}), ("memory_growth", {"percent": 0.0}),
-        ("gpu_throttling", {"share": 1.0}), ("throughput_regression", {"factor": 0.5}),
+        ("cpu_utilization", {"low_threshold": 96.0}),
+        ("hardware_utilization", {"low_threshold": 96.0}),
+        ("dataloader", {"min_threshold": 300.0}),
+        ("cpu_bottleneck", {"threshold": 101.0}),
+        ("batch_size", {"window": 0}),
+        ("io_bottleneck", {"patience": -1}),
+        ("load_balancing", {"threshold": 1.5}),
+        ("gpu_memory_increase", {"increase": -1.0}),
+        ("step_outlier", {"stddev": 0.0}),
+        ("step_outlier", {"mode": "x"}),
+        ("straggler", {"factor": 1.0}),
+        ("input_bound", {"share": 0.0}),
+        ("memory_growth", {"percent": 0.0}),
+        ("gpu_throttling", {"share": 1.0}),
+        ("throughput_regression", {"factor": 0.5}),
         ("max_initialization_time", {"threshold": 0.0}),
     ],
-)  # fmt: skip
+)
 def test_parameters_out_of_bounds_are_refused(name: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=name):
         find_rule(name)(**parameters)

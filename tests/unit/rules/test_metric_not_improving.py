@@ -11,7 +11,7 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.metric_not_improving import MetricNotImproving
+from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.testing.runs import Capture, Part, Vectors
 from leadline.testing.windows import verdicts
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.no_learning import NoLearning
+from leadline.rules.tensors.no_learning import NoLearning
 from leadline.testing.runs import Capture
-from leadline.testing.senior_stories import captured
 from leadline.testing.windows import verdicts
 
 

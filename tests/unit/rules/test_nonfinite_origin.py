@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured, skipped
 
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.nonfinite_origin import NonfiniteOrigin
+from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.testing.runs import Capture, Part
-from leadline.testing.senior_stories import captured, skipped
 from leadline.testing.windows import verdicts
 
 BAD_LOSS = captured(3, {"loss": {"value": math.nan}})
@@ -43,8 +43,13 @@ def test_a_loss_by_itself(number: float) -> None:
     verdict = judge(captured(3, {"loss": {"value": number}}))
     assert isinstance(verdict, Fired)
     assert verdict.evidence == {
-        "origin": "loss", "tensor": "loss", "batch": 3, "nonfinite": 1, "elements": 1, "tensors": 1,
-    }  # fmt: skip
+        "origin": "loss",
+        "tensor": "loss",
+        "batch": 3,
+        "nonfinite": 1,
+        "elements": 1,
+        "tensors": 1,
+    }
     assert verdict.message.endswith("at step 3")
 
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.reader import operator_times
-from leadline.rules.operator_time import OperatorTime
+from leadline.rules.system.operator_time import OperatorTime
 from leadline.store.documents import encode
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, Heartbeat, Part, RunWriter
 

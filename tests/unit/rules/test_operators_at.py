@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.reader.operator_times import BIN_NS, OperatorTimes, cut_up
-from leadline.rules.batch_size import BatchSize
-from leadline.rules.cpu_bottleneck import CPUBottleneck
-from leadline.rules.cpu_utilization import CPUUtilization
-from leadline.rules.hardware_utilization import HardwareUtilization
-from leadline.rules.io_bottleneck import IOBottleneck
-from leadline.rules.low_gpu_utilization import LowGPUUtilization
-from leadline.rules.operators_at import OperatorsAt
 from leadline.rules.rule import Rule
+from leadline.rules.system.batch_size import BatchSize
+from leadline.rules.system.cpu_bottleneck import CPUBottleneck
+from leadline.rules.system.cpu_utilization import CPUUtilization
+from leadline.rules.system.hardware_utilization import HardwareUtilization
+from leadline.rules.system.io_bottleneck import IOBottleneck
+from leadline.rules.system.low_gpu_utilization import LowGPUUtilization
+from leadline.rules.system.operators_at import OperatorsAt
 from leadline.testing.runs import SECOND_NS, START_NS, Detailed, RunWriter
 from leadline.testing.timelines import CPU, IOWAIT, gpu, in_time, sampled, training
 
@@ -25,9 +25,12 @@ SOON = {"patience": 2, "window": 10}
 
 def call(operator: str, start_ms: int, total_ms: int, own_ms: int, device: str = "cpu") -> dict[str, object]:
     return {
-        "operator": operator, "device": device, "start_ns": start_ms * MS, "total_ns": total_ms * MS,
+        "operator": operator,
+        "device": device,
+        "start_ns": start_ms * MS,
+        "total_ns": total_ms * MS,
         "own_ns": own_ms * MS,
-    }  # fmt: skip
+    }
 
 
 def recorded(*calls: dict[str, object], end_ms: int = 400) -> OperatorTimes:
@@ -63,9 +66,11 @@ def test_a_finding_names_the_operators_of_its_bad_intervals(
 ) -> None:
     count = 40
     channels = {
-        CPU: [cpu] * count, IOWAIT: [iowait] * count, gpu(0): [gpu_percent] * count,
+        CPU: [cpu] * count,
+        IOWAIT: [iowait] * count,
+        gpu(0): [gpu_percent] * count,
         gpu(0, "memory_used_percent"): [10.0] * count,
-    }  # fmt: skip
+    }
     calls = [("aten::decode", 0.0, 600.0), ("aten::mm", 600.0, 200.0)]
     window = Detailed("d", 40, START_NS + 6 * SECOND_NS, calls, step_ms=1000.0)
     story = in_time(training([{"data": 80.0, "forward": 20.0}] * 180), sampled(channels), [window])

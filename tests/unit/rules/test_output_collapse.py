@@ -9,7 +9,7 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.output_collapse import OutputCollapse
+from leadline.rules.tensors.output_collapse import OutputCollapse
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

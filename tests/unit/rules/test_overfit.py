@@ -8,7 +8,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Fired
-from leadline.rules.overfit import Overfit
+from leadline.rules.losses.overfit import Overfit
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Fired
-from leadline.rules.overtraining import Overtraining
+from leadline.rules.losses.overtraining import Overtraining
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

@@ -24,11 +24,21 @@ class ManyKinds(msgspec.Struct, frozen=True):
 @pytest.mark.parametrize(
     ("name", "given", "read"),
     [
-        ("whole", "7", 7), ("whole", 7, 7), ("number", "1e-3", 0.001), ("number", 2, 2.0), ("number", "none", None),
-        ("flag", "TRUE", True), ("flag", False, False), ("names", "a, b", ("a", "b")), ("names", ["a"], ("a",)),
-        ("numbers", "1,2.5", (1.0, 2.5)), ("word", "b", "b"), ("text", "3", "3"), ("number", " 3 ", 3.0),
+        ("whole", "7", 7),
+        ("whole", 7, 7),
+        ("number", "1e-3", 0.001),
+        ("number", 2, 2.0),
+        ("number", "none", None),
+        ("flag", "TRUE", True),
+        ("flag", False, False),
+        ("names", "a, b", ("a", "b")),
+        ("names", ["a"], ("a",)),
+        ("numbers", "1,2.5", (1.0, 2.5)),
+        ("word", "b", "b"),
+        ("text", "3", "3"),
+        ("number", " 3 ", 3.0),
     ],
-)  # fmt: skip
+)
 def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
     value = read_parameters(ManyKinds, {name: given})[name]
     assert value == read
@@ -39,14 +49,22 @@ def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
     ("name", "given", "message"),
     [
         ("whole", "7.0", "many_kinds: whole must be a whole number >= 1 and <= 9, not '7.0'"),
-        ("whole", "10", "not 10"), ("whole", "seven", "not 'seven'"), ("whole", True, "not True"),
+        ("whole", "10", "not 10"),
+        ("whole", "seven", "not 'seven'"),
+        ("whole", True, "not True"),
         ("whole", 7.5, "not 7.5"),
-        ("number", "0", "must be none or a number > 0"), ("number", "nan", "not 'nan'"), ("number", "1_0", "not '1_0'"),
-        ("flag", "yes", "must be true or false"), ("flag", 1, "not 1"), ("names", "a,,b", "must be none or a list"),
-        ("names", 3, "not 3"), ("numbers", "1,x", "not '1,x'"), ("word", "c", "must be one of 'a', 'b'"),
+        ("number", "0", "must be none or a number > 0"),
+        ("number", "nan", "not 'nan'"),
+        ("number", "1_0", "not '1_0'"),
+        ("flag", "yes", "must be true or false"),
+        ("flag", 1, "not 1"),
+        ("names", "a,,b", "must be none or a list"),
+        ("names", 3, "not 3"),
+        ("numbers", "1,x", "not '1,x'"),
+        ("word", "c", "must be one of 'a', 'b'"),
         ("text", 3, "must be a text"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_refused_in_one_line(name: str, given: Any, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_parameters(ManyKinds, {name: given})

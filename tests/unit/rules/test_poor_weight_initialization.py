@@ -8,7 +8,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.poor_weight_initialization import PoorWeightInitialization
+from leadline.rules.tensors.poor_weight_initialization import PoorWeightInitialization
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.probabilities_as_logits import ProbabilitiesAsLogits
-from leadline.testing.senior_stories import captured
+from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
 from leadline.testing.windows import verdicts
 
 SOFTMAX, SIGMOID = "CrossEntropyLoss_input_0", "BCEWithLogitsLoss_input_0"
@@ -18,7 +18,7 @@ SOFTMAX, SIGMOID = "CrossEntropyLoss_input_0", "BCEWithLogitsLoss_input_0"
 def judge(*seen: tuple[float, float, float], name: str = SOFTMAX, **parameters: int) -> list[Verdict]:
     parts = [
         captured(step, {name: {"min": low, "max": high, "mean": mean}}) for step, (low, high, mean) in enumerate(seen)
-    ]  # fmt: skip
+    ]
     return [verdict for _, verdict in verdicts(ProbabilitiesAsLogits(**parameters), parts)]
 
 
@@ -31,10 +31,14 @@ def test_fires_at_the_third_in_a_row() -> None:
 @pytest.mark.parametrize(
     ("seen", "fires"),
     [
-        ((0.0, 1.0, 0.5), True), ((-1e-9, 1.0, 0.5), False), ((0.0, 1.0, 0.5005), True), ((0.0, 1.0, 0.50051), False),
-        ((0.0, 1.0, 0.4994), False), ((math.nan, math.nan, math.nan), False),
+        ((0.0, 1.0, 0.5), True),
+        ((-1e-9, 1.0, 0.5), False),
+        ((0.0, 1.0, 0.5005), True),
+        ((0.0, 1.0, 0.50051), False),
+        ((0.0, 1.0, 0.4994), False),
+        ((math.nan, math.nan, math.nan), False),
     ],
-)  # fmt: skip
+)
 def test_a_softmax_and_what_is_none(seen: tuple[float, float, float], fires: bool) -> None:
     assert isinstance(judge(seen, patience=1)[0], Fired if fires else Clear)
 
@@ -42,10 +46,14 @@ def test_a_softmax_and_what_is_none(seen: tuple[float, float, float], fires: boo
 @pytest.mark.parametrize(
     ("seen", "fires"),
     [
-        ([(0.0, 1.0, 0.4)], True), ([(0.05, 0.95, 0.4)], True), ([(0.2, 0.8, 0.4)], False),
-        ([(0.02, 0.4, 0.2), (0.5, 0.99, 0.8)], True), ([(0.0, 1.01, 0.4)], False), ([(-0.01, 1.0, 0.4)], False),
+        ([(0.0, 1.0, 0.4)], True),
+        ([(0.05, 0.95, 0.4)], True),
+        ([(0.2, 0.8, 0.4)], False),
+        ([(0.02, 0.4, 0.2), (0.5, 0.99, 0.8)], True),
+        ([(0.0, 1.01, 0.4)], False),
+        ([(-0.01, 1.0, 0.4)], False),
     ],
-)  # fmt: skip
+)
 def test_a_sigmoid_is_believed_once_it_reaches_both_ends(seen: list[tuple[float, float, float]], fires: bool) -> None:
     assert isinstance(judge(*seen, name=SIGMOID, patience=len(seen))[-1], Fired if fires else Clear)
 

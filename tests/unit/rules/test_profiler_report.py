@@ -10,24 +10,34 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from system_scenarios import system_story
 
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.judging import Judging
+from leadline.judge.evaluator import Judging
 from leadline.records.needs import Needs
-from leadline.rules.profiler_report import JUDGED, ProfilerReport
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
 from leadline.rules.rule import Rule
+from leadline.rules.system.profiler_report import JUDGED, ProfilerReport
 from leadline.testing.runs import START_NS, RunWriter
-from leadline.testing.system_stories import system_story
 
 SOON = {
-    "BatchSize_patience": 3, "BatchSize_window": 10, "CPUBottleneck_patience": 3, "CPUUtilization_patience": 3,
-    "CPUUtilization_window": 10, "HardwareUtilization_patience": 3, "HardwareUtilization_window": 10,
-    "LowGPUUtilization_patience": 3, "LowGPUUtilization_window": 10, "LoadBalancing_patience": 3,
-    "GPUMemoryIncrease_patience": 3, "GPUMemoryIncrease_window": 5, "IOBottleneck_patience": 0,
-    "StepOutlier_stddev": 3.0, "StepOutlier_n_outliers": 1,
-}  # fmt: skip
+    "BatchSize_patience": 3,
+    "BatchSize_window": 10,
+    "CPUBottleneck_patience": 3,
+    "CPUUtilization_patience": 3,
+    "CPUUtilization_window": 10,
+    "HardwareUtilization_patience": 3,
+    "HardwareUtilization_window": 10,
+    "LowGPUUtilization_patience": 3,
+    "LowGPUUtilization_window": 10,
+    "LoadBalancing_patience": 3,
+    "GPUMemoryIncrease_patience": 3,
+    "GPUMemoryIncrease_window": 5,
+    "IOBottleneck_patience": 0,
+    "StepOutlier_stddev": 3.0,
+    "StepOutlier_n_outliers": 1,
+}
 
 
 def judged(path: str, rules: Sequence[tuple[str, Rule]]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
@@ -76,9 +86,20 @@ def test_it_is_found_by_both_names() -> None:
 
 
 def test_it_invokes_every_rule_of_the_profiler_that_judges() -> None:
-    amazon = {"BatchSize", "CPUBottleneck", "IOBottleneck", "GPUMemoryIncrease", "LoadBalancing", "LowGPUUtilization",
-              "MaxInitializationTime", "StepOutlier", "Dataloader", "CPUUtilization", "HardwareUtilization",
-              "TfOperatorTime"}  # fmt: skip
+    amazon = {
+        "BatchSize",
+        "CPUBottleneck",
+        "IOBottleneck",
+        "GPUMemoryIncrease",
+        "LoadBalancing",
+        "LowGPUUtilization",
+        "MaxInitializationTime",
+        "StepOutlier",
+        "Dataloader",
+        "CPUUtilization",
+        "HardwareUtilization",
+        "TfOperatorTime",
+    }
     assert {find_rule(name) for name in amazon} == set(JUDGED)
     assert all(rule().name in BUILT_IN for rule in JUDGED)
 

@@ -44,7 +44,7 @@ def test_a_class_in_a_file_and_what_lies_beside_it(folder: Path) -> None:
 
 
 def test_a_class_in_a_module() -> None:
-    assert find_rule("leadline.rules.exploding_tensor:ExplodingTensor")().name == "exploding_tensor"
+    assert find_rule("leadline.rules.tensors.exploding_tensor:ExplodingTensor")().name == "exploding_tensor"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,9 @@ def test_a_file_that_does_not_import_is_one_line_with_the_place(tmp_path: Path, 
 
 
 def test_other_peoples_rules_come_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = metadata.EntryPoint("their_rule", "leadline.rules.exploding_tensor:ExplodingTensor", "leadline.rules")
+    entry = metadata.EntryPoint(
+        "their_rule", "leadline.rules.tensors.exploding_tensor:ExplodingTensor", "leadline.rules"
+    )
     monkeypatch.setattr(registry, "other_peoples", lambda: {"their_rule": entry})
     assert "their_rule" in rule_names()
     assert find_rule("their_rule").__name__ == "ExplodingTensor"

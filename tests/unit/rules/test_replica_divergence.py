@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from rule_scenarios import captured
+
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.replica_divergence import ReplicaDivergence
-from leadline.testing.senior_stories import captured
+from leadline.rules.tensors.replica_divergence import ReplicaDivergence
 from leadline.testing.windows import verdicts
 
 

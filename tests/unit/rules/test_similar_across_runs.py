@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leadline.errors import ConfigurationError
-from leadline.judge.judging import Judging
-from leadline.rules.similar_across_runs import SimilarAcrossRuns
+from leadline.judge.evaluator import Judging
+from leadline.rules.tensors.similar_across_runs import SimilarAcrossRuns
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 

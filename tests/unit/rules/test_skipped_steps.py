@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable
 
 import pytest
+from rule_scenarios import captured, skipped
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.skipped_steps import SkippedSteps
-from leadline.testing.senior_stories import captured, skipped
+from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.testing.windows import verdicts
 
 

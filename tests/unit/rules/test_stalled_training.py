@@ -6,7 +6,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.stalled_training import StalledTraining
+from leadline.rules.system.stalled_training import StalledTraining
 from leadline.testing.windows import scan
 
 

@@ -138,7 +138,7 @@ def test_memory_without_steps_is_undecided(tmp_path) -> None:
 
 
 def test_the_loaders_workers_are_counted_against_the_cores(tmp_path) -> None:
-    from leadline.judge.judging import Judging
+    from leadline.judge.evaluator import Judging
     from leadline.rules.registry import find_rule
     from leadline.testing.runs import RunWriter
 

@@ -8,7 +8,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.tensor_variance import TensorVariance
+from leadline.rules.tensors.tensor_variance import TensorVariance
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from tree_scenarios import trees
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.tree_depth import TreeDepth
-from leadline.testing.tree_stories import trees
+from leadline.rules.trees.tree_depth import TreeDepth
 from leadline.testing.windows import verdicts
 
 

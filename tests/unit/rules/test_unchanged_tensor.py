@@ -7,7 +7,7 @@ import math
 import pytest
 
 from leadline.errors import ConfigurationError
-from leadline.rules.unchanged_tensor import UnchangedTensor
+from leadline.rules.tensors.unchanged_tensor import UnchangedTensor
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 

@@ -10,7 +10,7 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.unscaled_input import UnscaledInput
+from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.testing.runs import Capture, Part, Vectors
 from leadline.testing.windows import verdicts
 
@@ -32,11 +32,14 @@ def judge(*batches: list[Part], **parameters: float) -> Verdict:
     [
         ([0.0, 0.0], [0.125, 125.0], None),
         ([0.0, 0.0], [0.124, 125.0], "feature 1 has a standard deviation 1.01e+03 times"),
-        ([0.0, 10.0], [1.0, 1.0], None), ([0.0, 10.1], [1.0, 1.0], "feature 1 lies 10.1 standard deviations from zero"),
-        ([0.0], [100.0], None), ([0.0], [100.5], "standard deviation 100 is outside [0.01, 100]"),
-        ([0.0], [0.01], None), ([0.0], [0.0099], "is outside"),
+        ([0.0, 10.0], [1.0, 1.0], None),
+        ([0.0, 10.1], [1.0, 1.0], "feature 1 lies 10.1 standard deviations from zero"),
+        ([0.0], [100.0], None),
+        ([0.0], [100.5], "standard deviation 100 is outside [0.01, 100]"),
+        ([0.0], [0.01], None),
+        ([0.0], [0.0099], "is outside"),
     ],
-)  # fmt: skip
+)
 def test_each_way_fires_and_is_clear_on_its_bound(means: list[float], stds: list[float], says: str | None) -> None:
     verdict = judge(batch(0, means, stds))
     if says is None:

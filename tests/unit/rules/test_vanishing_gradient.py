@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from rule_scenarios import skipped
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.vanishing_gradient import VanishingGradient
+from leadline.rules.tensors.vanishing_gradient import VanishingGradient
 from leadline.testing.runs import Capture
-from leadline.testing.senior_stories import skipped
 from leadline.testing.windows import verdicts
 
 

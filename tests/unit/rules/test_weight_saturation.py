@@ -9,15 +9,19 @@ import pytest
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.weight_saturation import WeightSaturation
+from leadline.rules.tensors.weight_saturation import WeightSaturation
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
 
 def judge(
-    low: float, high: float, largest: float | None = None, shape: tuple[int, ...] = (8, 25), dtype: str = "float32",
+    low: float,
+    high: float,
+    largest: float | None = None,
+    shape: tuple[int, ...] = (8, 25),
+    dtype: str = "float32",
     **settings: bool,
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     infos = {"a.weight": TensorInfo("a.weight", ("weights",), shape, dtype)}
     values = {"p0.5": low, "p99.5": high, "abs_max": max(abs(low), abs(high)) if largest is None else largest}
     ((_, verdict),) = verdicts(WeightSaturation(), [Capture(0, {"a.weight": values}, infos=infos)], **settings)

@@ -8,9 +8,9 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
-from leadline.rules.weight_update_ratio import WeightUpdateRatio
+from leadline.rules.tensors.weight_update_ratio import WeightUpdateRatio
 from leadline.testing.runs import Capture
-from leadline.testing.stories import float_tensors
+from leadline.testing.scenarios import float_tensors
 from leadline.testing.windows import verdicts
 
 
@@ -45,8 +45,11 @@ def test_weights_are_compared_with_the_latest_so_many_steps_before() -> None:
     parts = [float_tensors(step, {"a.weight": [value]}) for step, value in [(0, 1.0), (4, 2.0), (8, 2.0), (9, 40.0)]]
     said = verdicts(WeightUpdateRatio(num_steps=4), parts)
     assert [(step, type(verdict).__name__) for step, verdict in said] == [
-        (0, "Undecided"), (4, "Clear"), (8, "Fired"), (9, "Fired"),
-    ]  # fmt: skip
+        (0, "Undecided"),
+        (4, "Clear"),
+        (8, "Fired"),
+        (9, "Fired"),
+    ]
     assert said[2][1].evidence["update_ratio"] == 0.0
     assert said[3][1].evidence["update_ratio"] == pytest.approx(19.0)
 

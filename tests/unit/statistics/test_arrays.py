@@ -15,11 +15,25 @@ VALUES = np.array([[3.0, -4.0, 0.0], [NAN, INF, 1.0]])
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("min", -4.0), ("max", 3.0), ("abs_max", 4.0), ("abs_min", 0.0), ("sum", NAN), ("mean", NAN), ("l2", NAN),
-        ("nan_count", 1.0), ("nonfinite_count", 2.0), ("zero_ratio", 1 / 6), ("median", 0.5), ("p0", -4.0),
-        ("p100", 3.0), ("p50_exact", 0.5), ("within_-4_0", 2 / 6), ("within_0_inf", 4 / 6), ("equals_1", 1 / 6),
+        ("min", -4.0),
+        ("max", 3.0),
+        ("abs_max", 4.0),
+        ("abs_min", 0.0),
+        ("sum", NAN),
+        ("mean", NAN),
+        ("l2", NAN),
+        ("nan_count", 1.0),
+        ("nonfinite_count", 2.0),
+        ("zero_ratio", 1 / 6),
+        ("median", 0.5),
+        ("p0", -4.0),
+        ("p100", 3.0),
+        ("p50_exact", 0.5),
+        ("within_-4_0", 2 / 6),
+        ("within_0_inf", 4 / 6),
+        ("equals_1", 1 / 6),
     ],
-)  # fmt: skip
+)
 def test_what_nan_and_infinity_do(name: str, expected: float) -> None:
     assert arrays.compute(name, VALUES) == pytest.approx(expected, nan_ok=True)
 
@@ -27,10 +41,19 @@ def test_what_nan_and_infinity_do(name: str, expected: float) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("sum", 6.0), ("mean", 1.5), ("prod", 0.0), ("l1", 6.0), ("l2", 14**0.5), ("rms", 3.5**0.5),
-        ("variance", 1.25), ("std", 1.25**0.5), ("median", 1.5), ("p25", 0.75), ("batch_std", 1.0),
+        ("sum", 6.0),
+        ("mean", 1.5),
+        ("prod", 0.0),
+        ("l1", 6.0),
+        ("l2", 14**0.5),
+        ("rms", 3.5**0.5),
+        ("variance", 1.25),
+        ("std", 1.25**0.5),
+        ("median", 1.5),
+        ("p25", 0.75),
+        ("batch_std", 1.0),
     ],
-)  # fmt: skip
+)
 def test_numbers_by_hand(name: str, expected: float) -> None:
     assert arrays.compute(name, np.arange(4).reshape(2, 2)) == pytest.approx(expected)
 

@@ -14,13 +14,23 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("objective", "kind"),
     [
-        ("binary:logistic", "binary"), ("binary:hinge", "binary"), ("binary", "binary"),
-        ("multi:softmax", "multiclass"), ("multi:softprob", "multiclass"), ("multiclassova", "multiclass"),
-        ("reg:squarederror", "regression"), ("count:poisson", "regression"), ("regression_l1", "regression"),
-        ("rank:ndcg", "ranking"), ("lambdarank", "ranking"), ("survival:cox", "other"), ("reg:logistic", "regression"),
-        (None, "other"), ("my_own", "other"),
+        ("binary:logistic", "binary"),
+        ("binary:hinge", "binary"),
+        ("binary", "binary"),
+        ("multi:softmax", "multiclass"),
+        ("multi:softprob", "multiclass"),
+        ("multiclassova", "multiclass"),
+        ("reg:squarederror", "regression"),
+        ("count:poisson", "regression"),
+        ("regression_l1", "regression"),
+        ("rank:ndcg", "ranking"),
+        ("lambdarank", "ranking"),
+        ("survival:cox", "other"),
+        ("reg:logistic", "regression"),
+        (None, "other"),
+        ("my_own", "other"),
     ],
-)  # fmt: skip
+)
 def test_the_objective_says_the_kind(objective: str | None, kind: str) -> None:
     assert kind_of(objective) == kind
 

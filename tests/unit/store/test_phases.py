@@ -16,10 +16,19 @@ NOTHING = (0, 0, 0)
 
 
 def row(
-    step: int, *, mode: int = 0, start: int = 100, duration: int = 50, own: int = 3, every: int = 1, nesting: int = 0,
-    data: tuple[int, int, int] = NOTHING, forward: tuple[int, int, int] = NOTHING,
-    backward: tuple[int, int, int] = NOTHING, optimizer: tuple[int, int, int] = NOTHING,
-) -> bytes:  # fmt: skip
+    step: int,
+    *,
+    mode: int = 0,
+    start: int = 100,
+    duration: int = 50,
+    own: int = 3,
+    every: int = 1,
+    nesting: int = 0,
+    data: tuple[int, int, int] = NOTHING,
+    forward: tuple[int, int, int] = NOTHING,
+    backward: tuple[int, int, int] = NOTHING,
+    optimizer: tuple[int, int, int] = NOTHING,
+) -> bytes:
     return ROW.pack(step, mode, start, duration, own, every, 77, nesting, *data, *forward, *backward, *optimizer)
 
 
@@ -30,10 +39,18 @@ def table(*rows: bytes, offset: int = 0) -> list[tuple[object, ...]]:
         name: struct.unpack(f"<{count}q", columns[name]) for name in ("step", "start_ns", "duration_ns", "thread")
     }
     args = [json.loads(each) for each in columns["args"]]
-    return list(zip(
-        columns["name"], columns["phase"], numbers["step"], numbers["start_ns"], numbers["duration_ns"],
-        numbers["thread"], args, strict=True,
-    ))  # fmt: skip
+    return list(
+        zip(
+            columns["name"],
+            columns["phase"],
+            numbers["step"],
+            numbers["start_ns"],
+            numbers["duration_ns"],
+            numbers["thread"],
+            args,
+            strict=True,
+        )
+    )
 
 
 def test_only_phases_that_there_were_have_rows() -> None:

@@ -17,9 +17,7 @@ from leadline.store import presence
 def test_one_holds_a_lock_and_it_ends_with_its_holder(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     body = f"from leadline.store.presence import take_lock; print(take_lock({path!r}) is not None, flush=True); input()"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", body], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )  # fmt: skip
+    holder = subprocess.Popen([sys.executable, "-c", body], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None
     assert holder.stdout.readline() == "True\n"
     assert presence.take_lock(path) is None
@@ -31,9 +29,7 @@ def test_one_holds_a_lock_and_it_ends_with_its_holder(tmp_path: Path) -> None:
     assert not os.path.exists(path)
 
 
-def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "lock")
     flock, calls = fcntl.flock, []
 

@@ -22,9 +22,17 @@ def run(tmp_path: Path) -> str:
 
 def write(run: str, **changes: Any) -> None:
     line = {
-        "rule": "r", "action": "a", "outcome": "under way", "state": "asked", "time_ns": 1, "step": None,
-        "request": None, "finding": 7, "notice": "r/opened/7", "attempts": 0,
-    }  # fmt: skip
+        "rule": "r",
+        "action": "a",
+        "outcome": "under way",
+        "state": "asked",
+        "time_ns": 1,
+        "step": None,
+        "request": None,
+        "finding": 7,
+        "notice": "r/opened/7",
+        "attempts": 0,
+    }
     append_line(f"{run}/{layout.ACTIONS}", line | changes)
 
 

@@ -7,8 +7,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.actions.amazon import failure, make_client
-from leadline.actions.metrics.gauges import Board, Sample
+from leadline.actions.aws import failure, make_client
+from leadline.actions.metrics.run_metrics import Board, Sample
 
 _MOST_IN_A_CALL: Final = 500
 

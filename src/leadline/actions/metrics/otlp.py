@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from leadline.actions.action import LaterError, RefusedError
-from leadline.actions.exchange import host
-from leadline.actions.metrics.gauges import GAUGES, Board, GaugeName, Sample
+from leadline.actions.http_client import host
+from leadline.actions.metrics.run_metrics import GAUGES, Board, GaugeName, Sample
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 

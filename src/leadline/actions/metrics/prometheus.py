@@ -10,8 +10,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from leadline.actions.action import LaterError, RefusedError
-from leadline.actions.exchange import host
-from leadline.actions.metrics.gauges import GAUGES, Board
+from leadline.actions.http_client import host
+from leadline.actions.metrics.run_metrics import GAUGES, Board
 from leadline.errors import ConfigurationError
 
 _JOB: Final = "leadline"

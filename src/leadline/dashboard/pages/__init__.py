@@ -25,9 +25,21 @@ from leadline.dashboard.pages import (
 )
 
 _PAGES: Final = (
-    runs, overview, nodes, tensors, model, ranks, rules, profiles, reports, configure, selection, controls, exports,
+    runs,
+    overview,
+    nodes,
+    tensors,
+    model,
+    ranks,
+    rules,
+    profiles,
+    reports,
+    configure,
+    selection,
+    controls,
+    exports,
     compare,
-)  # fmt: skip
+)
 
 ROUTES: Final[list[Route]] = [route for page in _PAGES for route in page.ROUTES]
 CHARTS: Final[dict[str, Chart]] = {name: chart for page in _PAGES for name, chart in page.CHARTS.items()}

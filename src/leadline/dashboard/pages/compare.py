@@ -14,9 +14,9 @@ from leadline.dashboard import run_difference, tensor_charts
 from leadline.dashboard import tensor_view as view
 from leadline.dashboard.charts import Chart, Question, read_question
 from leadline.dashboard.page import render, site
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 from leadline.figures import scalars, theme
-from leadline.reader.locate import list_runs
+from leadline.reader.find_runs import list_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,9 +45,10 @@ def compare(request: Request) -> Response:
 
 def _beside(one: Opened, other: Opened) -> dict[str, Any]:
     return {
-        "facts": run_difference.facts(one.run, other.run), "rules": run_difference.rules(one.run, other.run),
+        "facts": run_difference.facts(one.run, other.run),
+        "rules": run_difference.rules(one.run, other.run),
         "configuration": run_difference.configuration(one.run, other.run),
-    }  # fmt: skip
+    }
 
 
 def _offered(found: Opened) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def _offered(found: Opened) -> dict[str, Any]:
         "tensors": found.run.tensor_names(),
         "arrays": found.run.tensor_names(collection=first)[:1] if first else [],
         "statistics": statistics,
-    }  # fmt: skip
+    }
 
 
 def _choices(request: Request, one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -77,11 +78,17 @@ def _choices(request: Request, one: dict[str, Any], other: dict[str, Any]) -> di
     pair = {"a": asked["a"], "b": asked["b"]}
     return {
         "drawn": [(each, urlencode({**pair, "name": each})) for each in either[:_MOST_DRAWN]],
-        "more": max(0, len(either) - _MOST_DRAWN), "names": names[:5000], "name": name,
-        "statistics": statistics, "by": by, "collections": collections, "of": of, "pair": urlencode(pair),
+        "more": max(0, len(either) - _MOST_DRAWN),
+        "names": names[:5000],
+        "name": name,
+        "statistics": statistics,
+        "by": by,
+        "collections": collections,
+        "of": of,
+        "pair": urlencode(pair),
         "statistic_query": urlencode({**pair, "name": name, "statistic": by}),
         "network_query": urlencode({"of": of, "by": by}),
-    }  # fmt: skip
+    }
 
 
 def chart(request: Request) -> Response:
@@ -107,9 +114,14 @@ def _figure(question: Question, names: list[str], found: list[Opened]) -> Figure
 def _table(found: Opened, name: str, statistic: str, question: Question) -> pa.Table:
     with found.lock:
         return found.digest.statistic(
-            name, statistic, question.get("mode"), tensor_charts.first_worker(found, question),
-            question.start_step, question.end_step, question.points,
-        )  # fmt: skip
+            name,
+            statistic,
+            question.get("mode"),
+            tensor_charts.first_worker(found, question),
+            question.start_step,
+            question.end_step,
+            question.points,
+        )
 
 
 ROUTES: Final = [Route("/compare", compare), Route("/compare/charts/scalar.json", chart)]

@@ -12,25 +12,34 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.actions.registry import BUILT_IN, find_action
-from leadline.asking.configuration import Wish, capture_words, check, command_line, default_rules, toml
-from leadline.asking.following import spoken_interval
 from leadline.config.budget import DEFAULT_BUDGET
+from leadline.control.configurator import Wish, capture_words, check, command_line, default_rules, toml
+from leadline.control.responses import spoken_interval
 from leadline.dashboard.charts import Chart
-from leadline.dashboard.estimate import lines, spoken
 from leadline.dashboard.page import opened, render, site
 from leadline.dashboard.rule_forms import parameter_words, rule_choices
+from leadline.dashboard.size_estimate import lines, spoken
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES
 
 COLLECTIONS: Final = {
-    "losses": "losses", "metrics": "metrics, accuracy", "scalars": "what the script logs",
-    "gradients": "as the optimizer gets them", "gradient_norms": "of all gradients, before and after clipping",
-    "weights": "as the forward pass used them", "biases": "", "optimizer_variables": "momenta and the like",
-    "layers": "outputs of all modules", "inputs": "of the model", "outputs": "of the model", "labels": "",
-    "predictions": "", "hyperparameters": "learning rates and the like",
-}  # fmt: skip
+    "losses": "losses",
+    "metrics": "metrics, accuracy",
+    "scalars": "what the script logs",
+    "gradients": "as the optimizer gets them",
+    "gradient_norms": "of all gradients, before and after clipping",
+    "weights": "as the forward pass used them",
+    "biases": "",
+    "optimizer_variables": "momenta and the like",
+    "layers": "outputs of all modules",
+    "inputs": "of the model",
+    "outputs": "of the model",
+    "labels": "",
+    "predictions": "",
+    "hyperparameters": "learning rates and the like",
+}
 _PRESETS: Final = {
     "light": "losses and metrics every step; basic statistics of gradients and weights every 100",
     "standard": "the same every 50, and of activations every 500",
@@ -47,13 +56,19 @@ def configure(request: Request) -> Response:
     run = opened(request).run
     given = dict(request.query_params) or _of_run(run)
     said = {
-        **_result(run, given, site(request).shelf.root), "given": defaultdict(str, given), "presets": _PRESETS,
-        "intervals": {each: spoken_interval(each) for each in INTERVALS_MS}, "collections": COLLECTIONS,
-        "default_budget": DEFAULT_BUDGET, "rules": rule_choices(),
+        **_result(run, given, site(request).shelf.root),
+        "given": defaultdict(str, given),
+        "presets": _PRESETS,
+        "intervals": {each: spoken_interval(each) for each in INTERVALS_MS},
+        "collections": COLLECTIONS,
+        "default_budget": DEFAULT_BUDGET,
+        "rules": rule_choices(),
         "defaults": {preset: list(default_rules(preset)) for preset in PRESETS},
-        "actions": {name: _about(name) for name in BUILT_IN}, "action_rows": range(_ACTIONS), "secrets": _SECRETS,
+        "actions": {name: _about(name) for name in BUILT_IN},
+        "action_rows": range(_ACTIONS),
+        "secrets": _SECRETS,
         "statuses": list(dict.fromkeys([*RULE_STATUSES, *JOB_STATUSES])),
-    }  # fmt: skip
+    }
     return render(request, "configure.html", said, page="configure")
 
 
@@ -67,8 +82,13 @@ def _result(run: Run, given: Mapping[str, str], root: str) -> dict[str, Any]:
         wish = read_wish(given)
         plan = check(wish, root)
         found = lines(plan, run)
-        return {"error": None, "line": command_line(wish), "toml": toml(wish), "plan": found,
-                "estimate": spoken(plan, found, run)}  # fmt: skip
+        return {
+            "error": None,
+            "line": command_line(wish),
+            "toml": toml(wish),
+            "plan": found,
+            "estimate": spoken(plan, found, run),
+        }
     except (ConfigurationError, LookupError) as error:
         return {"error": str(error), "line": "", "toml": "", "plan": [], "estimate": []}
 
@@ -84,12 +104,15 @@ def read_wish(given: Mapping[str, str]) -> Wish:
     if not interval.isdecimal() or len(interval) > 9:
         raise ConfigurationError(f"the interval must be a whole number, not {interval!r}")
     capture = tuple(
-        capture_words(name, keys) for name in COLLECTIONS
+        capture_words(name, keys)
+        for name in COLLECTIONS
         if (keys := {key: value for key in _KEYS if (value := given.get(f"c.{name}.{key}", "").strip())})
-    )  # fmt: skip
+    )
     chosen, defaults = [], default_rules(preset)
-    is_chosen = {each.name: f"r.{each.name}" in given or (not _has_rules(given) and each.name in defaults)
-                 for each in rule_choices()}  # fmt: skip
+    is_chosen = {
+        each.name: f"r.{each.name}" in given or (not _has_rules(given) and each.name in defaults)
+        for each in rule_choices()
+    }
     for each in rule_choices():
         prefix = f"p.{each.name}."
         parameters = {
@@ -100,9 +123,15 @@ def read_wish(given: Mapping[str, str]) -> Wish:
     without = tuple(each for each in defaults if not is_chosen.get(each, True))
     command = tuple(given.get("command", "").split()) or ("train.py",)
     return Wish(
-        preset=preset, interval_ms=int(interval), budget=given.get("budget", "").strip() or DEFAULT_BUDGET,
-        capture=capture, rules=tuple(chosen), without=without, on=_followed(given), command=command,
-    )  # fmt: skip
+        preset=preset,
+        interval_ms=int(interval),
+        budget=given.get("budget", "").strip() or DEFAULT_BUDGET,
+        capture=capture,
+        rules=tuple(chosen),
+        without=without,
+        on=_followed(given),
+        command=command,
+    )
 
 
 def _has_rules(given: Mapping[str, str]) -> bool:
@@ -128,8 +157,11 @@ def _followed(given: Mapping[str, str]) -> tuple[str, ...]:
 def _of_run(run: Run) -> dict[str, str]:
     """The form as the run itself was configured, as far as it can be said here."""
     manifest = run.manifest
-    told = {"preset": manifest.preset if manifest.preset in PRESETS else "standard",
-            "interval_ms": str(manifest.interval_ms), "rules": "yes"}  # fmt: skip
+    told = {
+        "preset": manifest.preset if manifest.preset in PRESETS else "standard",
+        "interval_ms": str(manifest.interval_ms),
+        "rules": "yes",
+    }
     known = {each.name for each in rule_choices()}
     for spec in manifest.rules:
         if spec.rule in known:

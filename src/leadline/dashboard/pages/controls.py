@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.asking import requests as asking
-from leadline.asking.following import follow, interval_ms, spoken_interval
-from leadline.asking.rules import judged_by
+from leadline.control import requests as asking
+from leadline.control.added_rule import judged_by
+from leadline.control.responses import follow, interval_ms, spoken_interval
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render, site
 from leadline.dashboard.rule_forms import parameter_words, rule_choices
@@ -28,20 +28,29 @@ from leadline.records.names import JOB_ENDED
 
 _REASON: Final = "the dashboard"
 _PYTHON: Final = {
-    "cprofile:total": "cProfile, all time", "cprofile:cpu": "cProfile, processor time",
-    "cprofile:off_cpu": "cProfile, time off the processor", "pyinstrument": "pyinstrument (samples)",
-}  # fmt: skip
+    "cprofile:total": "cProfile, all time",
+    "cprofile:cpu": "cProfile, processor time",
+    "cprofile:off_cpu": "cProfile, time off the processor",
+    "pyinstrument": "pyinstrument (samples)",
+}
 
 
 def controls(request: Request) -> Response:
     """``/runs/{run}/controls``: the drawer's content."""
     run = opened(request).run
     said = {
-        "run": run, "uri": run.uri, "interval": spoken_interval(interval_ms(run)), "interval_ms": interval_ms(run),
-        "intervals": {each: spoken_interval(each) for each in INTERVALS_MS}, "python": _PYTHON,
-        "is_over": run.status in JOB_ENDED, "rules": rule_choices(), "known": sorted(judged_by(run)),
-        "requests": follow(run), "now_ns": time.time_ns(),
-    }  # fmt: skip
+        "run": run,
+        "uri": run.uri,
+        "interval": spoken_interval(interval_ms(run)),
+        "interval_ms": interval_ms(run),
+        "intervals": {each: spoken_interval(each) for each in INTERVALS_MS},
+        "python": _PYTHON,
+        "is_over": run.status in JOB_ENDED,
+        "rules": rule_choices(),
+        "known": sorted(judged_by(run)),
+        "requests": follow(run),
+        "now_ns": time.time_ns(),
+    }
     return render(request, "controls.html", said)
 
 
@@ -89,8 +98,11 @@ def _profile(_: Run, words: Mapping[str, str]) -> record.Request:
     request, _windows = asking.profile_request(
         at=words.get("step") or words.get("time"),
         length=words.get("steps") or (f"{words['seconds']}s" if "seconds" in words else None),
-        is_detailed="detailed" in words, python=words.get("python"), has_loader="dataloader" in words, reason=_REASON,
-    )  # fmt: skip
+        is_detailed="detailed" in words,
+        python=words.get("python"),
+        has_loader="dataloader" in words,
+        reason=_REASON,
+    )
     return request
 
 
@@ -118,8 +130,12 @@ def _stop(_: Run, words: Mapping[str, str]) -> record.Request:
 
 _BASE: Final = "/runs/{run}/controls"
 _DEEDS: Final = {
-    "interval": _interval, "profile": _profile, "profile-off": _profile_off, "rule": _rule, "stop": _stop,
-}  # fmt: skip
+    "interval": _interval,
+    "profile": _profile,
+    "profile-off": _profile_off,
+    "rule": _rule,
+    "stop": _stop,
+}
 ROUTES: Final = [
     Route(_BASE, controls),
     *(Route(f"{_BASE}/{name}", ask_for(make), methods=["POST"]) for name, make in _DEEDS.items()),

@@ -43,9 +43,12 @@ def perfetto(request: Request) -> Response:
     finally:
         _WORKING.release()
     return FileResponse(
-        written, media_type="application/gzip", filename=f"leadline-{_NAME}",
-        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True), headers={"Cache-Control": "no-store"},
-    )  # fmt: skip
+        written,
+        media_type="application/gzip",
+        filename=f"leadline-{_NAME}",
+        background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
+        headers={"Cache-Control": "no-store"},
+    )
 
 
 ROUTES: Final = [Route("/runs/{run}/export/perfetto.json.gz", perfetto)]

@@ -14,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.boosted import Boosted, Known
+from leadline.analysis.boosted_run import Boosted, Known
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 from leadline.figures import theme
 from leadline.reader.run import Run
 from leadline.reports import xgboost

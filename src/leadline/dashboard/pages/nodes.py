@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.bucketed import points_for
+from leadline.analysis.bucketed_time import points_for
 from leadline.dashboard import node_view
-from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.run_cache import Opened
 from leadline.reader.window import natural
 from leadline.records.names import JOB_ENDED
 
@@ -35,11 +35,14 @@ def nodes(request: Request) -> Response:
     with found.lock:
         views = node_view.node_views(found.run, found.digest)
         said = {
-            "nodes": views, "node": node_view.chosen(views, request.query_params.get("node")), "last": _LAST,
+            "nodes": views,
+            "node": node_view.chosen(views, request.query_params.get("node")),
+            "last": _LAST,
             "workers": found.digest.workers(),
-            "is_over": found.run.status in JOB_ENDED, "span_ns": found.digest.span_ns(),
+            "is_over": found.run.status in JOB_ENDED,
+            "span_ns": found.digest.span_ns(),
             "progress": found.digest.progress,
-        }  # fmt: skip
+        }
     return render(request, "nodes.html", said, page="nodes")
 
 
@@ -50,13 +53,20 @@ def usage_chart(found: Opened, question: Question) -> Figure:
     kinds, metrics, devices = (_listed(question.get(key)) for key in ("kind", "metric", "device"))
     node = question.get("node")
     table = found.digest.system(
-        kind=kinds, metric=metrics, device=devices, node=node,
-        start_ns=question.start_ns, end_ns=question.end_ns, points=question.points,
-    )  # fmt: skip
+        kind=kinds,
+        metric=metrics,
+        device=devices,
+        node=node,
+        start_ns=question.start_ns,
+        end_ns=question.end_ns,
+        points=question.points,
+    )
     return usage(
-        table, title=node_view.TITLES.get(question.get("title") or "", ""), together=bool(question.get("together")),
+        table,
+        title=node_view.TITLES.get(question.get("title") or "", ""),
+        together=bool(question.get("together")),
         missing=node_view.why_missing(found.run, kinds, node),
-    )  # fmt: skip
+    )
 
 
 def machine_chart(found: Opened, question: Question) -> Figure:
@@ -80,12 +90,16 @@ def _listed(text: str | None) -> list[str] | None:
 
 def heat_map_chart(found: Opened, question: Question) -> Figure:
     """Every core and GPU of a node, or of all."""
-    from leadline.figures.machine import heat_map
+    from leadline.figures.utilization_heat_map import heat_map
 
     table = found.digest.system(
-        kind=["cpu", "gpu"], metric="utilization_percent", node=question.get("node"),
-        start_ns=question.start_ns, end_ns=question.end_ns, points=min(question.points, _MOST_COLUMNS),
-    )  # fmt: skip
+        kind=["cpu", "gpu"],
+        metric="utilization_percent",
+        node=question.get("node"),
+        start_ns=question.start_ns,
+        end_ns=question.end_ns,
+        points=min(question.points, _MOST_COLUMNS),
+    )
     return heat_map(table)
 
 
@@ -142,7 +156,11 @@ def step_histogram_chart(found: Opened, question: Question) -> Figure:
 
 ROUTES: Final = [Route("/runs/{run}/nodes", nodes)]
 CHARTS: Final[dict[str, Chart]] = {
-    "usage": usage_chart, "machine": machine_chart, "heat-map": heat_map_chart, "training": training_chart,
-    "step-timeline": step_timeline_chart, "step-durations": step_durations_chart,
+    "usage": usage_chart,
+    "machine": machine_chart,
+    "heat-map": heat_map_chart,
+    "training": training_chart,
+    "step-timeline": step_timeline_chart,
+    "step-durations": step_durations_chart,
     "step-histogram": step_histogram_chart,
-}  # fmt: skip
+}

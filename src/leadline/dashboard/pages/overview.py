@@ -11,20 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.bucketed import points_for, time_of
+from leadline.analysis.bucketed_time import points_for, time_of
+from leadline.analysis.cluster_usage import usage_in_all
 from leadline.analysis.interruptions import interruptions
 from leadline.analysis.overview import steps_of
+from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import PERCENTILES, WATCHED
-from leadline.analysis.usage_in_all import usage_in_all
-from leadline.analysis.whereabouts import phases
 from leadline.dashboard import overview_view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
+from leadline.records.formatting import model
 from leadline.records.names import JOB_ENDED
-from leadline.records.wording import model
 from leadline.store.actions import read_actions
 
 if TYPE_CHECKING:
@@ -50,16 +50,28 @@ def _run_said(found: Opened) -> dict[str, Any]:
     aliases = {each.alias: each.rule for each in run.manifest.rules}
     time = time_of(run, digest, {aliases.get(each, each) for each in fired})
     return {
-        "run": run, "manifest": run.manifest, "status": run.status_document, "time": time, "job": time.job,
-        "parts": overview_view.job_parts(time.job), "phases": phases(time.steps), "throughput": time.throughput,
-        "bound": time.bound, "percentiles": list(PERCENTILES),
+        "run": run,
+        "manifest": run.manifest,
+        "status": run.status_document,
+        "time": time,
+        "job": time.job,
+        "parts": overview_view.job_parts(time.job),
+        "phases": phases(time.steps),
+        "throughput": time.throughput,
+        "bound": time.bound,
+        "percentiles": list(PERCENTILES),
         "usage": overview_view.usage_rows([*_in_all(found, time.usage), *time.usage]),
         "has_gpu": any(each["kind"] == "gpu" for each in time.usage),
-        "operations": overview_view.operations(run), "cost": overview_view.cost(run),
-        "warnings": overview_view.warnings(run, digest.damage), "actions": read_actions(run.path),
-        "steps": steps_of(list(run.worker_documents().values())), "losses": _losses(found),
-        "is_over": run.status in JOB_ENDED, "progress": digest.progress, "models": _models(found),
-    }  # fmt: skip
+        "operations": overview_view.operations(run),
+        "cost": overview_view.cost(run),
+        "warnings": overview_view.warnings(run, digest.damage),
+        "actions": read_actions(run.path),
+        "steps": steps_of(list(run.worker_documents().values())),
+        "losses": _losses(found),
+        "is_over": run.status in JOB_ENDED,
+        "progress": digest.progress,
+        "models": _models(found),
+    }
 
 
 def _in_all(found: Opened, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -72,9 +84,11 @@ def _in_all(found: Opened, usage: Sequence[Mapping[str, Any]]) -> list[dict[str,
 def _rules_said(found: Opened, name: str) -> dict[str, Any]:
     views = rule_views(found.run)
     return {
-        "groups": overview_view.rule_groups(views), "counts": Counter(each.verdict for each in views),
-        "verdicts": VERDICTS, "links": Links(name, found),
-    }  # fmt: skip
+        "groups": overview_view.rule_groups(views),
+        "counts": Counter(each.verdict for each in views),
+        "verdicts": VERDICTS,
+        "links": Links(name, found),
+    }
 
 
 def _models(found: Opened) -> list[str]:
@@ -134,5 +148,8 @@ def progress_chart(found: Opened, question: Question) -> Figure:
 
 ROUTES: Final = [Route("/runs/{run}", overview), Route("/runs/{run}/overview", overview)]
 CHARTS: Final[dict[str, Chart]] = {
-    "loss": loss_chart, "job": job_chart, "phases": phases_chart, "progress": progress_chart,
-}  # fmt: skip
+    "loss": loss_chart,
+    "job": job_chart,
+    "phases": phases_chart,
+    "progress": progress_chart,
+}

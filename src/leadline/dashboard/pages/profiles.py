@@ -11,26 +11,40 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.dashboard import profile_view as view
-from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.run_cache import Opened
 from leadline.errors import LeadlineError
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
-from leadline.records.window import TIMERS
+from leadline.records.profile_window import TIMERS
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 VIEWS: Final = {
-    "windows": "Windows", "operators": "Operators", "python": "Python", "loading": "Data loading",
-    "memory": "Out of memory", "horovod": "Horovod", "difference": "Difference",
-}  # fmt: skip
+    "windows": "Windows",
+    "operators": "Operators",
+    "python": "Python",
+    "loading": "Data loading",
+    "memory": "Out of memory",
+    "horovod": "Horovod",
+    "difference": "Difference",
+}
 _BY: Final = ("phase", "module", "operator")
 _TOLD: Final = (
-    "window", "worker", "step", "mode", "phase", "between", "start_ns", "end_ns", "words", "function",
-)  # fmt: skip
+    "window",
+    "worker",
+    "step",
+    "mode",
+    "phase",
+    "between",
+    "start_ns",
+    "end_ns",
+    "words",
+    "function",
+)
 _PYTHON: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
 
 
@@ -60,12 +74,27 @@ def _operators(run: Run, asked: QueryParams) -> dict[str, Any]:
     choices = view.choices_of(calls, "phase", "device", "step", "worker")
     told = {name: asked.get(name) or "" for name in ("phase", "device", "module", "step")}
     shown = view.operator_rows(
-        run, by, window=window, worker=worker, phase=told["phase"] or None, words=told["module"],
-        device=told["device"] or None, step=whole_number(told["step"]),
-    )  # fmt: skip
+        run,
+        by,
+        window=window,
+        worker=worker,
+        phase=told["phase"] or None,
+        words=told["module"],
+        device=told["device"] or None,
+        step=whole_number(told["step"]),
+    )
     has_memory = any(each["memory_bytes"] is not None for each in shown.rows)
-    return {"windows": known, "window": window, "worker": worker or "", "by": by, "groups": view.GROUPS,
-            "choices": choices, "told": told, "shown": shown, "has_memory": has_memory}  # fmt: skip
+    return {
+        "windows": known,
+        "window": window,
+        "worker": worker or "",
+        "by": by,
+        "groups": view.GROUPS,
+        "choices": choices,
+        "told": told,
+        "shown": shown,
+        "has_memory": has_memory,
+    }
 
 
 def _python(run: Run, asked: QueryParams) -> dict[str, Any]:
@@ -83,14 +112,22 @@ def _python(run: Run, asked: QueryParams) -> dict[str, Any]:
     choices = view.choices_of(everything, "step", "mode", "phase", "worker")
     order = asked.get("order") if asked.get("order") in view.ORDERS else "own"
     return {
-        "profilers": [each for each in _PYTHON if each in there], "profiler": profiler, "windows": mine, "parts": parts,
-        "part": part, "told": told, "interval": _interval(told), "order": order, "orders": view.ORDERS,
+        "profilers": [each for each in _PYTHON if each in there],
+        "profiler": profiler,
+        "windows": mine,
+        "parts": parts,
+        "part": part,
+        "told": told,
+        "interval": _interval(told),
+        "order": order,
+        "orders": view.ORDERS,
         "choices": choices,
         "changes": [f"{one}:{other}" for one in choices["mode"] for other in choices["mode"] if one != other],
-        "shown": view.function_rows(profile, str(order), told["words"]), "short": view.short_file,
+        "shown": view.function_rows(profile, str(order), told["words"]),
+        "short": view.short_file,
         "callers": view.caller_rows(profile, told["function"]) if told["function"] else None,
         "is_tree": isinstance(profile, CallTrees),
-    }  # fmt: skip
+    }
 
 
 def _profiler_of(window: dict[str, Any]) -> str:
@@ -100,10 +137,17 @@ def _profiler_of(window: dict[str, Any]) -> str:
 def _profile(run: Run, profiler: str, part: str, told: dict[str, str]) -> PythonProfile:
     kind, _, timer = profiler.partition(":")
     return run.python_profile(
-        kind=kind, timer=timer if timer in TIMERS else "total", part=part, window=told.get("window") or None,
-        worker=told.get("worker") or None, step=whole_number(told.get("step") or ""), mode=told.get("mode") or None,
-        phase=told.get("phase") or None, between=_change(told.get("between") or ""), time_ns=_interval(told),
-    )  # fmt: skip
+        kind=kind,
+        timer=timer if timer in TIMERS else "total",
+        part=part,
+        window=told.get("window") or None,
+        worker=told.get("worker") or None,
+        step=whole_number(told.get("step") or ""),
+        mode=told.get("mode") or None,
+        phase=told.get("phase") or None,
+        between=_change(told.get("between") or ""),
+        time_ns=_interval(told),
+    )
 
 
 def _change(text: str) -> tuple[str, str] | None:
@@ -153,7 +197,7 @@ def _difference(run: Run, asked: QueryParams) -> dict[str, Any]:
 
 def _rows_of(
     run: Run, kind: str, window: str, keys: tuple[str, ...], known: list[dict[str, Any]]
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     table = (
         run.operators(keys, window=window) if kind == "detailed" else _functions(run, window, known).top("own", None)
     )
@@ -173,9 +217,14 @@ def _functions(run: Run, window: str, known: list[dict[str, Any]]) -> PythonProf
 
 
 _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
-    "windows": _windows, "operators": _operators, "python": _python, "loading": _loading, "memory": _memory,
-    "horovod": _horovod, "difference": _difference,
-}  # fmt: skip
+    "windows": _windows,
+    "operators": _operators,
+    "python": _python,
+    "loading": _loading,
+    "memory": _memory,
+    "horovod": _horovod,
+    "difference": _difference,
+}
 
 
 # --- charts --------------------------------------------------------------------------------------------------
@@ -193,7 +242,7 @@ def _flame(found: Opened, question: Question) -> Figure:
 
 
 def _window_timeline(found: Opened, question: Question) -> Figure:
-    from leadline.figures.window import window
+    from leadline.figures.profile_window import window
 
     calls = found.run.operator_calls(
         window=question.get("window"), worker=question.get("worker"), step=whole_number(question.get("step") or "")

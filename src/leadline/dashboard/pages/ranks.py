@@ -9,12 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.bucketed import points_for, ranks_of
+from leadline.analysis.bucketed_time import points_for, ranks_of
 from leadline.analysis.ranks import Ranks
 from leadline.dashboard import rank_view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -35,10 +35,15 @@ def ranks(request: Request) -> Response:
         workers = found.digest.workers()
     tensor = query.get("tensor") if query.get("tensor") in names else next(iter(names), None)
     said: dict[str, Any] = {
-        "ranks": compared, "page_of_ranks": page, "workers": workers, "orders": rank_view.ORDERS, "names": names,
-        "tensor": tensor, "statistic": _statistic(names.get(tensor or "", []), query.get("statistic")),
+        "ranks": compared,
+        "page_of_ranks": page,
+        "workers": workers,
+        "orders": rank_view.ORDERS,
+        "names": names,
+        "tensor": tensor,
+        "statistic": _statistic(names.get(tensor or "", []), query.get("statistic")),
         "most_drawn": rank_view.MOST_DRAWN,
-    }  # fmt: skip
+    }
     return render(request, "ranks.html", said, page="ranks")
 
 
@@ -79,11 +84,14 @@ def rank_durations_chart(found: Opened, question: Question) -> Figure:
     workers = rank_view.drawn_workers(found.run, compared) if compared else [None]
     tables = [
         found.digest.steps(
-            worker=each, mode="train", start_step=question.start_step, end_step=question.end_step,
+            worker=each,
+            mode="train",
+            start_step=question.start_step,
+            end_step=question.end_step,
             points=min(question.points, 400),
         )
         for each in workers
-    ]  # fmt: skip
+    ]
     return durations(pa.concat_tables(tables), title="Time of each training step")
 
 
@@ -93,14 +101,20 @@ def replicas_chart(found: Opened, question: Question) -> Figure:
 
     tensor, statistic = question.get("tensor") or "", question.get("statistic") or "value"
     table = found.digest.statistic(
-        tensor, statistic, mode="train", start_step=question.start_step, end_step=question.end_step,
+        tensor,
+        statistic,
+        mode="train",
+        start_step=question.start_step,
+        end_step=question.end_step,
         points=min(question.points, points_for(len(found.digest.workers()))),
-    )  # fmt: skip
+    )
     return scalars(table, y=statistic.replace("_", " "), missing="no worker captured it in training")
 
 
 ROUTES: Final = [Route("/runs/{run}/ranks", ranks)]
 CHARTS: Final[dict[str, Chart]] = {
-    "rank-steps": rank_steps_chart, "rank-phases": rank_phases_chart, "rank-durations": rank_durations_chart,
+    "rank-steps": rank_steps_chart,
+    "rank-phases": rank_phases_chart,
+    "rank-durations": rank_durations_chart,
     "replicas": replicas_chart,
-}  # fmt: skip
+}

@@ -10,16 +10,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render
+from leadline.dashboard.query_parameters import whole_number
 from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
-from leadline.dashboard.shelf import Opened
-from leadline.records.wording import iso
+from leadline.dashboard.run_cache import Opened
+from leadline.records.formatting import iso
 
 VERDICTS: Final = {
-    "fired": "fired", "error": "failed itself", "undecided": "undecided", "clear": "clear", "waiting": "not judged yet",
-}  # fmt: skip
+    "fired": "fired",
+    "error": "failed itself",
+    "undecided": "undecided",
+    "clear": "clear",
+    "waiting": "not judged yet",
+}
 """Words for verdicts, in the order in which they are told."""
 PAGE_FINDINGS: Final = 200
 """So many findings are shown at a time."""
@@ -39,12 +43,22 @@ def rules(request: Request) -> Response:
     last_page = max(0, len(findings) - 1) // PAGE_FINDINGS
     first = min((whole_number(request.query_params.get("page")) or 1) - 1, last_page) * PAGE_FINDINGS
     return render(
-        request, "rules.html",
-        {"rules": views, "shown": shown, "findings": findings[first : first + PAGE_FINDINGS], "first": first,
-         "count": len(findings), "counts": counts, "verdicts": VERDICTS, "page_findings": PAGE_FINDINGS,
-         "chosen": chosen if chosen in VERDICTS else "", "links": links},
+        request,
+        "rules.html",
+        {
+            "rules": views,
+            "shown": shown,
+            "findings": findings[first : first + PAGE_FINDINGS],
+            "first": first,
+            "count": len(findings),
+            "counts": counts,
+            "verdicts": VERDICTS,
+            "page_findings": PAGE_FINDINGS,
+            "chosen": chosen if chosen in VERDICTS else "",
+            "links": links,
+        },
         page="rules",
-    )  # fmt: skip
+    )
 
 
 class Links:

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.dashboard.board import Row
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import render, site
+from leadline.dashboard.run_list import Row
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 
 ROWS: Final = 200
@@ -25,10 +25,13 @@ _MOST_COURSES: Final = 24
 _ORDER: Final[dict[str, int]] = {each: place for place, each in enumerate(JOB_STATUSES)}
 _PLACES: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
 _SORTS: Final[dict[str, Callable[[Row], Any]]] = {
-    "name": lambda row: row.name.lower(), "status": lambda row: _ORDER.get(row.status, len(_ORDER)),
-    "started": lambda row: -row.started_ns, "duration": lambda row: -row.seconds, "steps": lambda row: -row.steps,
+    "name": lambda row: row.name.lower(),
+    "status": lambda row: _ORDER.get(row.status, len(_ORDER)),
+    "started": lambda row: -row.started_ns,
+    "duration": lambda row: -row.seconds,
+    "steps": lambda row: -row.steps,
     "rules": lambda row: (_place(row.worst), -len(row.fired)),
-}  # fmt: skip
+}
 """Each in the direction in which one usually wants it."""
 
 
@@ -50,10 +53,14 @@ class Wanted:
     def link(self, **changes: Any) -> str:
         """The address of the same list with other wishes."""
         told = {
-            "q": self.words, "status": self.status, "rules": self.worst,
-            "sort": self.sort if self.sort != "started" else "", "reversed": "yes" if self.is_reversed else "",
-            "page": "", **changes,
-        }  # fmt: skip
+            "q": self.words,
+            "status": self.status,
+            "rules": self.worst,
+            "sort": self.sort if self.sort != "started" else "",
+            "reversed": "yes" if self.is_reversed else "",
+            "page": "",
+            **changes,
+        }
         query = urlencode({key: value for key, value in told.items() if value})
         return f"/?{query}" if query else "/"
 
@@ -97,12 +104,26 @@ def runs(request: Request) -> Response:
     pages = max(1, -(-len(found) // ROWS))
     page = min(wanted.page, pages)
     said = {
-        "title": "Runs", "root": site(request).shelf.root, "count": len(rows), "found": len(found), "wanted": wanted,
-        "rows": found[(page - 1) * ROWS : page * ROWS], "shown_page": page, "pages_there": pages,
-        "now_ns": time.time_ns(), "statuses": JOB_STATUSES, "rule_statuses": RULE_STATUSES,
-        "columns": {"name": "Run", "status": "Status", "started": "Age", "duration": "Duration", "steps": "Steps",
-                    "rules": "Rules"},
-    }  # fmt: skip
+        "title": "Runs",
+        "root": site(request).shelf.root,
+        "count": len(rows),
+        "found": len(found),
+        "wanted": wanted,
+        "rows": found[(page - 1) * ROWS : page * ROWS],
+        "shown_page": page,
+        "pages_there": pages,
+        "now_ns": time.time_ns(),
+        "statuses": JOB_STATUSES,
+        "rule_statuses": RULE_STATUSES,
+        "columns": {
+            "name": "Run",
+            "status": "Status",
+            "started": "Age",
+            "duration": "Duration",
+            "steps": "Steps",
+            "rules": "Rules",
+        },
+    }
     return render(request, "runs.html", said)
 
 

@@ -15,10 +15,10 @@ from starlette.routing import Route
 from leadline.analysis.digest import Digest
 from leadline.dashboard.charts import Chart, Question, read_question
 from leadline.dashboard.page import opened
-from leadline.dashboard.phase_words import phase_words
+from leadline.dashboard.phase_labels import phase_words
 from leadline.figures import theme
 from leadline.reader.run import Run
-from leadline.records.wording import counted, duration, listed, share
+from leadline.records.formatting import counted, duration, listed, share
 
 _MOST_ROWS: Final = 12
 _MOST_ENTRIES: Final = 20
@@ -50,11 +50,14 @@ def selection(request: Request) -> Response:
 def _selected(run: Run, digest: Digest, question: Question, name: str) -> dict[str, Any]:
     start, end = question.start_ns or 0, question.end_ns or 0
     return {
-        "start_ns": start, "end_ns": end, "phases": _phases(digest.phases(start, end)),
+        "start_ns": start,
+        "end_ns": end,
+        "phases": _phases(digest.phases(start, end)),
         "steps": _steps(digest.steps(start_ns=start, end_ns=end, points=_FINE)),
-        "operators": _operators(run, start, end), "findings": _findings(run, start, end, name),
+        "operators": _operators(run, start, end),
+        "findings": _findings(run, start, end, name),
         "events": _events(digest, start, end),
-    }  # fmt: skip
+    }
 
 
 def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
@@ -62,10 +65,17 @@ def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
     whole = sum(seconds.values())
     ordered = sorted(seconds.items(), key=lambda each: -each[1])
     return [
-        {"phase": phase, "words": phase_words(phase), "seconds": each, "time": duration(each), "share": each / whole,
-         "percent": share(each / whole), "colour": theme.phase_colour(phase)}
+        {
+            "phase": phase,
+            "words": phase_words(phase),
+            "seconds": each,
+            "time": duration(each),
+            "share": each / whole,
+            "percent": share(each / whole),
+            "colour": theme.phase_colour(phase),
+        }
         for phase, each in ordered
-    ]  # fmt: skip
+    ]
 
 
 def _steps(table: pa.Table) -> str:
@@ -105,21 +115,27 @@ def _operators(run: Run, start: int, end: int) -> dict[str, Any] | None:
     return {
         "note": f"{counted(calls.num_rows, 'call')} in the detailed window from step {names}; own time",
         "rows": [
-            {"operator": each["operator"], "phase": phase_words(each["phase"]), "time": _brief(each["own_ns_sum"]),
-             "calls": f"{each['own_ns_count']:,}"}
+            {
+                "operator": each["operator"],
+                "phase": phase_words(each["phase"]),
+                "time": _brief(each["own_ns_sum"]),
+                "calls": f"{each['own_ns_count']:,}",
+            }
             for each in rows
         ],
-    }  # fmt: skip
+    }
 
 
 def _findings(run: Run, start: int, end: int, name: str) -> list[dict[str, str]]:
     table = run.findings()
     table = table.filter(pc.and_(pc.greater_equal(table["time_ns"], start), pc.less(table["time_ns"], end)))
     return [
-        {"words": f"{each['rule']}, step {each['step']:,}: {each['message']}",
-         "href": f"/runs/{quote(name, safe='')}/overview#rule-{quote(each['rule'], safe='')}"}
+        {
+            "words": f"{each['rule']}, step {each['step']:,}: {each['message']}",
+            "href": f"/runs/{quote(name, safe='')}/overview#rule-{quote(each['rule'], safe='')}",
+        }
         for each in table.slice(0, _MOST_ENTRIES).to_pylist()
-    ]  # fmt: skip
+    ]
 
 
 def _events(digest: Digest, start: int, end: int) -> list[dict[str, str]]:

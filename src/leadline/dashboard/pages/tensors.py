@@ -12,11 +12,11 @@ from starlette.routing import Route
 
 from leadline.dashboard import tensor_charts
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.asked import whole_number
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render
+from leadline.dashboard.query_parameters import whole_number
 from leadline.dashboard.rule_view import finding_views, rule_views
-from leadline.dashboard.shelf import Opened
+from leadline.dashboard.run_cache import Opened
 from leadline.errors import NotCapturedError, NotYetError
 
 PAGE_ROWS: Final = 1000
@@ -41,13 +41,23 @@ def _list(request: Request, found: Opened) -> Response:
     first = max(0, (whole_number(asked.get("page")) or 1) - 1) * PAGE_ROWS
     scalars = tensor_charts.scalar_groups(found)
     return render(
-        request, "tensors.html",
-        {"rows": rows[first : first + PAGE_ROWS], "count": len(rows), "page_number": first // PAGE_ROWS + 1,
-         "page_count": -(-len(rows) // PAGE_ROWS), "collections": view.collections_of(found), "collection": collection,
-         "words": words, "groups": scalars, "network": _network(request, found), "has_tensors": bool(_names(found)),
-         "modes": found.run.modes()},
+        request,
+        "tensors.html",
+        {
+            "rows": rows[first : first + PAGE_ROWS],
+            "count": len(rows),
+            "page_number": first // PAGE_ROWS + 1,
+            "page_count": -(-len(rows) // PAGE_ROWS),
+            "collections": view.collections_of(found),
+            "collection": collection,
+            "words": words,
+            "groups": scalars,
+            "network": _network(request, found),
+            "has_tensors": bool(_names(found)),
+            "modes": found.run.modes(),
+        },
         page="tensors",
-    )  # fmt: skip
+    )
 
 
 def _names(found: Opened) -> list[str]:
@@ -68,10 +78,17 @@ def _network(request: Request, found: Opened) -> dict[str, Any] | None:
     query = urlencode({"of": of, "by": chosen, "mode": chosen_mode, "worker": asked.get("worker", "")})
     everything = list(dict.fromkeys(name for names in offered.values() for name in names))
     return {
-        "collections": list(offered), "of": of, "statistics": view.in_order(everything), "by": chosen, "query": query,
-        "modes": modes, "mode": chosen_mode, "workers": found.digest.workers()[:_MOST_WORKERS],
-        "worker": asked.get("worker", ""), "meaning": view.meaning(str(chosen)),
-    }  # fmt: skip
+        "collections": list(offered),
+        "of": of,
+        "statistics": view.in_order(everything),
+        "by": chosen,
+        "query": query,
+        "modes": modes,
+        "mode": chosen_mode,
+        "workers": found.digest.workers()[:_MOST_WORKERS],
+        "worker": asked.get("worker", ""),
+        "meaning": view.meaning(str(chosen)),
+    }
 
 
 def preferred(statistics: list[str]) -> str:
@@ -103,17 +120,32 @@ def _tensor(request: Request, found: Opened) -> Response:
         step = findings[0].step
     known = view.captured(found, name, step)
     return render(
-        request, "tensor.html",
-        {"name": name, "tensor": tensor, "dtype": info.dtype if info else "", "offered": offered, "chosen": chosen,
-         "meanings": {each: view.meaning(each) for each in offered}, "has_raw": has_raw,
-         "has_histogram": view.has_histogram(found, name), "workers": found.digest.workers()[:_MOST_WORKERS],
-         "worker": worker or "", "modes": known.modes, "mode": asked.get("mode", ""),
-         "scale": asked.get("scale", ""), "known": known, "findings": findings, "how": view.capture_words(name),
-         "query": _chart_query(name, chosen, worker, asked.get("mode"), asked.get("scale")),
-         "base": f"{view.run_link(run)}/tensors", "moment": _moment(found, name, step, worker, known),
-         "links": _links(run, name)},
+        request,
+        "tensor.html",
+        {
+            "name": name,
+            "tensor": tensor,
+            "dtype": info.dtype if info else "",
+            "offered": offered,
+            "chosen": chosen,
+            "meanings": {each: view.meaning(each) for each in offered},
+            "has_raw": has_raw,
+            "has_histogram": view.has_histogram(found, name),
+            "workers": found.digest.workers()[:_MOST_WORKERS],
+            "worker": worker or "",
+            "modes": known.modes,
+            "mode": asked.get("mode", ""),
+            "scale": asked.get("scale", ""),
+            "known": known,
+            "findings": findings,
+            "how": view.capture_words(name),
+            "query": _chart_query(name, chosen, worker, asked.get("mode"), asked.get("scale")),
+            "base": f"{view.run_link(run)}/tensors",
+            "moment": _moment(found, name, step, worker, known),
+            "links": _links(run, name),
+        },
         page="tensors",
-    )  # fmt: skip
+    )
 
 
 def _chart_query(name: str, chosen: list[str], worker: str | None, mode: str | None, scale: str | None) -> str:
@@ -126,9 +158,7 @@ def _links(run: str, name: str) -> dict[str, str]:
     return {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"}
 
 
-def _moment(
-    found: Opened, name: str, step: int | None, worker: str | None, known: view.Captured
-) -> dict[str, Any]:  # fmt: skip
+def _moment(found: Opened, name: str, step: int | None, worker: str | None, known: view.Captured) -> dict[str, Any]:
     """What is known of a tensor at a step; None: the last."""
     step = known.last if step is None else step
     steps = view.stored_steps(found, name, worker)
@@ -136,14 +166,18 @@ def _moment(
     nearest = known.nearest
     values, why = view.load_shown(stored) if stored else (None, "")
     return {
-        "step": step, "nearest": nearest, "stored": stored, "steps": steps, "why": why,
+        "step": step,
+        "nearest": nearest,
+        "stored": stored,
+        "steps": steps,
+        "why": why,
         "table": view.first_values(values) if values is not None else None,
         "has_image": values is not None and view.as_image(values) is not None,
         "before": max((each for each in steps if stored and each < stored.step), default=None),
         "after": min((each for each in steps if stored and each > stored.step), default=None),
         "numbers": tensor_charts.numbers_at(found, name, nearest) if nearest is not None else [],
         "size": stored.nbytes if stored else None,
-    }  # fmt: skip
+    }
 
 
 def download(request: Request) -> Response:
@@ -162,9 +196,10 @@ def download(request: Request) -> Response:
     first = next(pieces)  # what cannot be read is said before the answer begins
     told = quote(view.file_name(name, meant[0].step))
     return StreamingResponse(
-        _joined(first, pieces), media_type="application/octet-stream",
+        _joined(first, pieces),
+        media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{told}"', "Cache-Control": "no-store"},
-    )  # fmt: skip
+    )
 
 
 def _joined(first: bytes, pieces: Any) -> Any:

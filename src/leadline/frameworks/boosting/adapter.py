@@ -7,19 +7,19 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from leadline.frameworks.boosting.captured import RoundCapture
-from leadline.frameworks.boosting.methods import Methods
+from leadline.frameworks.adapter import Depths, Probes, Program
+from leadline.frameworks.boosting.patches import Methods
+from leadline.frameworks.boosting.round_capture import RoundCapture
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.probes.adapter import Depths, Probes, Program
-from leadline.probes.guard import Guard
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, is_of_trees
+from leadline.training.guard import Guard
 
 Settings = Callable[[Any], Mapping[str, float | str]]
 
 
 class BoostingSubject:
-    """See ``leadline.probes.adapter.Subject``: one booster in training.
+    """See ``leadline.frameworks.adapter.Subject``: one booster in training.
 
     Args:
         owner: The object that has the rounds.
@@ -51,7 +51,7 @@ class BoostingSubject:
 
 
 class BoostingAdapter:
-    """What ``leadline.probes.adapter.Adapter`` asks that no framework of boosters does otherwise.
+    """What ``leadline.frameworks.adapter.Adapter`` asks that no framework of boosters does otherwise.
 
     Args:
         tell: Takes a line about something that cannot be captured.
@@ -128,9 +128,16 @@ class BoostingAdapter:
     def _model(self, owner: object) -> dict[str, Any]:
         subject = self.subject(owner)
         return {
-            "name": subject.model, "wrapper": None, "parameters": 0, "trainable": 0, "tensors": 0, "dtypes": [],
-            "devices": [], "objective": subject.optimizer, "features": len(self._said.get("features", ())),
-        }  # fmt: skip
+            "name": subject.model,
+            "wrapper": None,
+            "parameters": 0,
+            "trainable": 0,
+            "tensors": 0,
+            "dtypes": [],
+            "devices": [],
+            "objective": subject.optimizer,
+            "features": len(self._said.get("features", ())),
+        }
 
     def uncovered(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
         return []

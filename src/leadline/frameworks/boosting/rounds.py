@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
+from leadline.frameworks.adapter import Probes
 from leadline.frameworks.boosting.booster import Booster
-from leadline.frameworks.boosting.captured import RoundCapture
-from leadline.probes.adapter import Probes
-from leadline.probes.guard import Guard
-from leadline.probes.scores import Scores
+from leadline.frameworks.boosting.round_capture import RoundCapture
+from leadline.frameworks.scores import Scores
 from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
 
 MOST_FEATURES_TOLD = 10_000
 """The worker's document names no more features than this."""

@@ -8,14 +8,44 @@ from typing import Final
 TRAINING_SET: Final = "training_set"
 VALIDATION_SET: Final = "validation_set"
 
-LOSSES: Final = frozenset({
-    # XGBoost
-    "rmse", "rmsle", "mae", "mape", "mphe", "logloss", "error", "merror", "mlogloss", "poisson-nloglik",
-    "gamma-nloglik", "gamma-deviance", "tweedie-nloglik", "cox-nloglik", "aft-nloglik", "quantile", "expectile",
-    # LightGBM
-    "l1", "l2", "huber", "fair", "poisson", "gamma", "gamma_deviance", "tweedie", "binary_logloss", "binary_error",
-    "multi_logloss", "multi_error", "cross_entropy", "cross_entropy_lambda", "kullback_leibler",
-})  # fmt: skip
+LOSSES: Final = frozenset(
+    {
+        # XGBoost
+        "rmse",
+        "rmsle",
+        "mae",
+        "mape",
+        "mphe",
+        "logloss",
+        "error",
+        "merror",
+        "mlogloss",
+        "poisson-nloglik",
+        "gamma-nloglik",
+        "gamma-deviance",
+        "tweedie-nloglik",
+        "cox-nloglik",
+        "aft-nloglik",
+        "quantile",
+        "expectile",
+        # LightGBM
+        "l1",
+        "l2",
+        "huber",
+        "fair",
+        "poisson",
+        "gamma",
+        "gamma_deviance",
+        "tweedie",
+        "binary_logloss",
+        "binary_error",
+        "multi_logloss",
+        "multi_error",
+        "cross_entropy",
+        "cross_entropy_lambda",
+        "kullback_leibler",
+    }
+)
 """Metrics of both that fall while a model gets better, without what stands behind an ``@``."""
 _WORDS: Final = "loss|error|err|deviance|nloglik|nll|mse|rmse|mae"
 _LOSS_WORDS: Final = re.compile(rf"(?:^|[-_])(?:{_WORDS})(?:$|[-_@\d])|loss$", re.IGNORECASE)

@@ -29,24 +29,53 @@ class Table:
         self._rows: list[tuple[Any, ...]] = []
 
     def split(
-        self, tree: int, node: int, depth: int, *, feature: str, condition: float | None,
-        children: tuple[int, int, int], gain: float | None, cover: float | None,
-    ) -> None:  # fmt: skip
+        self,
+        tree: int,
+        node: int,
+        depth: int,
+        *,
+        feature: str,
+        condition: float | None,
+        children: tuple[int, int, int],
+        gain: float | None,
+        cover: float | None,
+    ) -> None:
         """A node that parts the samples.
 
         Args:
             children: Where those go that meet the condition, that do not, and of which nothing is known.
         """
-        self._rows.append((
-            tree, node, _id(tree, node), self._features.get(feature, _NONE), *(_id(tree, each) for each in children),
-            depth, _or_nan(condition), _or_nan(gain), _or_nan(cover),
-        ))  # fmt: skip
+        self._rows.append(
+            (
+                tree,
+                node,
+                _id(tree, node),
+                self._features.get(feature, _NONE),
+                *(_id(tree, each) for each in children),
+                depth,
+                _or_nan(condition),
+                _or_nan(gain),
+                _or_nan(cover),
+            )
+        )
 
     def leaf(self, tree: int, node: int, depth: int, *, value: float, cover: float | None) -> None:
         """A node that ends a branch."""
-        self._rows.append((
-            tree, node, _id(tree, node), _NONE, _NONE, _NONE, _NONE, depth, float("nan"), value, _or_nan(cover),
-        ))  # fmt: skip
+        self._rows.append(
+            (
+                tree,
+                node,
+                _id(tree, node),
+                _NONE,
+                _NONE,
+                _NONE,
+                _NONE,
+                depth,
+                float("nan"),
+                value,
+                _or_nan(cover),
+            )
+        )
 
     def columns(self) -> dict[str, Array]:
         """By name, as in XGBoost's table of trees, with the depth of each node beside it.

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.arrays import CapturedArrays
-from leadline.probes.adapter import Depths, Probes, Program
-from leadline.probes.guard import Guard
+from leadline.frameworks.adapter import Depths, Probes, Program
+from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
 
 NAME: Final = "generic"
 _KINDS: Final = "biufc"
@@ -33,7 +33,7 @@ class Loop:
 
 
 class _LoopSubject:
-    """See ``leadline.probes.adapter.Subject``: nothing is known of it but its name."""
+    """See ``leadline.frameworks.adapter.Subject``: nothing is known of it but its name."""
 
     optimizer = ""
     parameters = 0
@@ -55,7 +55,7 @@ class _LoopSubject:
 
 
 class GenericAdapter:
-    """See ``leadline.probes.adapter.Adapter``.
+    """See ``leadline.frameworks.adapter.Adapter``.
 
     Args:
         loop: The script's training loop.

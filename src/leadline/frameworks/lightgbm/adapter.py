@@ -11,19 +11,19 @@ from typing import Any
 import lightgbm
 from lightgbm.engine import CVBooster
 
+from leadline.frameworks.adapter import Probes
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.methods import Methods
+from leadline.frameworks.boosting.patches import Methods
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import mark_of
 from leadline.frameworks.lightgbm.booster import LightGBMBooster
 from leadline.frameworks.lightgbm.configuration import settings_of
-from leadline.probes.adapter import Probes
-from leadline.probes.guard import Guard
-from leadline.probes.scores import Score, Scores
+from leadline.frameworks.scores import Score, Scores
+from leadline.training.guard import Guard
 
 
 class LightGBMAdapter(BoostingAdapter):
-    """See ``leadline.probes.adapter.Adapter``.
+    """See ``leadline.frameworks.adapter.Adapter``.
 
     A round is told from what every training loop asks of its booster: to update, then to evaluate. Methods of the
     class are replaced while we watch, so that it does not matter how ``train`` was imported; the callbacks are left
@@ -48,9 +48,11 @@ class LightGBMAdapter(BoostingAdapter):
 def _methods(rounds: Rounds) -> tuple[Methods, ...]:
     loop = _Loop(rounds)
     of_one = {
-        "update": loop.wrap_update, "eval_train": loop.wrap_eval_train, "eval_valid": loop.wrap_eval_valid,
+        "update": loop.wrap_update,
+        "eval_train": loop.wrap_eval_train,
+        "eval_valid": loop.wrap_eval_valid,
         "model_from_string": loop.wrap_model_from_string,
-    }  # fmt: skip
+    }
     of_folds = {"update": loop.wrap_update_of_folds, "eval_valid": loop.wrap_eval_valid_of_folds}
     redirected = {name: _redirect(name) for name in of_folds if name not in vars(CVBooster)}
     return Methods(lightgbm.Booster, of_one), Methods(CVBooster, of_folds, redirected)

@@ -113,18 +113,20 @@ def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, into: tuple[T
     """
     table, features = into
     if "split_index" not in node:
-        table.leaf(
-            tree[0], _number(node, tree), depth, value=node["leaf_value"], cover=node.get("leaf_weight")
-        )  # fmt: skip
+        table.leaf(tree[0], _number(node, tree), depth, value=node["leaf_value"], cover=node.get("leaf_weight"))
         return
     left, right = _number(node["left_child"], tree), _number(node["right_child"], tree)
     threshold = node["threshold"]
     table.split(
-        tree[0], node["split_index"], depth, feature=features[node["split_feature"]],
+        tree[0],
+        node["split_index"],
+        depth,
+        feature=features[node["split_feature"]],
         condition=float(threshold) if isinstance(threshold, (int, float)) else None,
         children=(left, right, left if node["default_left"] else right),
-        gain=node["split_gain"], cover=node.get("internal_weight"),
-    )  # fmt: skip
+        gain=node["split_gain"],
+        cover=node.get("internal_weight"),
+    )
     for child in (node["left_child"], node["right_child"]):
         _walk(child, tree, depth + 1, into)
 

@@ -7,11 +7,25 @@ import weakref
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^\[(\w+): (.*)\]$", re.MULTILINE)
-_NO_SETTINGS: Final = frozenset({
-    "data", "valid", "input_model", "output_model", "output_result", "machines", "machine_list_filename", "config",
-    "parser_config_file", "forcedsplits_filename", "forcedbins_filename", "convert_model", "convert_model_language",
-    "initscore_filename", "valid_data_initscores",
-})  # fmt: skip
+_NO_SETTINGS: Final = frozenset(
+    {
+        "data",
+        "valid",
+        "input_model",
+        "output_model",
+        "output_result",
+        "machines",
+        "machine_list_filename",
+        "config",
+        "parser_config_file",
+        "forcedsplits_filename",
+        "forcedbins_filename",
+        "convert_model",
+        "convert_model_language",
+        "initscore_filename",
+        "valid_data_initscores",
+    }
+)
 """What says where files are."""
 _KNOWN: Final[weakref.WeakKeyDictionary[Any, tuple[str, dict[str, float | str]]]] = weakref.WeakKeyDictionary()
 """Of a booster what the script has asked for, and what LightGBM has made of it."""

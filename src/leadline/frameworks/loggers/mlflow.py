@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.replacement import Logger, Make, Replacement
-from leadline.frameworks.loggers.tap import Read, Tap
+from leadline.frameworks.loggers.interceptor import Read, Tap
+from leadline.frameworks.loggers.patches import Logger, Make, Replacement
 
 _OWN_COLLECTING: Final = ("mlflow.utils.autologging_utils", __name__)
 """In the first the library gathers what it measures itself and what it takes from others, and sends it in later steps;

@@ -6,20 +6,27 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
+from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.loggers.interceptor import Sink, Tap
 from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
 from leadline.frameworks.loggers.mlflow import MLFLOW
-from leadline.frameworks.loggers.replacement import Logger, Replaced
-from leadline.frameworks.loggers.tap import Sink, Tap
+from leadline.frameworks.loggers.patches import Logger, Replaced
 from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
 from leadline.frameworks.loggers.torchmetrics import TORCHMETRICS
 from leadline.frameworks.loggers.transformers import TRANSFORMERS
 from leadline.frameworks.loggers.wandb import WANDB
-from leadline.probes.guard import Guard
-from leadline.probes.imports import ImportWatch
+from leadline.training.guard import Guard
 
 LOGGERS: Final = (
-    TENSORBOARD, TENSORBOARDX, WANDB, MLFLOW, TORCHMETRICS, LIGHTNING, PYTORCH_LIGHTNING, TRANSFORMERS,
-)  # fmt: skip
+    TENSORBOARD,
+    TENSORBOARDX,
+    WANDB,
+    MLFLOW,
+    TORCHMETRICS,
+    LIGHTNING,
+    PYTORCH_LIGHTNING,
+    TRANSFORMERS,
+)
 
 
 class Loggers:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.replacement import Logger, Replacement
-from leadline.frameworks.loggers.tap import Tap
+from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
 def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.replacement import Logger, Replacement
-from leadline.frameworks.loggers.tap import Tap
+from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
 def _values(library: ModuleType, tap: Tap) -> Iterable[Replacement]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.replacement import Logger, Replacement
-from leadline.frameworks.loggers.tap import Tap
+from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
 def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:

@@ -8,36 +8,36 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.captured import CapturedTensors
-from leadline.frameworks.torch.checkpoints import Checkpoints
-from leadline.frameworks.torch.checks import LoopChecks
-from leadline.frameworks.torch.clipping import Clipping
-from leadline.frameworks.torch.collectives import Collectives
-from leadline.frameworks.torch.device_clock import CLOCKS
-from leadline.frameworks.torch.dynamo import has_compiled, hide_earlier
-from leadline.frameworks.torch.evaluation import EvalZone
-from leadline.frameworks.torch.fetching import Fetching, LoadingRecording
-from leadline.frameworks.torch.forward import ForwardWatch
-from leadline.frameworks.torch.homes import Homes
-from leadline.frameworks.torch.hooks import Hooks
-from leadline.frameworks.torch.loading import Loading
-from leadline.frameworks.torch.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
-from leadline.frameworks.torch.models import Names
-from leadline.frameworks.torch.operators import OperatorRecording
-from leadline.frameworks.torch.readout import LateRow, number_of, row_of
-from leadline.frameworks.torch.registry import ModuleRegistry
-from leadline.frameworks.torch.subject import Labels, TorchSubject
-from leadline.probes.adapter import Probes
-from leadline.probes.guard import Guard
-from leadline.probes.recording import Recording
-from leadline.probes.timeline import StepTimeline
+from leadline.frameworks.adapter import Probes
+from leadline.frameworks.torch.capture.captured_tensors import CapturedTensors
+from leadline.frameworks.torch.capture.device_copy import LateRow, number_of, row_of
+from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
+from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
+from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
+from leadline.frameworks.torch.hooks.clipping import Clipping
+from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_earlier
+from leadline.frameworks.torch.hooks.eval_mode import EvalZone
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardWatch
+from leadline.frameworks.torch.hooks.step_hooks import Hooks
+from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
+from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.timing.checkpoints import Checkpoints
+from leadline.frameworks.torch.timing.collectives import Collectives
+from leadline.frameworks.torch.timing.cuda_clock import CLOCKS
+from leadline.frameworks.torch.timing.data_loading import Loading
+from leadline.frameworks.torch.timing.loader_workers import Fetching, LoadingRecording
+from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, is_of_forward
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
+from leadline.training.guard import Guard
+from leadline.training.recording import Recording
+from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class TorchAdapter:
-    """See ``leadline.probes.adapter.Adapter``."""
+    """See ``leadline.frameworks.adapter.Adapter``."""
 
     name = "torch"
     family: Family = "network"
@@ -84,12 +84,12 @@ class TorchAdapter:
         return {}
 
     def survey(self, optimizers: Sequence[Any]) -> dict[str, Any]:
-        from leadline.frameworks.torch.survey import survey
+        from leadline.frameworks.torch.diagnose.inventory import survey
 
         return survey(optimizers)
 
     def uncovered(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        from leadline.frameworks.torch.uncovered import find_uncovered, why_no_step
+        from leadline.frameworks.torch.diagnose.coverage_gaps import find_uncovered, why_no_step
 
         found = find_uncovered(optimizers)
         return [asdict(each) for each in (found if optimizers else [*found, why_no_step(backwards)])]

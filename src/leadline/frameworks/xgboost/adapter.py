@@ -11,19 +11,19 @@ from typing import Any
 import xgboost
 from xgboost.callback import CallbackContainer
 
+from leadline.frameworks.adapter import Probes
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.methods import Methods
+from leadline.frameworks.boosting.patches import Methods
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import is_loss, mark_of
+from leadline.frameworks.scores import Score, Scores
 from leadline.frameworks.xgboost.booster import XGBoostBooster
 from leadline.frameworks.xgboost.configuration import booster_of, settings_of
-from leadline.probes.adapter import Probes
-from leadline.probes.guard import Guard
-from leadline.probes.scores import Score, Scores
+from leadline.training.guard import Guard
 
 
 class XGBoostAdapter(BoostingAdapter):
-    """See ``leadline.probes.adapter.Adapter``.
+    """See ``leadline.frameworks.adapter.Adapter``.
 
     The container of a training's callbacks is where all trainings pass, however they were imported: its methods are
     replaced while we watch. The user's list of callbacks is left as it is; what they do comes before a round ends.
@@ -46,9 +46,11 @@ class XGBoostAdapter(BoostingAdapter):
 
 def _methods(rounds: Rounds) -> tuple[Methods, ...]:
     of_callbacks = {
-        "before_training": partial(_before_training, rounds), "before_iteration": partial(_before_round, rounds),
-        "after_iteration": partial(_after_round, rounds), "after_training": partial(_after_training, rounds),
-    }  # fmt: skip
+        "before_training": partial(_before_training, rounds),
+        "before_iteration": partial(_before_round, rounds),
+        "after_iteration": partial(_after_round, rounds),
+        "after_training": partial(_after_training, rounds),
+    }
     of_boosters = {"update": partial(_update, rounds), "eval_set": partial(_eval_set, rounds)}
     return Methods(CallbackContainer, of_callbacks), Methods(xgboost.Booster, of_boosters)
 
@@ -84,9 +86,11 @@ def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., 
         is_one = dtrain is not None and not self.is_cv
         booster = XGBoostBooster(model, dtrain, evals or ()) if is_one else None
         rounds.end_round(
-            model, booster, lambda: _scores(self, dtrain, evals or (), names),
+            model,
+            booster,
+            lambda: _scores(self, dtrain, evals or (), names),
             is_last=bool(found) or _is_last(sys._getframe(1), epoch),
-        )  # fmt: skip
+        )
         return found
 
     return after_iteration

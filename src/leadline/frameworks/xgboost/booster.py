@@ -104,8 +104,11 @@ class XGBoostBooster:
         if not labels.size:
             return None
         predictions = self._predictions(data)
-        return Evaluated(name, labels.reshape(len(predictions), -1).squeeze(1) if _is_flat(labels, predictions)
-                         else labels, predictions)  # fmt: skip
+        return Evaluated(
+            name,
+            labels.reshape(len(predictions), -1).squeeze(1) if _is_flat(labels, predictions) else labels,
+            predictions,
+        )
 
     def _predictions(self, data: Any) -> Array:
         library = _library()
@@ -149,9 +152,14 @@ def _walk(node: dict[str, Any], tree: int, depth: int, table: Table) -> None:
         return
     condition = node.get("split_condition")
     table.split(
-        tree, node["nodeid"], depth, feature=node["split"],
+        tree,
+        node["nodeid"],
+        depth,
+        feature=node["split"],
         condition=float(condition) if isinstance(condition, (int, float)) else None,
-        children=(node["yes"], node["no"], node["missing"]), gain=node.get("gain"), cover=node.get("cover"),
-    )  # fmt: skip
+        children=(node["yes"], node["no"], node["missing"]),
+        gain=node.get("gain"),
+        cover=node.get("cover"),
+    )
     for child in node["children"]:
         _walk(child, tree, depth + 1, table)

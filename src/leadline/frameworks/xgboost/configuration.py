@@ -5,10 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-_SECTIONS: Final = frozenset({
-    "generic_param", "gbtree_train_param", "gbtree_model_param", "dart_train_param", "tree_train_param",
-    "gblinear_train_param", "learner_model_param", "learner_train_param", "objective",
-})  # fmt: skip
+_SECTIONS: Final = frozenset(
+    {
+        "generic_param",
+        "gbtree_train_param",
+        "gbtree_model_param",
+        "dart_train_param",
+        "tree_train_param",
+        "gblinear_train_param",
+        "learner_model_param",
+        "learner_train_param",
+        "objective",
+    }
+)
 """What of the configuration is a setting; the rest says how it is computed."""
 _NO_SETTINGS: Final = frozenset({"num_trees", "fail_on_invalid_gpu_id", "validate_parameters", "name"})
 

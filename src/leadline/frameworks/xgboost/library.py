@@ -46,10 +46,17 @@ class Library:
             self._asked[kind] = json.dumps({"importance_type": kind, "feature_map": ""}).encode()
         count, dimensions = _Size(), _Size()
         names, shape, scores = ctypes.POINTER(ctypes.c_char_p)(), _Pointer(), _Pointer()
-        self._check(self._score(
-            booster.handle, self._asked[kind], ctypes.byref(count), ctypes.byref(names), ctypes.byref(dimensions),
-            ctypes.byref(shape), ctypes.byref(scores),
-        ))  # fmt: skip
+        self._check(
+            self._score(
+                booster.handle,
+                self._asked[kind],
+                ctypes.byref(count),
+                ctypes.byref(names),
+                ctypes.byref(dimensions),
+                ctypes.byref(shape),
+                ctypes.byref(scores),
+            )
+        )
         found = np.zeros(len(places), np.float64)
         size = count.value
         if size:
@@ -63,10 +70,16 @@ class Library:
             result: ``(samples,)`` or ``(samples, classes)``.
         """
         dimensions, shape, values = _Size(), _Pointer(), _Pointer()
-        self._check(self._predict(
-            booster.handle, data.handle, _PREDICTION, ctypes.byref(shape), ctypes.byref(dimensions),
-            ctypes.byref(values),
-        ))  # fmt: skip
+        self._check(
+            self._predict(
+                booster.handle,
+                data.handle,
+                _PREDICTION,
+                ctypes.byref(shape),
+                ctypes.byref(dimensions),
+                ctypes.byref(values),
+            )
+        )
         sizes = (_Size * dimensions.value).from_address(shape.value or 0)[:] if dimensions.value else ()
         return _floats(values, int(np.prod(sizes, dtype=np.int64))).reshape(sizes)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
-from leadline.judge.crew import Limits
 from leadline.judge.judge import Judge, RuleResult
-from leadline.judge.seats import Seats
+from leadline.judge.rule_pool import Limits
+from leadline.judge.worker_processes import Seats
 from leadline.records.manifest import RuleSpec
 
 ENGINES: Final = ("local", "ray")

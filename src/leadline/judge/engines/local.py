@@ -6,9 +6,9 @@ import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
-from leadline.judge.crew import Limits
 from leadline.judge.engines.engine import Judged, Task, judge_one
-from leadline.judge.seats import Seats
+from leadline.judge.rule_pool import Limits
+from leadline.judge.worker_processes import Seats
 
 
 class LocalEngine:

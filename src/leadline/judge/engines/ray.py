@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.judge.crew import Limits
 from leadline.judge.engines.engine import Judged, Task, judge_one
 from leadline.judge.judge import RuleResult
-from leadline.judge.seats import Seats
+from leadline.judge.rule_pool import Limits
+from leadline.judge.worker_processes import Seats
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.store import layout

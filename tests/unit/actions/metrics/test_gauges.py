@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from leadline.actions.action import Occasion, Progress
-from leadline.actions.metrics.gauges import GAUGES, Board, rule_value
+from leadline.actions.metrics.run_metrics import GAUGES, Board, rule_value
 from leadline.records.names import JOB_STATUSES
-from leadline.records.notice import Notice, RuleState
+from leadline.records.notification import Notice, RuleState
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from leadline.actions.action import LaterError
-from leadline.actions.metrics.repeater import Repeater
+from leadline.actions.metrics.periodic_publisher import Repeater
 
 PATIENCE_SECONDS = 60.0
 

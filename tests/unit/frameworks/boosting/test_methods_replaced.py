@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.boosting.methods import Methods
+from leadline.frameworks.boosting.patches import Methods
 
 
 def doubled(original: Callable[..., Any]) -> Callable[..., Any]:

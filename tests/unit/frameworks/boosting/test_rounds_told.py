@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.probes.guard import Guard
-from leadline.probes.scores import Score, Scores
+from leadline.frameworks.scores import Score, Scores
+from leadline.training.guard import Guard
 
 SCORES = (Score("held-rmse", True, ("validation_set",)), Score("held-auc", False, ("validation_set",)))
 

@@ -9,25 +9,53 @@ from leadline.frameworks.boosting.scores import is_loss, mark_of
 
 @pytest.mark.parametrize(
     "metric",
-    ["rmse", "logloss", "mlogloss", "error@0.7", "tweedie-nloglik@1.5", "binary_logloss", "l2", "my_loss", "off_error",
-     "weighted_mse", "FocalLoss"],
-)  # fmt: skip
+    [
+        "rmse",
+        "logloss",
+        "mlogloss",
+        "error@0.7",
+        "tweedie-nloglik@1.5",
+        "binary_logloss",
+        "l2",
+        "my_loss",
+        "off_error",
+        "weighted_mse",
+        "FocalLoss",
+    ],
+)
 def test_losses(metric: str) -> None:
     assert is_loss(metric)
 
 
 @pytest.mark.parametrize(
-    "metric", ["auc", "aucpr", "map", "map@5", "ndcg", "ndcg@10-", "pre@3", "average_precision", "f1", "accuracy",
-               "lossless_share"],
-)  # fmt: skip
+    "metric",
+    [
+        "auc",
+        "aucpr",
+        "map",
+        "map@5",
+        "ndcg",
+        "ndcg@10-",
+        "pre@3",
+        "average_precision",
+        "f1",
+        "accuracy",
+        "lossless_share",
+    ],
+)
 def test_what_grows_while_a_model_gets_better_is_none(metric: str) -> None:
     assert not is_loss(metric)
 
 
 @pytest.mark.parametrize(
     ("name", "is_training_data", "mark"),
-    [("validation_0", True, "training_set"), ("validation_0", False, "validation_set"),
-     ("train", False, "training_set"), ("Training", False, "training_set"), ("held", False, "validation_set")],
-)  # fmt: skip
+    [
+        ("validation_0", True, "training_set"),
+        ("validation_0", False, "validation_set"),
+        ("train", False, "training_set"),
+        ("Training", False, "training_set"),
+        ("held", False, "validation_set"),
+    ],
+)
 def test_a_set_is_told_by_what_it_is_and_by_its_name(name: str, is_training_data: bool, mark: str) -> None:
     assert mark_of(name, is_training_data=is_training_data) == mark

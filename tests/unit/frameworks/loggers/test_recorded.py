@@ -10,8 +10,8 @@ import torch
 
 import leadline
 import leadline.torch
-from leadline import session
 from leadline.reader.run import Run
+from leadline.training.session import session
 
 
 def log(values: dict[str, float]) -> None:

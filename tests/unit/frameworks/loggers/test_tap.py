@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.loggers.naming import Names
+from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.patches import Logger, Replacement
 from leadline.frameworks.loggers.registry import Loggers
-from leadline.frameworks.loggers.replacement import Logger, Replacement
-from leadline.frameworks.loggers.tap import Tap
+from leadline.frameworks.loggers.unique_names import Names
 from leadline.frameworks.loggers.values import scalar
-from leadline.probes.guard import Guard
+from leadline.training.guard import Guard
 
 
 class Sink:
@@ -142,13 +142,30 @@ def test_what_somebody_else_put_in_place_of_ours_stays(sink: Sink, monkeypatch: 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (1, 1.0), (True, 1.0), (0.5, 0.5), (np.float32(0.5), 0.5), (np.array([2]), 2.0), (np.bool_(True), 1.0),
-        (torch.tensor([3.0]), 3.0), (torch.nn.Parameter(torch.tensor(3.0)), 3.0), (torch.tensor(True), 1.0),
-        ("1", None), (None, None), (1j, None), (10**400, None), (np.array([1.0, 2.0]), None), (np.array("a"), None),
-        (torch.tensor([1.0, 2.0]), None), (torch.tensor(1j), None), (torch.empty(1, device="meta"), None),
-        (torch.tensor([1.0]).to_sparse(), None), ([1.0], None), ({"a": 1.0}, None), (np.array(1j), None),
+        (1, 1.0),
+        (True, 1.0),
+        (0.5, 0.5),
+        (np.float32(0.5), 0.5),
+        (np.array([2]), 2.0),
+        (np.bool_(True), 1.0),
+        (torch.tensor([3.0]), 3.0),
+        (torch.nn.Parameter(torch.tensor(3.0)), 3.0),
+        (torch.tensor(True), 1.0),
+        ("1", None),
+        (None, None),
+        (1j, None),
+        (10**400, None),
+        (np.array([1.0, 2.0]), None),
+        (np.array("a"), None),
+        (torch.tensor([1.0, 2.0]), None),
+        (torch.tensor(1j), None),
+        (torch.empty(1, device="meta"), None),
+        (torch.tensor([1.0]).to_sparse(), None),
+        ([1.0], None),
+        ({"a": 1.0}, None),
+        (np.array(1j), None),
     ],
-)  # fmt: skip
+)
 def test_only_real_scalars_count(value: Any, expected: float | None) -> None:
     found = scalar(value)
     assert (found is None) if expected is None else (torch.as_tensor(found).detach().item() == expected)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.torch import readout
+from leadline.frameworks.torch.capture import device_copy
 
 
 class FakeCopy:
@@ -84,5 +84,5 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     def make(device: torch.device) -> Any:
         return fake
 
-    monkeypatch.setitem(readout.MAKERS, "cpu", make)
+    monkeypatch.setitem(device_copy.MAKERS, "cpu", make)
     return fake

@@ -350,7 +350,7 @@ def test_a_failure_of_ours_is_told_once_and_the_training_goes_on(tmp_path: Path,
     def fail(*args: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("leadline.frameworks.torch.readout.device_statistics", fail)
+    monkeypatch.setattr("leadline.frameworks.torch.capture.device_copy.device_statistics", fail)
 
     def train() -> str:
         model = small()

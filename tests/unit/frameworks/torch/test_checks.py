@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from watched import scalars, watch
 
-from leadline.frameworks.torch.leftovers import LeftGradients
+from leadline.frameworks.torch.diagnose.stale_gradients import LeftGradients
 
 STEPS = 6
 
@@ -167,8 +167,9 @@ def test_a_parameter_that_no_optimizer_holds_is_named(tmp_path: Path) -> None:
     found = noticed(tmp_path, loop(model, optimizer, model.zero_grad))
     assert found["0.weight/outside_optimizers"] == found["0.bias/outside_optimizers"] == [1.0] * STEPS
     assert {each for each in found if each.endswith("optimizers")} == {
-        "0.weight/outside_optimizers", "0.bias/outside_optimizers",
-    }  # fmt: skip
+        "0.weight/outside_optimizers",
+        "0.bias/outside_optimizers",
+    }
 
 
 def test_what_another_optimizer_holds_or_is_frozen_is_not(tmp_path: Path) -> None:
@@ -199,7 +200,7 @@ def test_the_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.Mon
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     looked: list[bool] = []
     monkeypatch.setattr(
-        "leadline.frameworks.torch.leftovers._Left.look", lambda each, is_alone: looked.append(is_alone)
+        "leadline.frameworks.torch.diagnose.stale_gradients._Left.look", lambda each, is_alone: looked.append(is_alone)
     )
     model(torch.ones(1, 4)).sum().backward()
     left.after_update(optimizer)

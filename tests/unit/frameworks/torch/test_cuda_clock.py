@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from leadline.frameworks.torch.device_clock import CLOCKS, CudaClock
+from leadline.frameworks.torch.timing.cuda_clock import CLOCKS, CudaClock
 
 
 @dataclass

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from leadline.frameworks.torch.fetching import Fetching, LoadingRecording
-from leadline.probes.guard import Guard
+from leadline.frameworks.torch.timing.loader_workers import Fetching, LoadingRecording
 from leadline.store import layout
+from leadline.training.guard import Guard
 
 SLOW_SECONDS = 0.02
 

@@ -216,8 +216,14 @@ def test_collections_of_the_users_own(tmp_path: Path) -> None:
     chosen = ("heads:regex=head,every=2", "first-block:modules=^block,every=1,statistics=l2")
     run = watch(tmp_path, lambda: train(Net(), 3), *chosen)
     heads = run.tensor_names(collection="heads")
-    assert sorted(heads) == ["gradient/head.bias", "gradient/head.weight", "head.bias", "head.weight",
-                             "head_input_0", "head_output_0"]  # fmt: skip
+    assert sorted(heads) == [
+        "gradient/head.bias",
+        "gradient/head.weight",
+        "head.bias",
+        "head.weight",
+        "head_input_0",
+        "head_output_0",
+    ]
     blocks = run.tensor_names(collection="first-block")
     parameters = ["block.0.bias", "block.0.weight"]
     given = [f"{name}_{side}_0" for name in ("block.0", "block.1", "block") for side in ("input", "output")]

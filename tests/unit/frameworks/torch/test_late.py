@@ -21,10 +21,16 @@ from leadline.errors import NotCapturedError
 from leadline.reader.run import Run
 
 EVERYTHING = (
-    "losses:every=1", "gradients:every=1", "weights:every=1", "biases:every=1", "gradient_norms:every=1",
-    "optimizer_variables:every=1", "hyperparameters:every=1", "layers:every=2",
+    "losses:every=1",
+    "gradients:every=1",
+    "weights:every=1",
+    "biases:every=1",
+    "gradient_norms:every=1",
+    "optimizer_variables:every=1",
+    "hyperparameters:every=1",
+    "layers:every=2",
     "gradients:statistics=median,p95,checksum,change_l2,every=2",
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -173,7 +179,7 @@ def test_a_step_is_complete_when_its_late_rows_are_in(tmp_path: Path, device: Fa
 def test_a_bounded_number_of_steps_is_under_way(
     tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.capture.outbox.MOST_STEPS_LATE", 2)
+    monkeypatch.setattr("leadline.training.recorder.write_queue.MOST_STEPS_LATE", 2)
     waits = []
     run = watch(tmp_path, lambda: train(lambda step: waits.append(device.waits)), "losses:every=1")
     assert waits == [0, 0, 0, 1, 2, 3]

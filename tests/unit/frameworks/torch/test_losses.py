@@ -44,9 +44,14 @@ def steps(loss: Callable[[nn.Module, int], torch.Tensor], count: int = 5) -> tup
 )
 @pytest.mark.parametrize(
     "scale",
-    [lambda loss: loss, lambda loss: loss / 4, lambda loss: 0.25 * loss, lambda loss: (loss * 2 / 3).sum(),
-     lambda loss: loss / torch.tensor(8.0)],
-)  # fmt: skip
+    [
+        lambda loss: loss,
+        lambda loss: loss / 4,
+        lambda loss: 0.25 * loss,
+        lambda loss: (loss * 2 / 3).sum(),
+        lambda loss: loss / torch.tensor(8.0),
+    ],
+)
 def test_a_loss_bears_the_name_of_its_call_and_its_own_size(
     tmp_path: Path, measure: Callable[..., torch.Tensor], name: str, scale: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:

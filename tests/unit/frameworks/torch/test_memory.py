@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
+from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 
 
 def test_each_module_has_what_its_tensors_take() -> None:

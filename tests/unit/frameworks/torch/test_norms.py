@@ -79,8 +79,10 @@ def test_the_norms_before_and_after_clipping(tmp_path: Path, way: str) -> None:
     assert values(run, "gradient_norm") == pytest.approx([after for _, after in seen])
     assert values(run, "gradient_clipped") == [1.0, 0.0, 1.0, 0.0]
     assert sorted(run.tensor_names(collection="gradient_norms")) == [
-        "gradient_clipped", "gradient_norm", "gradient_norm_before_clipping",
-    ]  # fmt: skip
+        "gradient_clipped",
+        "gradient_norm",
+        "gradient_norm_before_clipping",
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -13,15 +13,15 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.homes import Homes
-from leadline.frameworks.torch.models import Names
-from leadline.frameworks.torch.operators import OperatorRecording
-from leadline.frameworks.torch.registry import ModuleRegistry
-from leadline.probes.guard import Guard
-from leadline.probes.recording import RefusedError
+from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
+from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.reader.operators import read_calls
-from leadline.records.window import ProfileWindow
+from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
+from leadline.training.guard import Guard
+from leadline.training.recording import RefusedError
 
 
 class Block(nn.Module):

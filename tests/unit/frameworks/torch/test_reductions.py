@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import distributed, nn
 
-from leadline.frameworks.torch.reductions import Reductions
+from leadline.frameworks.torch.timing.gradient_reduction import Reductions
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,14 @@ from leadline.statistics.definitions import STATISTICS
 STEPS = 3
 NUMBERS = (
     *(name for name, each in STATISTICS.items() if not each.is_vector and each.source != "number"),
-    "p5", "p99.9", "p25_exact", "within_-0.1_0.1", "equals_0", "close_0.1_0", "close_0_0.001_nan",
-)  # fmt: skip
+    "p5",
+    "p99.9",
+    "p25_exact",
+    "within_-0.1_0.1",
+    "equals_0",
+    "close_0.1_0",
+    "close_0_0.001_nan",
+)
 ARRAYS = ("histogram", "histogram_exact", "unit_activity", "unit_mean", "unit_std", "unit_within_-0.1_0.1")
 EVERYTHING = f"statistics={','.join((*NUMBERS, *ARRAYS, 'class_counts', 'confusion', 'value', 'count'))}"
 

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, Dataset
 from watched import watch
 
 import leadline.torch
-from leadline.frameworks.torch import device_clock
-from leadline.frameworks.torch.collectives import given_bytes
+from leadline.frameworks.torch.timing import cuda_clock
+from leadline.frameworks.torch.timing.collectives import given_bytes
 from leadline.reader.run import Run
 
 Rows = list[dict[str, Any]]
@@ -324,8 +324,11 @@ def test_facts(tmp_path: Path) -> None:
     run = watch(tmp_path, train)
     (document,) = run.worker_documents().values()
     assert document["facts"] == {
-        "device": "cpu", "dataloader_workers": 0, "batch_size": 4, "flops_per_step": 2 * 2 * (2 * 4 * 4 * 2),
-    }  # fmt: skip
+        "device": "cpu",
+        "dataloader_workers": 0,
+        "batch_size": 4,
+        "flops_per_step": 2 * 2 * (2 * 4 * 4 * 2),
+    }
     assert len(rows(run, "step")) == 3
     assert rows(run, "data")[0]["args"] == {"count": 2}  # its workers, and its first batch
 
@@ -437,10 +440,14 @@ def test_bytes_that_a_rank_gives() -> None:
 
 def test_everything_is_put_back(tmp_path: Path) -> None:
     places = [
-        (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"), (DataLoader, "_get_iterator"),
-        (torch, "save"), (torch.serialization, "save"), (distributed, "all_reduce"),
-        (distributed.distributed_c10d, "all_reduce"), (distributed, "barrier"),
-    ]  # fmt: skip
+        (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
+        (DataLoader, "_get_iterator"),
+        (torch, "save"),
+        (torch.serialization, "save"),
+        (distributed, "all_reduce"),
+        (distributed.distributed_c10d, "all_reduce"),
+        (distributed, "barrier"),
+    ]
     before = [getattr(owner, name) for owner, name in places]
     hook = leadline.torch.Hook(out=str(tmp_path), name="run")
     during = [getattr(owner, name) for owner, name in places]
@@ -471,7 +478,7 @@ def test_the_clock_of_a_device_is_read_where_it_has_one(tmp_path: Path, monkeypa
         def between_ns(self, first: int, second: int) -> int:
             return 1_000_000_000 * (second - first)
 
-    monkeypatch.setitem(device_clock.CLOCKS, "cpu", Late)
+    monkeypatch.setitem(cuda_clock.CLOCKS, "cpu", Late)
     model = Slow()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.survey import survey
-from leadline.frameworks.torch.uncovered import Uncovered, find_uncovered, why_no_step
+from leadline.frameworks.torch.diagnose.coverage_gaps import Uncovered, find_uncovered, why_no_step
+from leadline.frameworks.torch.diagnose.inventory import survey
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from leadline.errors import UnknownNameError
-from leadline.judge.crew import Limits
 from leadline.judge.engines.engine import Judged, Task, make_engine
 from leadline.judge.engines.local import LocalEngine
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_pool import Limits
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, Part, RunWriter
 
@@ -70,7 +70,7 @@ def judged(runs: Sequence[str], rules: Sequence[RuleSpec], workers: int = 2) -> 
 
 
 def rule_workers() -> list[int]:
-    return [each.pid for each in psutil.Process().children() if "leadline.judge.worker" in each.cmdline()]
+    return [each.pid for each in psutil.Process().children() if "leadline.judge.rule_worker" in each.cmdline()]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -86,10 +86,12 @@ def test_runs_are_judged_as_each_alone(runs: list[str], workers: int) -> None:
 @pytest.mark.slow
 def test_a_rule_that_fails_is_its_own_error_in_every_run(runs: list[str], tmp_path: Path) -> None:
     wanted = {
-        "nothing": "", "raise": "KeyError: 'its own' (strange.py:17)", "hang": "gave no answer for 5 s",
+        "nothing": "",
+        "raise": "KeyError: 'its own' (strange.py:17)",
+        "hang": "gave no answer for 5 s",
         "eat": "MemoryError: it wanted more memory than rules may take (strange.py:21)",
         "die": "its process ended with status 3",
-    }  # fmt: skip
+    }
     found = judged(runs[:3], [*BUILT_IN, *(strange(tmp_path, does) for does in wanted)])
     for bad, run in enumerate(runs[:3]):
         results = {each.name: each for each in found[run].rules}

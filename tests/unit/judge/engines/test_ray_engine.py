@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.judge.crew import Limits
 from leadline.judge.engines import ray
 from leadline.judge.engines.engine import Judged, Task
 from leadline.judge.engines.ray import Piece, RayEngine, cut, judge_shard
 from leadline.judge.judge import RuleResult, judge_run
+from leadline.judge.rule_pool import Limits
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.testing.runs import Capture, RunWriter

@@ -1,1 +1,0 @@
-"""What is captured at a step, by the plan, and how it gets to the writer."""

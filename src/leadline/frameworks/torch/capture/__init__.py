@@ -1,0 +1,1 @@
+"""Capture of the tensors of one optimizer and of forward passes."""

@@ -1,0 +1,111 @@
+"""Raw tensors into host buffers, in the types that safetensors knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.torch.capture.device_copy import edge_of
+from leadline.store.tensors import CaptureForm, HostBuffer
+from leadline.training.pending import Pending
+
+SAFETENSORS_TYPES: Final[dict[torch.dtype, str]] = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.complex64: "C64",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+def why_not_raw(tensor: torch.Tensor) -> str | None:
+    """Why a tensor cannot be stored as it is; None where it can."""
+    if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided:
+        return f"only dense tensors are stored raw, not {tensor.layout}"
+    if tensor.dtype not in SAFETENSORS_TYPES:
+        return f"safetensors has no type {tensor.dtype}"
+    return None
+
+
+class RawForm:
+    """The raw form of a list of tensors: made once, filled at many steps."""
+
+    def __init__(self, tensors: Sequence[tuple[str, torch.Tensor]], mode: str) -> None:
+        # The widest elements first, so that each tensor is aligned to its own.
+        self._order = sorted(range(len(tensors)), key=lambda index: -tensors[index][1].element_size())
+        self._types = [tensors[index][1].dtype for index in self._order]
+        self.form = CaptureForm([_entry(*tensors[index]) for index in self._order], mode)
+
+    def fill(self, buffer: HostBuffer, tensors: Sequence[torch.Tensor], room_bytes: int = 0) -> Pending | None:
+        """Copy the tensors (as many and alike as the form was made of) into a buffer.
+
+        Args:
+            room_bytes: What copies may take on a device for a moment.
+        Returns:
+            What tells when that is done; None: it is.
+        """
+        edges = {tensor.device: edge_of(tensor.device) for tensor in tensors}
+        if buffer.views is None:
+            buffer.views = _Views(self._views(buffer))
+        ordered = [tensors[index] for index in self._order]
+        pending = []
+        for device, edge in edges.items():
+            pairs = [(view, own) for view, own in zip(buffer.views.views, ordered, strict=True) if own.device == device]
+            views, own = [view for view, _ in pairs], [tensor for _, tensor in pairs]
+            if edge is None:
+                torch._foreach_copy_(views, own)
+                continue
+            buffer.views.pinned = buffer.views.pinned or edge.pin(torch.frombuffer(buffer.memory, dtype=torch.uint8))
+            pending.append(edge.fill(views, own, room_bytes))
+        return _All(pending) if pending else None
+
+    def _views(self, buffer: HostBuffer) -> list[torch.Tensor]:
+        views = []
+        for slot, dtype in zip(self.form.slots, self._types, strict=True):
+            count = math.prod(slot.shape)
+            if not count:
+                views.append(torch.empty(slot.shape, dtype=dtype, device="cpu"))
+                continue
+            start = self.form.header_bytes + slot.offset
+            flat = torch.frombuffer(buffer.memory, dtype=dtype, count=count, offset=start)
+            views.append(flat.view(slot.shape))
+        return views
+
+
+@dataclass(slots=True)
+class _Views:
+    """A buffer's tensors, and what keeps its memory fit for an accelerator's copies."""
+
+    views: list[torch.Tensor]
+    pinned: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """See ``leadline.training.pending.Pending``: of several devices."""
+
+    parts: list[Pending]
+
+    def is_done(self) -> bool:
+        return all(part.is_done() for part in self.parts)
+
+    def wait(self) -> None:
+        for part in self.parts:
+            part.wait()
+
+
+def _entry(name: str, tensor: torch.Tensor) -> tuple[str, str, tuple[int, ...], Any]:
+    size = tensor.numel() * tensor.element_size()
+    return name, SAFETENSORS_TYPES[tensor.dtype], tuple(tensor.shape), size

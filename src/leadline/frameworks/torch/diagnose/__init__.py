@@ -1,0 +1,1 @@
+"""Checks of the training loop, and what ``leadline doctor`` reports of it."""

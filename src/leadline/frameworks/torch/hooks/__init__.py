@@ -1,0 +1,1 @@
+"""Hooks and patches through which PyTorch reports training steps."""

@@ -1,0 +1,46 @@
+"""Staying out of what PyTorch traces, fakes, counts or vectorises: no operation of ours may join in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from leadline.training.guard import Guard
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_transformed() -> bool:
+    """Whether what runs now is not simply computed: tracing, fake tensors, a counter of operations, ``torch.func``."""
+    return (
+        torch._C._get_tracing_state() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._functorch.maybe_current_level() is not None
+    )
+
+
+class UnseenGuard:
+    """A guard whose calls no dispatch mode of the script sees, such as one that counts operations.
+
+    **Pretending** - where tensors are fake nothing is called: a step that is only pretended is none.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """See ``leadline.training.guard.Guard.run``."""
+        if not torch._C._len_torch_dispatch_stack():
+            return self._guard.run(function, *args, **kwargs)
+        if _fake_mode() is not None:
+            return None
+        with _disable_current_modes():
+            return self._guard.run(function, *args, **kwargs)
+
+
+def _fake_mode() -> Any:
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)

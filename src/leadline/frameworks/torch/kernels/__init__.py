@@ -1,0 +1,1 @@
+"""Statistics of tensors, computed on their device."""

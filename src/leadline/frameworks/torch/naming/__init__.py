@@ -1,0 +1,1 @@
+"""Names of parameters, modules and losses."""

@@ -1,0 +1,1 @@
+"""Timing of data loading, communication, operators and checkpoints."""

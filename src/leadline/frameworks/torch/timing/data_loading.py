@@ -1,0 +1,72 @@
+"""When a training waits for data: ``next`` of the iterators of PyTorch's loaders, seen on their class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.utils.data import dataloader
+
+from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.patches import Patches
+from leadline.training.guard import Guard
+from leadline.training.timeline.step_timeline import StepTimeline
+
+
+class Loading:
+    """Tells a timeline when the training asks a loader for a batch, and when it has it.
+
+    Two methods are wrapped, both on classes: what every iterator of a loader is asked by, and what makes one (which
+    starts its workers). Nothing is stored in a loader; a loader that is none of PyTorch's is not seen.
+    """
+
+    def __init__(self, timeline: StepTimeline, guard: Guard) -> None:
+        self._timeline, self._guard = timeline, guard
+        self._patches = Patches()
+
+    def install(self) -> None:
+        """Begin to tell."""
+        self._patches.replace(dataloader._BaseDataLoaderIter, "__next__", self._make_next)
+        self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator)
+
+    def uninstall(self) -> None:
+        """Stop."""
+        self._patches.restore()
+
+    def _make_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        timeline, run = self._timeline, self._guard.run
+        begin, end = timeline.begin_data, timeline.end_data
+
+        def __next__(iterator: Any) -> Any:
+            if timeline.is_elsewhere():
+                return original(iterator)
+            run(begin)
+            try:
+                return original(iterator)
+            except StopIteration:
+                run(timeline.exhaust)
+                raise
+            finally:
+                run(end)
+
+        return hide(__next__)
+
+    def _make_get_iterator(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        timeline, run, describe = self._timeline, self._guard.run, self._describe
+
+        def _get_iterator(loader: Any) -> Any:
+            if timeline.is_elsewhere():
+                return original(loader)
+            run(describe, loader)
+            try:
+                return original(loader)
+            finally:
+                run(timeline.end_data)
+
+        return hide(_get_iterator)
+
+    def _describe(self, loader: Any) -> None:
+        size = getattr(loader, "batch_size", None)
+        if size is None:
+            size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+        self._timeline.begin_loader(loader.num_workers, size if isinstance(size, int) else None)

@@ -1,0 +1,180 @@
+"""The rule overfit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import msgspec
+
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.losses.roles import Role, role_of
+from leadline.rules.rule import Rule
+from leadline.rules.selection import check_selection
+from leadline.rules.trees.booster_detection import is_of_booster
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorReading, Window
+
+_MODES = ("train", "eval", "global")
+_SUGGESTIONS = {
+    False: "more regularization (dropout, weight_decay, augmentation), or early stopping at the best validation loss; "
+    "usually the model is large for its data, or the two sets differ",
+    True: "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; "
+    "usually the trees are deep for so few samples, or the two sets differ",
+}
+"""For a network, and for a booster."""
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Losses between two changes from training to validation or back."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> _Phase:
+        return _Phase(self.total + value, self.count + 1)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One loss in training and in validation."""
+
+    training: _Phase = _Phase()
+    """The latest phase of training."""
+    evaluation: _Phase = _Phase()
+    """The evaluation under way, or the one that ended last."""
+    before: _Phase = _Phase()
+    """The evaluation before it."""
+    is_evaluating: bool = False
+    streak: int = 0
+    """Validation steps in a row at which the ratio was above the threshold."""
+
+    def train(self, value: float) -> _Pair:
+        training = (_Phase() if self.is_evaluating else self.training).add(value)
+        return replace(self, training=training, is_evaluating=False)
+
+    def validate(self, value: float) -> _Pair:
+        if self.is_evaluating:
+            return replace(self, evaluation=self.evaluation.add(value))
+        return replace(self, before=self.evaluation, evaluation=_Phase().add(value), is_evaluating=True)
+
+    @property
+    def validation(self) -> float:
+        """Mean of the evaluation; what is missing of it counts as the mean of the one before."""
+        missing = max(0, self.before.count - self.evaluation.count)
+        if not missing:
+            return self.evaluation.mean
+        return (self.evaluation.total + missing * self.before.mean) / (self.evaluation.count + missing)
+
+    @property
+    def ratio(self) -> float:
+        """How far validation is above training, relative to training; NaN before there are both."""
+        if not (self.training.count and self.evaluation.count):
+            return math.nan
+        train, gap = self.training.mean, self.validation - self.training.mean
+        return gap / abs(train) if train else math.copysign(math.inf, gap) if gap else 0.0
+
+
+class Overfit(Rule, frozen=True, kw_only=True):
+    """Fires when the mean validation loss is above the mean training loss by more than a given ratio.
+
+    Why it matters:
+        A model that does much better on what it was trained on has learned the examples rather than what they have
+        in common; it will disappoint on new ones.
+    How it decides:
+        ``(mean validation loss - mean training loss) / abs(mean training loss) > ratio_threshold`` at ``patience``
+        saved validation steps in a row. The training loss is the mean since the evaluation before. The validation
+        loss is the mean of the evaluation under way; the steps that it lacks in comparison with the one before are
+        taken to be as that one's mean. Losses of one name are compared: of train and eval steps, and those called
+        ``train-rmse`` and ``validation-rmse``, ``loss`` and ``val_loss`` and the like.
+    Not a number:
+        A NaN or infinite loss is left out of the means (``exploding_tensor`` is there for it).
+    Blind spots:
+        Dropout and augmentation raise the training loss, so that the gap is seen late; the mean over a phase of
+        training is older than the validation behind it. Where the training loss comes near 0, every gap is a large
+        ratio. The first batches of the first evaluation are a small sample: raise ``patience``. Without an
+        evaluation in the run there is nothing to compare.
+    Args:
+        tensor_regex: Regular expressions (``re.search``); numbers whose names match are compared; none: the
+            collection ``losses``.
+        start_step: The global step from which on it is judged, >= 0.
+        patience: Validation steps in a row above the threshold, >= 1.
+        ratio_threshold: Largest ratio that is no overfitting, >= 0.
+    Source:
+        SageMaker developer guide, "Overfit"; which losses are averaged is ours.
+    """
+
+    explains: ClassVar[tuple[str, ...]] = ("overtraining",)
+
+    tensor_regex: tuple[str, ...] | None = None
+    start_step: Annotated[int, msgspec.Meta(ge=0)] = 0
+    patience: Annotated[int, msgspec.Meta(ge=1)] = 1
+    ratio_threshold: Annotated[float, msgspec.Meta(ge=0)] = 0.1
+
+    def check(self) -> None:
+        check_selection(self.name, None, self.tensor_regex)
+
+    def needs(self) -> Needs:
+        if self.tensor_regex is None:
+            return Needs((TensorNeed("losses", statistics=("value",), modes=_MODES),))
+        return Needs(tuple(TensorNeed(regex=each, statistics=("value",), modes=_MODES) for each in self.tensor_regex))
+
+    def remember(self, memory: Any, window: Window) -> dict[_Key, _Pair]:
+        pairs: dict[_Key, _Pair] = dict(memory or {})
+        for role, key, reading in sorted(_losses(window), key=lambda each: each[0]):
+            pair = pairs.get(key, _Pair())
+            pairs[key] = (
+                pair.train(reading.value) if role == "train" else self._count(pair.validate(reading.value), window)
+            )
+        return pairs
+
+    def _count(self, pair: _Pair, window: Window) -> _Pair:
+        is_above = window.step >= self.start_step and pair.ratio > self.ratio_threshold
+        return replace(pair, streak=pair.streak + 1 if is_above else 0)
+
+    def evaluate(self, window: Window) -> Verdict:
+        validated = [(key, reading) for role, key, reading in _losses(window) if role == "validation"]
+        if window.step < self.start_step:
+            return Undecided(f"losses are compared from step {self.start_step:,} on")
+        judged = [(key, reading) for key, reading in validated if not math.isnan(window.memory[key].ratio)]
+        if not judged:
+            return Undecided("no loss was seen in training and then, at this step, in validation")
+        for key, reading in judged:
+            if window.memory[key].streak >= self.patience:
+                return self._fired(reading, window.memory[key])
+        return Undecided("part of the losses at this step was lost") if window.is_thinned else Clear()
+
+    def _fired(self, reading: TensorReading, pair: _Pair) -> Fired:
+        return Fired(
+            f"{reading.tensor}: validation loss {pair.validation:.4g} is {pair.ratio:.1%} above training loss "
+            f"{pair.training.mean:.4g}",
+            tensors=(reading.tensor,),
+            evidence={
+                "training_loss": pair.training.mean,
+                "validation_loss": pair.validation,
+                "ratio": pair.ratio,
+                "threshold": self.ratio_threshold,
+                "validation_steps": pair.streak,
+            },
+            suggestion=_SUGGESTIONS[is_of_booster(reading)],
+            worker=reading.worker,
+        )
+
+
+def _losses(window: Window) -> list[tuple[Role, _Key, TensorReading]]:
+    """The finite losses of a window: their role, and worker and name without what tells the role."""
+    found = []
+    for each in window.readings("value"):
+        if math.isfinite(each.value):
+            role, stem = role_of(each)
+            found.append((role, (each.worker, stem), each))
+    return found

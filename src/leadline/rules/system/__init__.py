@@ -1,0 +1,1 @@
+"""Rules for hardware utilization and step times."""

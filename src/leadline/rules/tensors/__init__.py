@@ -1,0 +1,1 @@
+"""Rules for gradients, weights, activations and inputs."""

@@ -1,0 +1,94 @@
+"""The rule dead_relu."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import and_more, check_selection, select
+from leadline.rules.tensors.unit_counts import percents
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorVector, Window
+
+_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+
+
+class DeadRelu(Rule, frozen=True, kw_only=True):
+    """Fires when more than a given share of a ReLU layer's units is next to never active.
+
+    Why it matters:
+        A unit that is zero for every sample passes no gradient back and can never come to life again: the layer is
+        smaller than it was paid for, and where most of it is dead the layers in front stop learning.
+    How it decides:
+        A unit (channel of a convolution, feature of a dense layer) is dead when it is above 0 on fewer than
+        ``threshold_inactivity`` percent of the samples of the captured step; the rule fires when
+        ``dead units / units * 100 > threshold_layer`` in a layer.
+    Not a number:
+        NaN is not above 0: a unit that is NaN counts as dead. A layer without samples is not judged.
+    Blind spots:
+        One batch is looked at: with few samples a unit that is rarely active seems dead (of 32 samples one is 3
+        percent). Sparse layers may work with few active units. Leaky variants, GELU and SiLU are not selected: they
+        are never exactly off.
+    Args:
+        tensor_regex: Regular expressions (``re.search``) for the outputs that are judged; a pattern such as
+            ``.*relu_output`` means the outputs of all modules of that kind as well.
+        threshold_inactivity: Percent of the samples below which a unit counts as dead, >= 0 and <= 100.
+        threshold_layer: Percent of a layer's units that may be dead, >= 0 and <= 100.
+    Source:
+        SageMaker developer guide, "DeadRelu".
+    """
+
+    explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "all_zero", "unchanged_tensor", "loss_not_decreasing")
+
+    tensor_regex: tuple[str, ...] = (".*relu_output",)
+    threshold_inactivity: _Percent = 1.0
+    threshold_layer: _Percent = 50.0
+
+    def check(self) -> None:
+        check_selection(self.name, None, self.tensor_regex)
+
+    def needs(self) -> Needs:
+        return Needs(select((), self.tensor_regex, ("unit_activity",)))
+
+    def evaluate(self, window: Window) -> Verdict:
+        layers = [each for each in window.vectors("unit_activity") if (each.values == each.values).any()]
+        if not layers:
+            return Undecided("no layer had units and samples at this step")
+        bad = sorted((each for each in layers if self._is_bad(each)), key=self._dead_percent, reverse=True)
+        if bad:
+            return self._fired(bad)
+        return Undecided("part of the activations at this step was lost") if window.is_thinned else Clear()
+
+    def _dead(self, layer: TensorVector) -> int:
+        return int((percents(layer.values) < self.threshold_inactivity).sum())
+
+    def _dead_percent(self, layer: TensorVector) -> float:
+        return self._dead(layer) / layer.values.size * 100.0
+
+    def _is_bad(self, layer: TensorVector) -> bool:
+        return self._dead_percent(layer) > self.threshold_layer
+
+    def _fired(self, bad: list[TensorVector]) -> Fired:
+        worst = bad[0]
+        dead, units = self._dead(worst), worst.values.size
+        tensors = tuple(dict.fromkeys(each.tensor for each in bad))
+        return Fired(
+            f"{worst.tensor}: {dead:,} of {units:,} units ({dead / units:.0%}) are active on fewer than "
+            f"{self.threshold_inactivity:g} % of the samples" + and_more(len(tensors) - 1, "layer"),
+            tensors=tensors,
+            evidence={
+                "dead_units": dead,
+                "units": units,
+                "dead_percent": dead / units * 100.0,
+                "threshold": self.threshold_layer,
+                "layers": len(tensors),
+            },
+            suggestion="a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step "
+            "pushed the biases far below zero, or the layer's input is not centred",
+            worker=worst.worker,
+        )

@@ -1,0 +1,159 @@
+"""The rule saturated_activation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from leadline.errors import ConfigurationError
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import and_more, check_selection, select, spoken_number
+from leadline.rules.tensors.unit_counts import percents
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorVector, Window
+
+_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Band:
+    """Where an activation still has a slope."""
+
+    kind: str
+    low: float
+    high: float
+
+    @property
+    def statistic(self) -> str:
+        return f"unit_within_{spoken_number(self.low)}_{spoken_number(self.high)}"
+
+    def is_of(self, layer: TensorVector) -> bool:
+        """Whether a tensor is the input of such an activation, by its collection or else by its name."""
+        return f"{self.kind}_input" in layer.collections or self.kind in layer.tensor.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """How many of a layer's units are saturated."""
+
+    vector: TensorVector
+    band: _Band
+    saturated: int
+
+    @property
+    def percent(self) -> float:
+        return self.saturated / self.vector.values.size * 100.0
+
+
+class SaturatedActivation(Rule, frozen=True, kw_only=True):
+    """Fires when more than a given share of a tanh or sigmoid layer's units is saturated.
+
+    Why it matters:
+        Far out, tanh and sigmoid are flat: their slope, and with it the gradient of everything in front, is next to
+        nothing. A layer of saturated units neither learns nor lets learn.
+    How it decides:
+        A unit (channel of a convolution, feature of a dense layer) is saturated when its input lies within the band
+        on fewer than ``threshold_inactivity`` percent of the samples of the captured step; the rule fires when
+        ``saturated units / units * 100 > threshold_layer`` in a layer. The band is that of tanh where the tensor
+        is in the collection ``tanh_input`` or has ``tanh`` in its name, that of sigmoid likewise; what is neither
+        is not judged.
+    Not a number:
+        NaN lies in no band: a unit that is NaN counts as saturated. A layer without samples is not judged.
+    Blind spots:
+        The default bands end where single precision rounds the slope to nothing; activations suffer long before
+        (tanh beyond 3). The gates within nn.LSTM and nn.GRU are not seen. One batch is looked at.
+    Args:
+        tensor_regex: Regular expressions (``re.search``) for the inputs that are judged; a pattern such as
+            ``.*tanh_input`` means the inputs of all modules of that kind as well.
+        threshold_tanh_min: Lower end of the band of tanh, below ``threshold_tanh_max``.
+        threshold_tanh_max: Upper end of the band of tanh.
+        threshold_sigmoid_min: Lower end of the band of sigmoid, below ``threshold_sigmoid_max``.
+        threshold_sigmoid_max: Upper end of the band of sigmoid.
+        threshold_inactivity: Percent of the samples below which a unit counts as saturated, >= 0 and <= 100.
+        threshold_layer: Percent of a layer's units that may be saturated, >= 0 and <= 100.
+    Source:
+        SageMaker developer guide, "SaturatedActivation".
+    """
+
+    explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "unchanged_tensor", "loss_not_decreasing")
+
+    tensor_regex: tuple[str, ...] = (".*tanh_input|.*sigmoid_input",)
+    threshold_tanh_min: float = -9.4999
+    threshold_tanh_max: float = 9.4999
+    threshold_sigmoid_min: float = -23.0
+    threshold_sigmoid_max: float = 16.99999
+    threshold_inactivity: _Percent = 1.0
+    threshold_layer: _Percent = 50.0
+
+    def check(self) -> None:
+        check_selection(self.name, None, self.tensor_regex)
+        for band in self._bands:
+            if not band.low < band.high:
+                raise ConfigurationError(
+                    f"{self.name}: threshold_{band.kind}_min ({band.low:g}) must be below "
+                    f"threshold_{band.kind}_max ({band.high:g})"
+                )
+
+    @property
+    def _bands(self) -> tuple[_Band, ...]:
+        return (
+            _Band("tanh", self.threshold_tanh_min, self.threshold_tanh_max),
+            _Band("sigmoid", self.threshold_sigmoid_min, self.threshold_sigmoid_max),
+        )
+
+    def needs(self) -> Needs:
+        alternatives = [part for each in self.tensor_regex for part in _alternatives(each)]
+        found: list[TensorNeed] = []
+        for pattern in alternatives:
+            named = [band for band in self._bands if band.kind in pattern.lower()]
+            found += select((), (pattern,), tuple(band.statistic for band in named or self._bands))
+        return Needs(tuple(dict.fromkeys(found)))
+
+    def evaluate(self, window: Window) -> Verdict:
+        layers = [layer for band in self._bands for layer in self._layers(band, window)]
+        if not layers:
+            return Undecided("no input of tanh or sigmoid had units and samples at this step")
+        bad = sorted((each for each in layers if each.percent > self.threshold_layer), key=lambda each: -each.percent)
+        if bad:
+            return self._fired(bad)
+        return Undecided("part of the activations at this step was lost") if window.is_thinned else Clear()
+
+    def _layers(self, band: _Band, window: Window) -> list[_Layer]:
+        return [
+            _Layer(each, band, int((percents(each.values) < self.threshold_inactivity).sum()))
+            for each in window.vectors(band.statistic)
+            if band.is_of(each) and (each.values == each.values).any()
+        ]
+
+    def _fired(self, bad: list[_Layer]) -> Fired:
+        worst, band = bad[0], bad[0].band
+        units = worst.vector.values.size
+        tensors = tuple(dict.fromkeys(each.vector.tensor for each in bad))
+        return Fired(
+            f"{worst.vector.tensor}: {worst.saturated:,} of {units:,} units ({worst.percent:.0f} %) lie within "
+            f"{band.low:g} to {band.high:g} on fewer than {self.threshold_inactivity:g} % of the samples"
+            + and_more(len(tensors) - 1, "layer"),
+            tensors=tensors,
+            evidence={
+                "saturated_units": worst.saturated,
+                "units": units,
+                "saturated_percent": worst.percent,
+                "threshold": self.threshold_layer,
+                "layers": len(tensors),
+            },
+            suggestion="a normalization layer in front of it, or smaller initial weights (xavier_uniform_); "
+            "usually its input is not normalized, or the learning rate is too high",
+            worker=worst.vector.worker,
+        )
+
+
+def _alternatives(pattern: str) -> tuple[str, ...]:
+    """The parts of a pattern that is a plain choice; of any other the pattern itself."""
+    is_plain = re.fullmatch(r"[\w.*|^$-]+", pattern) is not None
+    return tuple(pattern.split("|")) if is_plain else (pattern,)

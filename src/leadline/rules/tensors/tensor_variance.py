@@ -1,0 +1,117 @@
+"""The rule tensor_variance."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from leadline.errors import ConfigurationError
+from leadline.records.needs import Needs
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.rules.selection import and_more, check_selection, select
+from leadline.rules.trees.booster_detection import is_of_booster
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Choices, Floats, TensorReading, Window
+
+_Variance = Annotated[float, msgspec.Meta(ge=0)] | None
+
+
+class TensorVariance(Rule, frozen=True, kw_only=True):
+    """Fires when the variance of a selected tensor is above or below a bound.
+
+    Why it matters:
+        Activations or gradients whose spread grows from layer to layer end in saturation or overflow; ones that
+        hardly vary say the same of every sample, and nothing can be learned from them.
+    How it decides:
+        ``variance > max_threshold`` or ``variance < min_threshold``, with the population variance over all elements,
+        for each tensor by itself; a bound that is not given is not judged.
+    Not a number:
+        A variance that is NaN or infinite (the tensor holds NaN or infinity) is not judged here
+        (``exploding_tensor`` is there for it); where every one is, undecided.
+    Blind spots:
+        The variance depends on the scale of the data: bounds that fit one layer seldom fit another, which is why
+        there are no defaults. A constant tensor (a bias at its start) has variance 0.
+    Args:
+        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS`` and
+            those of modules (``relu_output``); these or ``tensor_regex`` must be given.
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
+        max_threshold: Variance above which it fires, >= 0, in the square of the tensor's unit; none: no such bound.
+        min_threshold: Variance below which it fires, >= 0, in the square of the tensor's unit and not above
+            ``max_threshold``; none: no such bound. One of the two must be given.
+    Source:
+        SageMaker developer guide, "TensorVariance".
+    """
+
+    collection_names: tuple[str, ...] | None = None
+    tensor_regex: tuple[str, ...] | None = None
+    max_threshold: _Variance = None
+    min_threshold: _Variance = None
+
+    def check(self) -> None:
+        check_selection(self.name, self.collection_names, self.tensor_regex, is_required=True)
+        if self.max_threshold is None and self.min_threshold is None:
+            raise ConfigurationError(f"{self.name}: there is no bound; give max_threshold or min_threshold")
+        if self._least > self._most:
+            raise ConfigurationError(
+                f"{self.name}: min_threshold ({self._least:g}) must not be above max_threshold ({self._most:g})"
+            )
+
+    @property
+    def _most(self) -> float:
+        return math.inf if self.max_threshold is None else self.max_threshold
+
+    @property
+    def _least(self) -> float:
+        return 0.0 if self.min_threshold is None else self.min_threshold
+
+    def needs(self) -> Needs:
+        return Needs(select(self.collection_names, self.tensor_regex, ("variance",)))
+
+    def evaluate(self, window: Window) -> Verdict:
+        bad = window.readings("variance", where=self._is_outside)
+        if bad:
+            return self._fired(bad)
+        if not window.readings("variance", where=_is_finite):
+            return Undecided("no selected tensor had a finite variance at this step")
+        return Undecided("part of the selected tensors at this step was lost") if window.is_thinned else Clear()
+
+    def _is_outside(self, variances: Floats) -> Choices:
+        return _is_finite(variances) & ((variances > self._most) | (variances < self._least))
+
+    def _fired(self, bad: list[TensorReading]) -> Fired:
+        large = [each for each in bad if each.value > self._most]
+        worst = max(large, key=_value) if large else min(bad, key=_value)
+        limit = self._most if large else self._least
+        tensors = tuple(dict.fromkeys(each.tensor for each in (worst, *bad)))
+        return Fired(
+            f"{worst.tensor}: variance {worst.value:.3g} is {'above' if large else 'below'} {limit:g}"
+            + and_more(len(tensors) - 1),
+            tensors=tensors,
+            evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},
+            suggestion=_OF_BOOSTERS
+            if is_of_booster(worst)
+            else "a normalization layer in front of it, or an initialization scaled to the layer "
+            "(kaiming_normal_, xavier_normal_); usually weights start too large, or the input is not normalized"
+            if large
+            else "a look at what the layer is given (constant features, padding), or a larger initial weight scale; "
+            "usually activations are saturated or dead, or the outputs have collapsed",
+            worker=worst.worker,
+        )
+
+
+_OF_BOOSTERS = (
+    "a look at the largest and smallest labels, or a smaller eta; usually labels have outliers or another scale than "
+    "expected, or the model has hardly begun to tell samples apart"
+)
+
+
+def _is_finite(values: Floats) -> Choices:
+    return abs(values) < math.inf
+
+
+def _value(reading: TensorReading) -> float:
+    return reading.value

@@ -1,0 +1,127 @@
+"""The rule weight_update_ratio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+
+from leadline.errors import ConfigurationError
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+_COLLECTIONS = ("weights", "biases")
+
+
+class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
+    """Fires when a parameter changes by far too much or by next to nothing, relative to its own size.
+
+    Why it matters:
+        A step that changes a weight by several times its norm throws away what was learned; one that changes it
+        by a hundred-millionth changes nothing in single precision.
+    How it decides:
+        ``norm(after - before) / (norm(before) + epsilon)``, entrywise l2 norms, of each weight and bias by
+        itself; fires above ``large_threshold`` and below ``small_threshold``. Without ``num_steps`` the change is
+        that of one step of the optimizer, measured at the captured step. With ``num_steps`` the weights
+        themselves are stored every so many steps, and each is compared with the latest at least so many before
+        it: that writes all weights to disk each time.
+    Not a number:
+        A parameter that is all zero before the change has no ratio and is not judged, nor is one whose ratio is
+        NaN; where none has a ratio, undecided.
+    Blind spots:
+        A bias that starts near zero may multiply its norm while all is well. Parameters beyond the memory that
+        may be held on the device are measured on a fixed sample of 4,096 elements. A frozen parameter, or a
+        learning rate of 0 during warm-up, counts as too small a change.
+    Args:
+        num_steps: Steps between the two weights, >= 1; none: one step of the optimizer.
+        large_threshold: Ratio above which an update is too large, > 0.
+        small_threshold: Ratio below which an update is too small, >= 0 and below ``large_threshold``.
+        epsilon: Added to the norm of the weight, >= 0, in the weight's unit.
+    Source:
+        SageMaker developer guide, "WeightUpdateRatio" (called ``WeightUpdate`` in smdebug).
+    """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "exploding_gradient",
+        "loss_spike",
+        "dead_relu",
+        "saturated_activation",
+    )
+
+    num_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    large_threshold: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    small_threshold: Annotated[float, msgspec.Meta(ge=0)] = 1e-8
+    epsilon: Annotated[float, msgspec.Meta(ge=0)] = 1e-9
+
+    def check(self) -> None:
+        if self.small_threshold >= self.large_threshold:
+            raise ConfigurationError(
+                f"{self.name}: small_threshold ({self.small_threshold:g}) must be below "
+                f"large_threshold ({self.large_threshold:g})"
+            )
+
+    def needs(self) -> Needs:
+        if self.num_steps is None:
+            return Needs(tuple(TensorNeed(each, statistics=("update_ratio", "l2")) for each in _COLLECTIONS))
+        return Needs(tuple(TensorNeed(each, raw=True, every=self.num_steps) for each in _COLLECTIONS))
+
+    def evaluate(self, window: Window) -> Verdict:
+        ratios = list(self._measured(window) if self.num_steps is None else self._compared(window, self.num_steps))
+        judged = [each for each in ratios if not math.isnan(each[0])]
+        if not judged:
+            return Undecided(
+                "no weight had an update ratio at this step"
+                if self.num_steps is None
+                else f"no weights were stored {self.num_steps} steps before"
+            )
+        bad = [each for each in judged if each[0] > self.large_threshold or each[0] < self.small_threshold]
+        if bad:
+            return self._fired(bad)
+        return Undecided("part of the weights at this step was lost") if window.is_thinned else Clear()
+
+    def _measured(self, window: Window) -> Iterator[tuple[float, str, str]]:
+        norms = {(each.worker, each.tensor): each.value for each in window.readings("l2")}
+        for each in window.readings("update_ratio"):
+            norm = norms.get((each.worker, each.tensor), math.inf)
+            shrunk = 1.0 if math.isinf(norm) or math.isnan(norm) else norm / (norm + self.epsilon) if norm else math.nan
+            yield each.value * shrunk, each.tensor, each.worker
+
+    def _compared(self, window: Window, num_steps: int) -> Iterator[tuple[float, str, str]]:
+        import numpy as np
+
+        for each in window.arrays():
+            earlier = window.array_before(each, num_steps)
+            if earlier is None:
+                continue
+            before, after = (array.load().astype(np.float64).ravel() for array in (earlier, each))
+            if before.shape != after.shape:
+                continue
+            norm = float(np.linalg.norm(before))
+            ratio = float(np.linalg.norm(after - before)) / (norm + self.epsilon) if norm else math.nan
+            yield ratio, each.tensor, each.worker
+
+    def _fired(self, bad: list[tuple[float, str, str]]) -> Fired:
+        ratio, tensor, worker = bad[0]
+        is_large = ratio > self.large_threshold
+        limit = self.large_threshold if is_large else self.small_threshold
+        tensors = tuple(dict.fromkeys(each[1] for each in bad))
+        more = len(tensors) - 1
+        return Fired(
+            f"{tensor}: update ratio {ratio:.3g} is {'above' if is_large else 'below'} {limit:g}"
+            + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
+            tensors=tensors,
+            evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},
+            suggestion="a tenth of the learning rate, or a warm-up over the first few hundred steps; "
+            "usually the rate is too high, or the weights start too small"
+            if is_large
+            else "a ten times higher learning rate, or a look whether the optimizer was given this parameter; "
+            "usually the rate is too low, the gradient has vanished, or nothing trains it",
+            worker=worker,
+        )

@@ -1,0 +1,1 @@
+"""The training side: everything of Leadline that runs inside the training process."""

@@ -1,0 +1,1 @@
+"""What ``leadline doctor`` runs inside the training process."""

@@ -1,0 +1,1 @@
+"""Profile windows: operators, Python functions and data loaders, for a few steps of a running job."""

@@ -1,0 +1,1 @@
+"""The capture session of a training process: start, requests, shutdown."""

@@ -1,0 +1,1 @@
+"""Step boundaries and the time of each phase of a step."""

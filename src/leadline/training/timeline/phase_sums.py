@@ -1,0 +1,66 @@
+"""What the phases of one step add up to, while it is under way."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATA_IN_OPTIMIZER: Final = 1
+FORWARD_IN_OPTIMIZER: Final = 2
+BACKWARD_IN_OPTIMIZER: Final = 4
+OPTIMIZER_IN_BACKWARD: Final = 8
+"""Bits of ``nesting``, as ``records.phases.NESTED`` names them."""
+
+
+PHASES: Final = tuple((f"{each}_at", each, f"{each}s") for each in ("data", "forward", "backward", "optimizer"))
+"""Where start, duration and number of each phase are kept."""
+
+
+class PhaseSums:
+    """Start, duration and number of each phase since the step before ended."""
+
+    __slots__ = (
+        "backward",
+        "backward_at",
+        "backwards",
+        "data",
+        "data_at",
+        "datas",
+        "forward",
+        "forward_at",
+        "forwards",
+        "nesting",
+        "optimizer",
+        "optimizer_at",
+        "optimizers",
+    )
+
+    def __init__(self) -> None:
+        self.data_at = self.data = self.datas = 0
+        self.forward_at = self.forward = self.forwards = 0
+        self.backward_at = self.backward = self.backwards = 0
+        self.optimizer_at = self.optimizer = self.optimizers = self.nesting = 0
+
+    def add(self, later: PhaseSums) -> None:
+        """What came after is the same step's."""
+        for at, duration, count in PHASES:
+            setattr(self, at, getattr(self, at) or getattr(later, at))
+            setattr(self, duration, getattr(self, duration) + getattr(later, duration))
+            setattr(self, count, getattr(self, count) + getattr(later, count))
+        self.nesting |= later.nesting
+
+    def flat(self) -> tuple[int, ...]:
+        """In the order of ``records.phases.EACH_STEP``."""
+        return (
+            self.data_at,
+            self.data,
+            self.datas,
+            self.forward_at,
+            self.forward,
+            self.forwards,
+            self.backward_at,
+            self.backward,
+            self.backwards,
+            self.optimizer_at,
+            self.optimizer,
+            self.optimizers,
+        )

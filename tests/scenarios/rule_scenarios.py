@@ -1,0 +1,149 @@
+"""Stories that hold what the rules of the last table look at: norms, checks, checksums, logits, metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from leadline.records.series import TensorInfo
+from leadline.testing.runs import Capture, Part, Vectors
+
+INFOS: Final = {
+    each.name: each
+    for each in (
+        TensorInfo("loss", ("losses",), (), "float64"),
+        TensorInfo("CrossEntropyLoss_output_0", ("losses",), (), "float64"),
+        TensorInfo("accuracy", ("metrics",), (), "float64"),
+        TensorInfo("gradient_norm", ("gradient_norms",), (), "float64"),
+        TensorInfo("SGD/gradient_norm", ("gradient_norms",), (), "float64"),
+        TensorInfo("SGD/gradient_norm_before_clipping", ("gradient_norms",), (), "float64"),
+        TensorInfo("SGD/lr", ("hyperparameters",), (), "float64"),
+        TensorInfo("GradScaler/scale", ("hyperparameters",), (), "float64"),
+        TensorInfo("SGD/steps_without_zero_grad", ("checks",), (), "float64"),
+        TensorInfo("Net/train_steps_in_eval_mode", ("checks",), (), "float64"),
+        TensorInfo("Net/eval_calls_in_train_mode", ("checks",), (), "float64"),
+        TensorInfo("lost.weight/outside_optimizers", ("checks",), (), "float64"),
+        TensorInfo("a.weight", ("weights",), (4, 4), "float16"),
+        TensorInfo("b.bias", ("biases",), (4,), "float32"),
+        TensorInfo("gradient/a.weight", ("gradients",), (4, 4), "float16"),
+        TensorInfo("gradient/b.bias", ("gradients",), (4,), "float32"),
+        TensorInfo("Net_input_0", ("layers", "inputs"), (250, 2), "float32"),
+        TensorInfo("a_output_0", ("layers", "linear_output"), (8, 4), "float32"),
+        TensorInfo("Net_output_0", ("layers", "outputs"), (8, 2), "float32"),
+        TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (8, 2), "float32"),
+        TensorInfo("BCEWithLogitsLoss_input_0", ("predictions",), (8, 1), "float32"),
+        TensorInfo("CrossEntropyLoss_input_1", ("labels",), (8,), "int64"),
+    )
+}
+"""What the tensors of these stories are."""
+
+_NAN, _INFINITE = float("nan"), float("inf")
+_LOSSES = st.sampled_from([1.0, 1.0, 1.1, 0.9, 0.4, 3.0, 100.0, -1.0, _NAN, _INFINITE])
+_NORMS = st.sampled_from([1.0, 1.0, 2.0, 0.0, 11.0, 500.0, _NAN, _INFINITE])
+_COUNTS = st.sampled_from([0.0, 0.0, 1.0, 4.0, 5.0, 9.0, 10.0, 30.0])
+_BAD = st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+_SUMS = st.sampled_from([17.0, 17.0, 17.0, 23.0])
+_SIZES = st.sampled_from([0.5, 1.0, 49.0, 51.0, 60.0, 40000.0, _NAN])
+_RATIOS = st.sampled_from([0.0, 1e-7, 1e-6, 1e-3, 0.1, 0.2, 5.0, _NAN, _INFINITE])
+_RATES = st.sampled_from([0.0, 0.0, 0.0, 0.1, 0.2])
+_SCALES = st.sampled_from([65536.0, 1.0, 0.5, _NAN])
+_STDS = st.sampled_from([0.0, 1e-7, 1e-5, 0.3, _NAN])
+_LOGITS = st.sampled_from(
+    [(0.0, 1.0, 0.5), (0.1, 0.9, 0.5004), (0.02, 0.98, 0.6), (-0.1, 1.0, 0.5), (_NAN, _NAN, _NAN)]
+)
+_METRICS = st.sampled_from([0.1, 0.5, 0.5, 0.6, 0.9, _NAN])
+
+
+def captured(
+    step: int,
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    mode: str = "train",
+    mode_step: int | None = None,
+    worker: str = "rank0-1",
+) -> Capture:
+    """A capture of tensors of ``INFOS``."""
+    return Capture(step, values, worker=worker, mode=mode, mode_step=mode_step, infos=INFOS)
+
+
+def skipped(step: int, *, worker: str = "rank0-1", mode_step: int | None = None) -> Capture:
+    """What a step's row says that a gradient scaler skipped."""
+    return Capture(step, {"clock": {"skipped": 1.0}}, worker=worker, mode_step=mode_step)
+
+
+@st.composite
+def senior_stories(draw: st.DrawFn) -> list[Part]:
+    """A run of one or two workers; losses at every step, the rest now and then."""
+    workers = draw(st.sampled_from([("rank0-1",), ("rank0-1", "rank1-2")]))
+    every = draw(st.integers(1, 3))
+    parts: list[Part] = []
+    mode_steps = {"train": 0, "eval": 0}
+    for step in range(draw(st.integers(0, 16))):
+        mode = "eval" if draw(st.integers(0, 5)) == 0 else "train"
+        is_skipped = mode == "train" and draw(st.integers(0, 3)) == 0
+        for worker in workers:
+            stamp = {"worker": worker, "mode": mode, "mode_step": mode_steps[mode]}
+            parts += _numbers(draw, step, stamp)
+            if mode == "train" and step % every == 0:
+                parts += _tensors(draw, step, stamp)
+        if is_skipped:
+            parts.append(skipped(step, mode_step=mode_steps[mode]))
+        mode_steps[mode] += 1
+    return parts
+
+
+def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
+    found = {"loss": draw(_LOSSES), "CrossEntropyLoss_output_0": draw(_LOSSES), "accuracy": draw(_METRICS)}
+    if stamp["mode"] == "eval":
+        found["Net/eval_calls_in_train_mode"] = draw(_COUNTS)
+    else:
+        found["gradient_norm" if draw(st.booleans()) else "SGD/gradient_norm"] = draw(_NORMS)
+        if draw(st.booleans()):
+            found["SGD/gradient_norm_before_clipping"] = draw(_NORMS)
+        if draw(st.booleans()):
+            found |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
+            found |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
+            found["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
+    return [captured(step, {name: {"value": value} for name, value in found.items()}, **stamp)]
+
+
+def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
+    low, high, mean = draw(_LOGITS)
+    logits = {"min": low, "max": high, "mean": mean, "abs_max": 1.0}
+    forward = {
+        "Net_input_0": {"nonfinite_count": draw(_BAD), "abs_max": 1.0},
+        "a_output_0": {"nonfinite_count": draw(_BAD)},
+        "Net_output_0": {"nonfinite_count": draw(_BAD), "batch_std": draw(_STDS), "abs_mean": draw(_STDS)},
+        "CrossEntropyLoss_input_0": logits,
+        "BCEWithLogitsLoss_input_0": logits,
+        "CrossEntropyLoss_input_1": {"variance": draw(_STDS)},
+    }
+    weights = {
+        "a.weight": {
+            "nonfinite_count": draw(_BAD),
+            "checksum": draw(_SUMS),
+            "abs_max": draw(_SIZES),
+            "p0.5": -draw(_SIZES),
+            "p99.5": draw(_SIZES),
+        },
+        "b.bias": {"nonfinite_count": draw(_BAD), "checksum": draw(_SUMS)},
+    }
+    updates = {name: {"update_ratio": draw(_RATIOS)} for name in weights if draw(st.booleans())}
+    gradients = {
+        f"gradient/{name}": {"nonfinite_count": draw(_BAD), "abs_max": draw(_NORMS)}
+        for name in weights
+        if draw(st.integers(0, 2)) == 0
+    }
+    arrays = {
+        "Net_input_0": {"unit_mean": draw(_units()), "unit_std": draw(_units())},
+        "CrossEntropyLoss_input_1": {"class_counts": draw(_units())},
+    }
+    rows = [forward, {**gradients, **weights}, updates]
+    vectors = Vectors(step, arrays, **stamp, infos=INFOS)
+    return [*(captured(step, each, **stamp) for each in rows if each), vectors]
+
+
+def _units() -> st.SearchStrategy[list[float]]:
+    return st.lists(st.sampled_from([1.0, 2.0, 0.0, 0.001, 30.0, 5000.0, _NAN]), min_size=2, max_size=2)

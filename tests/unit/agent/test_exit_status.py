@@ -1,0 +1,49 @@
+"""What the end of a job means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from leadline.agent.exit_status import end_of_job, folder_bytes
+
+
+@pytest.mark.parametrize(
+    ("code", "flags", "expected"),
+    [
+        (0, "", ("Completed", 0)),
+        (3, "", ("Failed", 3)),
+        (-9, "", ("Failed", 137)),
+        (-2, "", ("Interrupted", 130)),
+        (130, "", ("Interrupted", 130)),
+        (0, "interrupted", ("Completed", 0)),
+        (1, "interrupted", ("Interrupted", 1)),
+        (0, "interrupted told", ("Interrupted", 0)),
+        (-15, "interrupted told", ("Interrupted", 143)),
+        (10, "stopped", ("Stopped", 10)),
+        (0, "stopped", ("Stopped", 10)),
+        (-9, "stopped told", ("Stopped", 10)),
+        (None, "said", ("Completed", 0)),
+        (None, "", ("Failed", 0)),
+        (None, "said told", ("Interrupted", 0)),
+        (None, "interrupted said", ("Completed", 0)),
+    ],
+)
+def test_status_and_exit_status(code: int | None, flags: str, expected: tuple[str, int]) -> None:
+    ended = end_of_job(
+        code,
+        was_stopped="stopped" in flags,
+        was_told_to_end="told" in flags,
+        was_interrupted="interrupted" in flags,
+        has_said_ended="said" in flags,
+    )
+    assert ended == expected
+
+
+def test_the_bytes_of_a_folder_are_those_on_disk(tmp_path: Path) -> None:
+    assert folder_bytes(str(tmp_path)) == 0
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "file").write_bytes(bytes(10_000))
+    assert 10_000 <= folder_bytes(str(tmp_path)) < 40_000
+    assert folder_bytes(str(tmp_path / "nothing")) == 0

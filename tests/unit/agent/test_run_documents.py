@@ -1,0 +1,90 @@
+"""The documents of the agent, also when the disk refuses them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.agent import run_documents as subject
+from leadline.agent.run_documents import Logbook
+from leadline.store import layout
+from leadline.store.documents import read_document, write_document
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_document(str(tmp_path / layout.MANIFEST), {"name": "x"})
+    return tmp_path
+
+
+def status(run: Path) -> dict[str, Any]:
+    document = read_document(str(run / layout.STATUS))
+    assert isinstance(document, dict)
+    return document
+
+
+def test_a_transition_is_noted_once(run: Path) -> None:
+    log = Logbook(str(run), "n", clock=lambda: 5)
+    log.set_status(status="InProgress", job_pid=9)
+    log.set_status(status="InProgress", exit_status=1)
+    assert status(run)["transitions"] == [
+        {"status": "Starting", "time_ns": 5},
+        {"status": "InProgress", "time_ns": 5},
+    ]
+    assert (status(run)["job_pid"], status(run)["exit_status"]) == (9, 1)
+    log.close()
+
+
+def test_what_stood_there_is_kept(run: Path) -> None:
+    write_document(
+        str(run / layout.STATUS), {"status": "Starting", "transitions": [{"status": "Starting", "time_ns": 1}]}
+    )
+    log = Logbook(str(run), "n", clock=lambda: 5)
+    log.set_status(status="InProgress")
+    assert [each["time_ns"] for each in status(run)["transitions"]] == [1, 5]
+    log.close()
+
+
+def test_a_full_disk_delays_and_the_reserve_saves(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Logbook(str(run), "n")
+    assert (run / layout.RESERVE).stat().st_size == 64 << 10
+    real = subject.write_document
+
+    def only_with_the_reserve(path: str, value: Any) -> None:
+        if (run / layout.RESERVE).exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, value)
+
+    monkeypatch.setattr(subject, "write_document", only_with_the_reserve)
+    log.set_status(status="Failed")
+    log.retry()
+    assert log.has_unwritten
+    assert read_document(str(run / layout.STATUS)) is None
+    log.give_up_reserve()
+    assert status(run)["status"] == "Failed"
+    assert not log.has_unwritten
+    log.close()
+
+
+def test_the_manifest_takes_what_came_to_be_known(run: Path) -> None:
+    log = Logbook(str(run), "n")
+    log.fold_manifest(workers=[1], lost=[])
+    assert read_document(str(run / layout.MANIFEST)) == {"name": "x", "workers": [1], "lost": []}
+    log.close()
+    assert not (run / layout.RESERVE).exists()
+
+
+def test_the_node_is_written_when_it_changed(run: Path) -> None:
+    log = Logbook(str(run), "n")
+    path = run / layout.node_document("n")
+    log.set_node({"gone": []})
+    before = path.stat().st_mtime_ns
+    log.set_node({"gone": []})
+    assert path.stat().st_mtime_ns == before
+    log.set_node({"gone": ["a"]})
+    assert read_document(str(path)) == {"gone": ["a"]}
+    log.close()

@@ -1,0 +1,64 @@
+"""Finding the class that somebody named by its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from leadline.actions import Action
+from leadline.config.class_lookup import find_class, find_in_module
+from leadline.errors import ConfigurationError, UnknownNameError
+
+MINE = """
+from next_door import OUTCOME
+from leadline.actions import Action, Outcome
+
+class Mine(Action, frozen=True, kw_only=True):
+    def run(self, occasion):
+        return Outcome(OUTCOME)
+
+class Other:
+    pass
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "next_door.py").write_text("OUTCOME = 'done'")
+    (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    (tmp_path / "slip.py").write_text("\nclass:\n")
+    return str(tmp_path)
+
+
+def test_a_class_of_a_file_is_found_relative_to_a_folder(folder: str) -> None:
+    found = find_class("mine.py:Mine", Action, "action", folder)
+    assert issubclass(found, Action)
+    assert found().run(None).outcome == "done"  # type: ignore[arg-type]
+
+
+def test_a_class_of_a_module_is_found() -> None:
+    assert find_class("collections.abc:Mapping", Mapping, "mapping") is Mapping
+    assert find_in_module("collections.abc", "Mapping", Mapping, "mapping") is Mapping
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "said"),
+    [
+        ("nowhere.py:Mine", ConfigurationError, "there is no action file .*nowhere.py"),
+        (
+            "mine.py:Other",
+            ConfigurationError,
+            "mine.py:Other is no action: it must be a class made from leadline.actions.Action",
+        ),
+        ("mine.py:Mime", UnknownNameError, "no action named 'Mime'; did you mean 'Mine'?"),
+        ("broken.py:Mine", ConfigurationError, "the action file does not import: .*broken.py:2: ZeroDivisionError"),
+        ("slip.py:Mine", ConfigurationError, "the action file does not import: .*slip.py:2: SyntaxError"),
+        ("no.such.module:Mine", ConfigurationError, "does not import: .*No module named"),
+    ],
+)
+def test_what_cannot_be_found_is_one_line(folder: str, place: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        find_class(place, Action, "action", folder)

@@ -1,0 +1,178 @@
+"""The charts that a notebook asks for: of a run, of a part of it, and of what it does not have."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import pkgutil
+import random
+import subprocess
+import sys
+
+import every_figure
+import plotly.graph_objects as go
+import pytest
+from every_figure import Made
+
+from leadline import figures
+from leadline.errors import ConfigurationError, NotCapturedError, UnknownNameError
+from leadline.reader.run import open_run
+from leadline.testing.runs import START_NS, RunWriter
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Made:
+    return every_figure.write_run(str(tmp_path_factory.mktemp("face") / "run"))
+
+
+def lines(shown: go.Figure) -> list[str]:
+    """The series of a chart, without the bands around them."""
+    return [each.name for each in shown.data if each.fill != "toself"]
+
+
+def test_no_chart_bears_the_name_of_a_module() -> None:
+    """Else importing the one would hide the other."""
+    modules = {each.name for each in pkgutil.iter_modules(figures.__path__)}
+    assert modules & set(figures.__all__) == set()
+
+
+def test_importing_figures_loads_nothing_until_a_chart_is_asked_for() -> None:
+    code = "import sys, leadline.figures; print([m for m in ('plotly', 'numpy', 'pyarrow') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
+def test_without_plotly_one_line_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['plotly'] = None\n"
+        "from leadline import figures\n"
+        "from leadline.errors import MissingExtraError\n"
+        "try:\n    figures.heat_map\nexcept MissingExtraError as error:\n    print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'leadline[ui]'" in said.stdout
+
+
+def test_a_name_that_is_none_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="heat_maps"):
+        importlib.import_module("leadline.figures").heat_maps  # noqa: B018
+    assert set(figures.__all__) <= set(dir(figures))
+
+
+def test_charts_of_the_machine(made: Made) -> None:
+    assert len(lines(figures.metrics_over_time(made.run, "gpu"))) == 4
+    assert len(lines(figures.metrics_over_time(made.run, "cpu", devices="core0", node="algo-1"))) == 1
+    assert figures.metrics_over_time(made.run, "tpu").layout.meta["empty"] == "tpu was not measured"
+    assert len(figures.metrics_histogram(made.run, devices=["core0", "core1"]).data) == 4
+    assert len(figures.heat_map(made.run, node="algo-2").data[0].y) == 6
+
+
+def test_a_part_of_the_run_by_time_and_by_step(made: Made) -> None:
+    line = figures.metrics_over_time(made.run, devices="total", node="algo-1", start="10s", end="20s").data[0]
+    assert line.x.min() >= START_NS / 1e6 + 9_000
+    assert line.x.max() <= START_NS / 1e6 + 21_000
+    with pytest.raises(ConfigurationError, match="start 20s is not before end 10s"):
+        figures.heat_map(made.run, start="20s", end="10s")
+    with pytest.raises(ConfigurationError, match="start 'soon'"):
+        figures.selection(made.run, "soon")
+    with pytest.raises(NotCapturedError, match="the run has no such step"):
+        figures.selection(made.run, 5000)
+
+
+def test_a_selection_tells_what_ran_in_it(made: Made) -> None:
+    whole, part = figures.selection(made.run), figures.selection(made.run, 60, 70, worker="rank0-7")
+    assert sum(whole.shares.values()) == pytest.approx(1.0)
+    assert part.steps == 10
+    rows = made.run.timeline("step", worker="rank0-7", start_step=60, end_step=70)
+    assert sum(part.seconds.values()) == pytest.approx(sum(rows["duration_ns"].to_pylist()) / 1e9, rel=1e-6)
+    assert part.seconds["forward"] == pytest.approx(
+        sum(made.run.timeline("forward", worker="rank0-7", start_step=60, end_step=70)["duration_ns"].to_pylist())
+        / 1e9,
+        rel=1e-6,
+    )
+    assert part.figure().data
+    assert figures.selection(made.run, 48, 53, worker="rank0-7").shares["data"] > 0.4  # the slow load of step 50
+
+
+def test_the_timeline_has_the_steps_that_were_asked_for(made: Made) -> None:
+    assert figures.step_timeline(made.run, 12).data[0].x.tolist() == list(range(188, 200))
+    assert figures.step_timeline(made.run, 3, worker="rank1-8", end=50).data[0].x.tolist() == [47, 48, 49]
+
+
+def test_machine_and_training_share_one_axis(made: Made) -> None:
+    shown = figures.timeline_charts(made.run)
+    assert {each.xaxis for each in shown.data} == {"x"}
+    assert {each.yaxis for each in shown.data} == {"y", "y2", "y3", "y4"}
+    domains = [tuple(axis.domain) for axis in shown.select_yaxes()]
+    for (low, high), (below, above) in itertools.pairwise(domains):
+        assert 0 <= below < above < low < high <= 1
+
+
+def test_tensors(made: Made) -> None:
+    run = made.run
+    assert len(figures.losses(run).data) == 4  # three ranks, and the marks of what is not finite
+    assert figures.scalar(run, "nothing").layout.meta["empty"] == "no number is named nothing"
+    assert figures.tensor(run, "gradient/block.0.weight", worker="rank0-7").data[0].y[0] == pytest.approx(1e-6)
+    assert figures.histogram(run, "fc.weight").data[0].z.shape == (60, 10)
+    assert len(figures.histogram(run, "fc.weight", is_ridge=True).data) == 10
+    assert sum(figures.value(run, "fc.weight", 40).data[0].y) == 128
+    assert "the nearest steps are 20, 40" in figures.value(run, "fc.weight", 41).layout.meta["empty"]
+    assert list(figures.layers(run).data[0].y) == [f"gradient/block.{at}.weight" for at in range(4)]
+    with pytest.raises(NotCapturedError):
+        figures.histogram(run, "nothing")
+
+
+def test_two_runs_are_told_apart_also_when_they_are_called_alike(made: Made, tmp_path) -> None:
+    other = every_figure.write_run(str(tmp_path / "run"))
+    names = {each.name for each in figures.compare(made.run, other.run, "loss", worker="rank0-7").data}
+    assert {"run", "run (2)"} <= names
+
+
+def test_what_the_run_does_not_have_is_said(tmp_path) -> None:
+    run = open_run(RunWriter(tmp_path / "empty").end().path)
+    charts = [
+        figures.metrics_over_time(run),
+        figures.metrics_histogram(run),
+        figures.heat_map(run),
+        figures.step_durations(run),
+        figures.step_histogram(run),
+        figures.step_timeline(run),
+        figures.progress(run),
+        figures.job(run),
+        figures.rank_times(run),
+        figures.timeline_charts(run),
+        figures.losses(run),
+        figures.layers(run),
+        figures.dearest_operators(run),
+        figures.call_tree(run),
+    ]
+    assert [each.layout.meta["empty"] for each in charts if each.data] == []
+    assert "leadline profile --detailed" in figures.dearest_operators(run).layout.meta["empty"]
+    assert figures.selection(run).shares == {}
+    with pytest.raises(NotCapturedError):
+        figures.functions_by_step(run)
+    with pytest.raises(UnknownNameError):
+        figures.functions_by_step(run, kind="cprofiler")
+
+
+def test_a_growing_run_is_drawn_anew(tmp_path) -> None:
+    parts = every_figure._rank(random.Random(1), 0)
+    writer = RunWriter(tmp_path / "run", batch_rows=1)
+    writer.write_all(parts[: len(parts) // 2])
+    run = open_run(writer.path)
+    before = figures.progress(run).data[0].y[-1]
+    writer.write_all(parts[len(parts) // 2 :])
+    run.refresh()
+    assert figures.progress(run).data[0].y[-1] > before
+
+
+def test_the_merged_timeline_is_a_trace(made: Made, tmp_path) -> None:
+    told = figures.merged_timeline(made.run, tmp_path / "trace.json", start=10, end=20)
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert told.slices == sum(each["ph"] == "X" for each in trace["traceEvents"])
+    assert told.slices > 0
+
+
+def test_charts_are_plotly_figures(made: Made) -> None:
+    assert isinstance(figures.job(made.run), go.Figure)

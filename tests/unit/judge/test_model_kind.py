@@ -1,0 +1,58 @@
+"""What kind of model trains, as the stream tells it; and what rules of networks say of boosters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tree_scenarios import importances, loss
+
+from leadline.judge.evaluator import Judging
+from leadline.records.series import TensorInfo
+from leadline.rules.registry import DEFAULT, find_rule
+from leadline.testing.runs import START_NS, Capture, Part, RunWriter
+
+WHY = "boosted trees have no gradients, weights or layers"
+OF_NETWORKS = {"exploding_gradient", "no_learning", "missing_zero_grad", "unused_parameter", "replica_divergence"}
+
+
+def whys(folder: Path, parts: list[Part], *, in_pieces: bool = False) -> dict[str, str]:
+    """Why each default rule is undecided; "" of those that are not."""
+    writer = RunWriter(folder / "run")
+    judging = Judging(writer.path, [(each, find_rule(each)()) for each in DEFAULT], started_ns=START_NS)
+    found: dict[str, str] = {}
+    for _ in writer.grow(parts):
+        if in_pieces:
+            found |= {name: each["why"] for name, each in judging.advance().rules.items()}
+    writer.end()
+    return found | {name: each["why"] for name, each in judging.advance(is_over=True).rules.items()}
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_rules_of_networks_say_that_boosters_have_nothing_for_them(tmp_path: Path, in_pieces: bool) -> None:
+    parts = [loss(step, train=1.0, holdout=1.0) for step in range(5)]
+    said = whys(tmp_path, parts, in_pieces=in_pieces)
+    assert {name for name, why in said.items() if why == WHY} == OF_NETWORKS
+    assert {name for name, why in said.items() if not why} >= {"exploding_tensor"}
+
+
+def test_importances_alone_tell_a_booster_too(tmp_path: Path) -> None:
+    assert WHY in whys(tmp_path, [importances(0, {"a": 1.0})]).values()
+
+
+def test_labels_that_are_no_classes_are_told_as_such(tmp_path: Path) -> None:
+    path = RunWriter(tmp_path / "run").write_all([loss(0, train=1.0)]).end().path
+    rules = [(each, find_rule(each)()) for each in ("class_imbalance", "confusion", "create_xgboost_report")]
+    said = Judging(path, rules, started_ns=START_NS).advance(is_over=True).rules
+    assert {said[each]["why"] for each in ("class_imbalance", "confusion")} == {
+        "no labels that are classes were captured; those of a regression or ranking are none"
+    }
+    assert said["create_xgboost_report"]["why"] == ""
+
+
+def test_where_a_network_trains_as_well_what_is_missing_is_told(tmp_path: Path) -> None:
+    layer = Capture(0, {"a": {"abs_max": 1.0}}, infos={"a": TensorInfo("a", ("layers",), (2,))})
+    said = whys(tmp_path, [loss(0, train=1.0), layer])
+    assert WHY not in said.values()
+    assert said["no_learning"] == "no weights were captured"
+    assert WHY not in whys(tmp_path / "plain", [Capture(0, {"loss": {"value": 1.0}})]).values()

@@ -1,0 +1,137 @@
+"""Notices: what happens in a run, each told once under an id that is the same whoever judges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from leadline.judge.notifications import Notices
+from leadline.records.finding import Finding
+from leadline.records.manifest import Manifest
+from leadline.records.notification import Notice, RuleState
+
+MANIFEST = Manifest("a-run", "/runs/a-run", ("python",), 1000, "0.1.0")
+OPENED = Finding(
+    1, "e", 7, 7, True, 2000, "loss is NaN", "a lower rate", ("loss",), 1, "rank0-1", {"nonfinite_count": 1}
+)
+STATE = RuleState("e", "exploding_tensor", "InProgress", None)
+FIRED = replace(STATE, status="IssuesFound", verdict="fired", is_open=True)
+
+
+@pytest.fixture
+def notices() -> Notices:
+    return Notices("/runs/a-run", MANIFEST)
+
+
+def test_a_finding_says_all_that_is_known_of_it(notices: Notices) -> None:
+    said = notices.of_finding(OPENED, "finding", [FIRED])
+    assert (said.id, said.kind, said.status, said.previous) == ("e/opened/7", "finding", "IssuesFound", "InProgress")
+    assert (said.run, said.uri, said.started_ns, said.time_ns) == ("a-run", "/runs/a-run", 1000, 2000)
+    assert (said.rule, said.kind_of_rule, said.step, said.worker) == ("e", "exploding_tensor", 7, "rank0-1")
+    assert (said.message, said.suggestion, said.evidence) == ("loss is NaN", "a lower rate", {"nonfinite_count": 1})
+    assert [each.name for each in said.tensors] == ["loss"]
+    assert said.rules == (FIRED,)
+
+
+def test_a_closing_names_the_opening_and_the_last_step(notices: Notices) -> None:
+    notices.of_finding(OPENED, "finding", [FIRED])
+    closed = replace(OPENED, is_open=False, last_step=9)
+    said = notices.of_finding(closed, "closed", [replace(FIRED, is_open=False)])
+    assert (said.id, said.step, said.previous) == ("e/closed/7", 9, "IssuesFound")
+    assert said.message == "over, last seen at step 9: loss is NaN"
+
+
+def test_two_findings_at_one_step_have_ids_of_their_own_also_when_told_again(notices: Notices) -> None:
+    other = replace(OPENED, id=2)
+    first = [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)]
+    assert first == ["e/opened/7", "e/opened/7/2"]
+    assert [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)] == first
+    notices.begin_again("e")
+    assert [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)] == first
+    assert notices.of_finding(other, "closed", [FIRED]).id == "e/closed/7/2"
+
+
+def told(found: list[Notice]) -> list[tuple[Any, ...]]:
+    return [(each.id, each.previous, each.status, each.verdict) for each in found]
+
+
+def test_rules_are_told_at_the_start_and_when_they_change(notices: Notices) -> None:
+    other = replace(STATE, name="v")
+    assert told(notices.of_rules([STATE, other])) == [
+        ("e/status/InProgress/none", None, "InProgress", None),
+        ("v/status/InProgress/none", None, "InProgress", None),
+    ]
+    assert notices.of_rules([STATE, other]) == []
+    clear = replace(other, verdict="clear")
+    assert told(notices.of_rules([STATE, clear])) == [
+        ("v/status/InProgress/clear", "InProgress", "InProgress", "clear")
+    ]
+    broken = replace(clear, status="Error", verdict=None, why="ValueError: no")
+    (said,) = notices.of_rules([STATE, broken])
+    assert (said.id, said.message, said.why) == ("v/status/Error/none", "failed: ValueError: no", "ValueError: no")
+
+
+def test_a_verdict_that_comes_again_has_an_id_of_its_own(notices: Notices) -> None:
+    clear = replace(STATE, verdict="clear")
+    found = [notices.of_rules([each])[0].id for each in (STATE, clear, STATE, clear)]
+    assert found == [
+        "e/status/InProgress/none",
+        "e/status/InProgress/clear",
+        "e/status/InProgress/none/2",
+        "e/status/InProgress/clear/2",
+    ]
+
+
+def test_what_a_finding_told_is_not_told_again_as_a_status(notices: Notices) -> None:
+    notices.of_rules([STATE])
+    notices.of_finding(OPENED, "finding", [FIRED])
+    assert notices.of_rules([FIRED]) == []
+    assert notices.of_finding(replace(OPENED, id=2, step=9), "finding", [FIRED]).previous == "IssuesFound"
+
+
+def status(*names: str) -> dict[str, Any]:
+    return {"transitions": [{"status": name, "time_ns": index} for index, name in enumerate(names)]}
+
+
+def test_each_transition_of_the_job_is_told_once(notices: Notices) -> None:
+    found = notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
+    assert told(found) == [
+        ("job/Starting", None, "Starting", None),
+        ("job/InProgress", "Starting", "InProgress", None),
+    ]
+    assert notices.of_job(status("Starting", "InProgress"), [], status="InProgress") == []
+    (ended,) = notices.of_job(status("Starting", "InProgress", "Completed"), [], status="Completed")
+    assert (ended.id, ended.previous, ended.rule, ended.time_ns) == ("job/Completed", "InProgress", None, 2)
+    resumed = status("Starting", "InProgress", "Completed", "InProgress")
+    assert notices.of_job(resumed, [], status="InProgress")[0].id == "job/InProgress/2"
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"status": "Failed", "exit_status": 3}, "the run has failed, exit status 3"),
+        ({"status": "Completed", "exit_status": 0}, "the run has finished, exit status 0"),
+        ({"status": "Stopping", "stopped_by": "rule:nan", "exit_status": None}, "the run is being stopped by nan"),
+        ({"status": "Stopped", "stopped_by": "user", "exit_status": 10}, "the run was stopped by user, exit status 10"),
+        ({"status": "Interrupted"}, "the run was interrupted"),
+    ],
+)
+def test_how_the_job_ended_is_said(notices: Notices, document: dict[str, Any], said: str) -> None:
+    (notice,) = notices.of_job(status(document["status"]) | document, [], status=document["status"])
+    assert notice.message == said
+    facts = {name: document[name] for name in ("exit_status", "stopped_by") if document.get(name) is not None}
+    assert notice.evidence == facts
+
+
+def test_the_end_of_a_run_whose_agent_is_gone_is_told_once(notices: Notices) -> None:
+    notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
+    (ended,) = notices.of_job(status("Starting", "InProgress"), [], status="Interrupted")
+    assert (ended.id, ended.status, ended.previous) == ("job/Interrupted", "Interrupted", "InProgress")
+    assert notices.of_job(status("Starting", "InProgress"), [], status="Interrupted") == []
+
+
+def test_a_notice_says_how_the_job_stands(notices: Notices) -> None:
+    notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
+    assert notices.of_finding(OPENED, "finding", [FIRED]).job_status == "InProgress"

@@ -1,0 +1,76 @@
+"""What is noticed of a run that grows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leadline.reader.run_watch import RunWatch
+from leadline.reader.tensors import TensorFolder
+from leadline.store import layout
+from leadline.testing.runs import Capture, RunWriter
+from leadline.testing.scenarios import float_tensors
+
+WORKER = "rank0-1"
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> RunWriter:
+    writer = RunWriter(tmp_path / "run")
+    writer.write(Capture(0, {"loss": {"value": 1.0}}))
+    writer.write(float_tensors(0, {"a.weight": [1.0]}))
+    return writer
+
+
+def settle(writer: RunWriter) -> None:
+    """Let the folders be old, so that what their clocks say can be relied on."""
+    for part in (layout.SERIES, layout.TENSORS):
+        os.utime(os.path.join(writer.path, part, WORKER), ns=(10**18, 10**18))
+
+
+def test_rows_and_tensors_that_come_are_noticed_once(writer: RunWriter) -> None:
+    watch = RunWatch(writer.path)
+    assert watch.has_changed()
+    assert not watch.has_changed()
+    writer.write(Capture(1, {"loss": {"value": 1.0}}))
+    assert watch.has_changed()
+    assert not watch.has_changed()
+    writer.write(float_tensors(1, {"a.weight": [1.0]}))
+    assert watch.has_changed()
+    assert not watch.has_changed()
+
+
+def test_a_tensor_that_takes_the_place_of_another_is_noticed(writer: RunWriter) -> None:
+    watch = RunWatch(writer.path)
+    watch.has_changed()
+    folder = Path(writer.path, layout.TENSORS, WORKER)
+    (only,) = folder.iterdir()
+    only.rename(only.with_name(f"9{only.name[1:]}"))
+    assert watch.has_changed()
+
+
+def test_a_file_that_is_being_written_is_no_news(writer: RunWriter) -> None:
+    watch = RunWatch(writer.path)
+    watch.has_changed()
+    Path(writer.path, layout.TENSORS, WORKER, "new.safetensors.part").touch()
+    assert not watch.has_changed()
+
+
+def test_tensors_are_found_in_a_folder_that_was_old_and_changes(writer: RunWriter) -> None:
+    folder = TensorFolder(writer.path, WORKER)
+    settle(writer)
+    assert [each.step for each in folder.read_new()] == [0]
+    assert folder.read_new() == []
+    writer.write(float_tensors(1, {"a.weight": [1.0]}))
+    assert [each.step for each in folder.read_new()] == [1]
+    assert folder.read_new() == []
+
+
+def test_a_folder_that_did_not_change_is_not_listed_again(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = TensorFolder(writer.path, WORKER)
+    settle(writer)
+    folder.read_new()
+    monkeypatch.setattr(os, "listdir", lambda path: pytest.fail(f"{path} was listed"))
+    assert folder.read_new() == []

@@ -1,0 +1,239 @@
+"""What the timeline says of thinning, and what rules are told of it."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadline.judge.evaluator import Judging
+from leadline.reader.throttling import Thinnings, spoken
+from leadline.reader.window import Window
+from leadline.records.event import Event
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.plan import CaptureItem, CapturePlan, Schedule
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.rule import Rule
+from leadline.store import layout
+from leadline.store.documents import read_document, write_document
+from leadline.testing.runs import START_NS, Capture, Happening, Part, RunWriter
+
+GRADIENT = "gradient/a.weight"
+
+
+class Gradients(Rule, frozen=True, kw_only=True):
+    """Fires when the mean absolute gradient is above 10."""
+
+    collections: tuple[str, ...] = ("gradients",)
+
+    def needs(self) -> Needs:
+        return Needs(tuple(TensorNeed(each, statistics=("abs_mean", "value")) for each in self.collections))
+
+    def evaluate(self, window: Window) -> Verdict:
+        if window.readings("abs_mean", where=lambda values: values > 10):
+            return Fired("too large")
+        return Undecided("part of it is missing") if window.is_thinned else Clear()
+
+
+def thinned(
+    since: int, to: int, *, every: int = 1, sources: tuple[str, ...] = ("preset",), **more: object
+) -> Happening:
+    args = {
+        "collection": "gradients",
+        "statistics": ["abs_mean"],
+        "raw": False,
+        "mode": "train",
+        "sources": ["preset"],
+        "from_every": every,
+        "to_every": to,
+        "since_step": since,
+        **more,
+    }
+    return Happening(Event("capture_thinned", since - 1, START_NS, args=args))
+
+
+def story(steps: int, *, since: int, to: int, until: int | None = None, value: float = 1.0) -> list[Part]:
+    """Losses of every step; gradients of every step, from ``since`` to ``until`` of every ``to``-th."""
+    parts: list[Part] = []
+    for step in range(steps):
+        if step == since:
+            parts.append(thinned(since, to))
+        if step == until:
+            parts.append(thinned(step, 1))
+        parts.append(Capture(step, {"loss": {"value": 1.0}}))
+        is_thinned = step >= since and (until is None or step < until)
+        if not is_thinned or step % to == 0:
+            parts.append(Capture(step, {GRADIENT: {"abs_mean": value}}))
+    return parts
+
+
+def write(path: Path, parts: Iterable[Part], items: tuple[CaptureItem, ...] = ()) -> str:
+    writer = RunWriter(path).write_all(list(parts)).end()
+    plan(path, items)
+    return writer.path
+
+
+def plan(path: Path, items: tuple[CaptureItem, ...]) -> None:
+    place = str(path / layout.MANIFEST)
+    write_document(place, {**read_document(place), "plan": CapturePlan(items).to_dict()})
+
+
+def judge(path: str, rule: Rule | None = None, alias: str = "mine") -> dict[str, object]:
+    judging = Judging(path, [(alias, rule or Gradients())], started_ns=START_NS)
+    return judging.advance(is_over=True).rules[alias]
+
+
+def test_a_rule_whose_steps_were_left_out_is_undecided_and_says_why(tmp_path: Path) -> None:
+    state = judge(write(tmp_path / "run", story(20, since=9, to=4)))
+    assert (state["verdict"], state["judged_steps"]) == ("undecided", 9 + 2)
+    assert state["why"] == (
+        "the overhead budget thinned gradients from step 9 on: every 4 steps, not every step; --budget off keeps all"
+    )
+
+
+def test_a_rule_of_something_else_is_clear(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", story(20, since=9, to=4))
+    assert judge(path, Gradients(collections=("losses",)))["verdict"] == "clear"
+
+
+def test_what_was_found_stays_found(tmp_path: Path) -> None:
+    assert judge(write(tmp_path / "run", story(20, since=9, to=4, value=11.0)))["verdict"] == "fired"
+
+
+@pytest.mark.parametrize(("steps", "since", "to", "until"), [(9, 9, 4, None), (13, 12, 4, None), (20, 8, 4, 9)])
+def test_where_every_asked_step_was_captured_it_is_clear(
+    tmp_path: Path, steps: int, since: int, to: int, until: int | None
+) -> None:
+    assert judge(write(tmp_path / "run", story(steps, since=since, to=to, until=until)))["verdict"] == "clear"
+
+
+def test_what_was_left_out_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
+    state = judge(write(tmp_path / "run", story(60, since=8, to=4, until=12)))
+    assert state["verdict"] == "undecided"
+
+
+def test_of_the_runs_own_rules_those_are_concerned_that_asked(tmp_path: Path) -> None:
+    """A rule at every step is thinned; another, that asked every fourth, lacks nothing."""
+    items = tuple(
+        CaptureItem("gradients", None, ("abs_mean",), schedule=Schedule(every=every), source=source)
+        for source, every in (("rule:often", 1), ("rule:seldom", 4))
+    )
+    parts = [replace_sources(part, "rule:often") for part in story(20, since=9, to=4)]
+    path = write(tmp_path / "run", parts, items)
+    assert judge(path, alias="often")["verdict"] == "undecided"
+    assert judge(path, alias="seldom")["verdict"] == "clear"
+    assert judge(path, alias="afterwards")["verdict"] == "clear"
+
+
+def replace_sources(part: Part, *sources: str) -> Part:
+    if not isinstance(part, Happening):
+        return part
+    return replace(part, event=replace(part.event, args={**part.event.args, "sources": list(sources)}))
+
+
+def test_a_window_in_which_a_part_was_left_out_is_thinned(tmp_path: Path) -> None:
+    both = Gradients(collections=("gradients", "losses"))
+    judging = Judging(write(tmp_path / "run", story(20, since=9, to=4)), [("it", both)], started_ns=START_NS)
+    assert judging.advance(is_over=True).rules["it"]["judged_steps"] == 20
+    (track,) = judging._tracks
+    assert track.clear_steps == 9 + 2
+
+
+def test_live_it_is_as_afterwards(tmp_path: Path) -> None:
+    parts = [*story(30, since=9, to=4), thinned(30, 8), *(Capture(s, {"loss": {"value": 1.0}}) for s in range(30, 40))]
+    writer = RunWriter(tmp_path / "live")
+    live = Judging(writer.path, [("it", Gradients())], started_ns=START_NS)
+    states: dict[str, dict] = {}
+    for count, _ in enumerate(writer.grow(parts)):
+        if count % 3 == 0:
+            states |= live.advance().rules
+    writer.end()
+    states |= live.advance(is_over=True).rules
+    assert states["it"] == judge(write(tmp_path / "once", parts), alias="it")
+    assert "every 8 steps" in states["it"]["why"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    changes=st.lists(st.tuples(st.integers(1, 9), st.sampled_from([1, 2, 4, 8])), max_size=5),
+    sources=st.sampled_from([("preset",), ("rule:it",), ("rule:another",)]),
+    cuts=st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)),
+)
+def test_a_rule_is_told_what_a_plain_loop_tells_it(
+    changes: list[tuple[int, int]], sources: tuple[str, ...], cuts: tuple[int, int, int]
+) -> None:
+    """However often the interval changes, and however the run is cut and read."""
+    starts, step = {}, 0
+    for pause, to in changes:
+        step += pause
+        starts[step] = to
+    parts: list[Part] = []
+    interval, has_missed = 1, False
+    for step in range(45):
+        if step in starts:
+            interval = starts[step]
+            parts.append(replace_sources(thinned(step, interval), *sources))
+        is_captured = step % interval == 0
+        has_missed = has_missed or not is_captured
+        parts.append(Capture(step, {"loss": {"value": 1.0}, **({GRADIENT: {"abs_mean": 1.0}} if is_captured else {})}))
+    is_concerned = has_missed and "rule:another" not in sources
+    planned = (CaptureItem("gradients", None, ("abs_mean",), source="rule:it"),) if "rule:it" in sources else ()
+    rows, batches, look = cuts
+    with tempfile.TemporaryDirectory() as folder:
+        once = judge(write(Path(folder, "once"), parts, planned), alias="it")
+        assert once["verdict"] == ("undecided" if is_concerned else "clear")
+        writer = RunWriter(Path(folder, "live"), batch_rows=rows, segment_batches=batches)
+        plan(Path(writer.path), planned)
+        live, states = Judging(writer.path, [("it", Gradients())], started_ns=START_NS), {}
+        for count, _ in enumerate(writer.grow(parts)):
+            if count % look == 0:
+                states |= live.advance().rules
+        writer.end()
+        assert (states | live.advance(is_over=True).rules)["it"] == once
+
+
+def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: Path) -> None:
+    parts = story(20, since=9, to=4)
+    event = next(part for part in parts if isinstance(part, Happening))
+    writer = RunWriter(tmp_path / "live")
+    live = Judging(writer.path, [("it", Gradients())], started_ns=START_NS)
+    writer.write_all([part for part in parts if part is not event])
+    assert live.advance().rules["it"]["verdict"] == "clear"
+    writer.write_all([event])
+    writer.end()
+    assert live.advance(is_over=True).rules["it"]["verdict"] == "undecided"
+
+
+def test_every_collection_and_the_widest_interval_are_named() -> None:
+    thinnings = Thinnings(frozenset())
+    for collection, to in (("gradients", 100), ("weights", 400)):
+        args = {**thinned(51, to, every=50).event.args, "collection": collection}
+        thinnings.add("rank0-1", json.loads(json.dumps(args)))
+    found = thinnings.concerning("any", [TensorNeed("all", statistics=("abs_mean",))])
+    assert spoken(found) == (
+        "the overhead budget thinned gradients and weights from step 51 on: "
+        "every 400 steps, not every 50; --budget off keeps all"
+    )
+
+
+def test_seconds_are_told_as_such() -> None:
+    thinnings = Thinnings(frozenset())
+    args = thinned(5, 1, from_seconds=2.0, to_seconds=8.0).event.args | {"from_every": None, "to_every": None}
+    thinnings.add("rank0-1", args)
+    (found,) = thinnings.concerning("any", [TensorNeed("gradients", statistics=("abs_mean",))])
+    assert (found.has_missed_by("train", 5), found.has_missed_by("train", 6)) == (False, True)
+    assert "every 8 s, not every 2 s" in spoken([found])
+
+
+def test_other_modes_are_not_concerned() -> None:
+    thinnings = Thinnings(frozenset())
+    thinnings.add("rank0-1", thinned(5, 8, mode="eval").event.args)
+    need = TensorNeed("gradients", statistics=("abs_mean",))
+    assert thinnings.concerning("any", [need])
+    assert not thinnings.concerning("any", [replace(need, modes=("train",))])

@@ -1,0 +1,40 @@
+"""Losses of training and of validation find each other by their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, role_of
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "role", "stem"),
+    [
+        ("train-rmse", "train", "train", "rmse"),
+        ("validation-rmse", "train", "validation", "rmse"),
+        ("val_loss", "train", "validation", "loss"),
+        ("loss", "train", "train", "loss"),
+        ("loss", "eval", "validation", "loss"),
+        ("train_loss", "eval", "validation", "loss"),
+        ("holdout-rmse", "train", "train", "holdout-rmse"),
+        ("test", "train", "train", "test"),
+    ],
+)
+def test_by_name_and_mode(name: str, mode: str, role: str, stem: str) -> None:
+    assert role_of(name, mode) == (role, stem)
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("validation_0-logloss", "logloss"),
+        ("my-own-set-rmse", "rmse"),
+        ("test-rmse-mean", "rmse-mean"),
+        ("a-ndcg@5-", "ndcg@5-"),
+        ("a-error@0.5", "error@0.5"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_a_set_of_a_booster_is_known_for_what_it_is(name: str, stem: str) -> None:
+    assert role_of(name, "train", ("losses", TRAINING_SET)) == ("train", stem)
+    assert role_of(name, "train", ("losses", VALIDATION_SET)) == ("validation", stem)

@@ -1,0 +1,62 @@
+"""The guard fails open, tells once, and lets the training's own exits through."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from leadline.errors import StopTraining
+from leadline.training.guard import Guard
+
+
+def test_a_failure_is_told_once_and_everything_after_it_is_a_no_op() -> None:
+    told: list[str] = []
+    guard = Guard(told.append)
+    calls: list[int] = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise ValueError("planted")
+
+    assert guard.run(fail) is None
+    assert guard.wrap(fail)() is None
+    assert calls == [1]
+    assert len(told) == 1
+    assert "ValueError: planted" in told[0]
+    assert "test_guard.py:" in told[0]
+
+
+@pytest.mark.parametrize("kind", [StopTraining, KeyboardInterrupt, SystemExit])
+def test_exits_pass(kind: type[BaseException]) -> None:
+    guard = Guard(lambda _: None)
+
+    def leave() -> None:
+        raise kind
+
+    with pytest.raises(kind):
+        guard.run(leave)
+    assert guard.is_open
+
+
+def test_the_calls_of_several_threads_wait_for_one_another_and_what_is_wrapped_for_nobody() -> None:
+    guard, inside, most = Guard(lambda _: None), 0, 0
+    entered, may_leave = threading.Event(), threading.Event()
+
+    def call() -> None:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        entered.set()
+        may_leave.wait(60)
+        inside -= 1
+
+    threads = [threading.Thread(target=guard.run, args=(call,)) for _ in range(4)]
+    for each in threads:
+        each.start()
+    assert entered.wait(60)
+    assert guard.wrap(lambda: "through")() == "through"
+    may_leave.set()
+    for each in threads:
+        each.join()
+    assert (most, inside) == (1, 0)

@@ -246,12 +246,12 @@ class LeadlineRun(Leadline):
     """Steps that are taken before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        from leadline.cli.run_setup import Wishes, prepare
+        from leadline.cli.run_setup import RunOptions, prepare
         from leadline.training.session import session
 
         command = ["train.py"]
-        prepare(Wishes(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
-        run = prepare(Wishes("run", str(folder), preset="standard", rules=EVERY_RULE), command)
+        prepare(RunOptions(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
+        run = prepare(RunOptions("run", str(folder), preset="standard", rules=EVERY_RULE), command)
         self.session = session.start(run)
         if self.session is None:
             raise NotAvailableError("LEADLINE_DISABLED is set")

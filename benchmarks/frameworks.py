@@ -20,7 +20,7 @@ import numpy as np
 from harness import Limit, Row
 
 import leadline
-from leadline.hook import Alone
+from leadline.hook import StandaloneRun
 
 ROUNDS: Final = 200
 SAMPLES: Final = 200_000
@@ -113,7 +113,7 @@ class Blocks:
         if self._case.is_bare:
             return self.bare()
         folder = tempfile.mkdtemp(prefix="leadline-frameworks-")
-        alone = Alone(out=folder, name="run", preset="standard", capture=self._case.capture, budget="off")
+        alone = StandaloneRun(out=folder, name="run", preset="standard", capture=self._case.capture, budget="off")
         session = alone.session
         assert session is not None
         began = time.perf_counter()

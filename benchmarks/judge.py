@@ -23,7 +23,7 @@ from every_rule import OTHER_RUN
 from harness import Limit, Row
 from judged_training import RULES, TENSORS, Training
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_plan import resolve_rules
 from leadline.store import layout
@@ -146,7 +146,7 @@ def judge_here(run: Path) -> Judged:
     """Judge a run that has ended, in this process."""
     rules = [(spec.alias, rule) for spec, rule in resolve_rules(RULES)]
     began = time.perf_counter()
-    progress = Judging(str(run), rules, started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(str(run), rules, started_ns=START_NS).advance(is_over=True)
     seconds = time.perf_counter() - began
     found = sum(each["judged_steps"] > 0 and each["error"] is None for each in progress.rules.values())
     return Judged(seconds, found)

@@ -19,9 +19,9 @@ import torch
 import workload
 from harness import Row
 
-from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_names import ModuleNames
 from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.naming.parameter_names import ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
@@ -44,7 +44,7 @@ class Case:
 
 def operators(trained: workload.Workload) -> Recording:
     """A detailed window."""
-    homes = Homes(Names(ModuleRegistry()))
+    homes = ModuleNames(ParameterNames(ModuleRegistry()))
     homes.add_trained([trained.model])
     return OperatorRecording(ProfileWindow("detailed", steps=STEPS), homes, Guard(fail))
 

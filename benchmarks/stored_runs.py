@@ -25,7 +25,7 @@ from leadline.cli.run_setup import rule_specs
 from leadline.judge.engines.engine import Engine, Judged, Task
 from leadline.judge.engines.local import LocalEngine
 from leadline.judge.engines.ray import RayEngine
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_plan import resolve_rules
 from leadline.records.manifest import RuleSpec
@@ -110,7 +110,7 @@ def judge_here(runs: Sequence[str]) -> Verdicts:
     found: Verdicts = {}
     for run in runs:
         rules = [(spec.alias, rule) for spec, rule in resolve_rules(specs())]
-        states = Judging(run, rules, started_ns=START_NS, is_over=True).advance(is_over=True).rules
+        states = Evaluator(run, rules, started_ns=START_NS, is_over=True).advance(is_over=True).rules
         found[run] = [(alias, state["verdict"], state["findings"]) for alias, state in states.items()]
     return found
 

@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import leadline
 import leadline.torch
 from leadline.training.guard import Guard
-from leadline.training.recorder.overhead import Cost
+from leadline.training.recorder.overhead import Overhead
 from leadline.training.timeline.step_timeline import StepTimeline
 
 _MARKS = (
@@ -155,7 +155,7 @@ def _marks(*, are_on: bool) -> Iterator[None]:
 
 def marks_alone(rounds: int) -> Row:
     """What the marks of one step take, with data from a loader; processor time of the thread."""
-    timeline, guard = StepTimeline(Cost()), Guard(print)
+    timeline, guard = StepTimeline(Overhead()), Guard(print)
     timeline.open(_Nowhere())
     steps = 1000
 

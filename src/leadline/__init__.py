@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.records.version import __version__
 
-__all__ = ["Hook", "StopTraining", "__version__", "log", "mode", "open_run", "watch"]
+__all__ = ["Hook", "TrainingStopped", "__version__", "log", "mode", "open_run", "watch"]
 
 if TYPE_CHECKING:
-    from leadline.errors import StopTraining
+    from leadline.errors import TrainingStopped
     from leadline.hook import Hook
     from leadline.reader.run import open_run
     from leadline.training.session.session import log, mode
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Hook": "leadline.hook",
-    "StopTraining": "leadline.errors",
+    "TrainingStopped": "leadline.errors",
     "open_run": "leadline.reader.run",
     "log": "leadline.training.session.session",
     "mode": "leadline.training.session.session",

@@ -69,7 +69,7 @@ class StoreFullError(LeadlineError, OSError):
     """The store takes no more: make room; the training goes on without."""
 
 
-class StopTraining(SystemExit):
+class TrainingStopped(SystemExit):
     """Raised in the training process at a step boundary when somebody asked it to stop.
 
     A ``SystemExit``, so that ``except Exception`` does not swallow it, while ``finally`` and ``atexit`` run.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leadline.frameworks.generic.adapter import GenericAdapter
 
 
-class Alone:
+class StandaloneRun:
     """A run of which nobody knows but this process: no agent, no judge.
 
     Args:
@@ -109,7 +109,7 @@ class Hook:
         self.run: str | None = None
         """The run's folder; None: nobody watches."""
         self._mode = "train"
-        self._alone: Alone | None = None
+        self._alone: StandaloneRun | None = None
         current = session.current()
         is_of_hook = _alone is not None and _alone.session is current
         if current is None and os.environ.get("LEADLINE_RUN") and not session.is_disabled():
@@ -117,7 +117,7 @@ class Hook:
         elif current is None or is_of_hook:
             if _alone is not None:
                 _alone.close()
-            _alone = self._alone = Alone(out=out, name=name, preset=preset, capture=capture, budget=budget)
+            _alone = self._alone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
             current = self._alone.session
             atexit.register(self._alone.close)
         self.run = current.run if current is not None else None
@@ -160,7 +160,7 @@ class Hook:
         """End the step under way.
 
         Raises:
-            StopTraining: A rule, or somebody, asked to stop.
+            TrainingStopped: A rule, or somebody, asked to stop.
         """
         self._run("step", self._mode)
 
@@ -218,5 +218,5 @@ class HookMode:
         self._hook._mode = self._before
 
 
-_alone: Alone | None = None
+_alone: StandaloneRun | None = None
 """The run that the latest hook writes alone."""

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from leadline.config.budget import DEFAULT_BUDGET
-from leadline.hook import Alone
+from leadline.hook import StandaloneRun
 from leadline.training.session import session
 
 
@@ -43,7 +43,7 @@ class Hook:
     ) -> None:
         import torch  # noqa: F401 - who makes this hook trains with it
 
-        self._alone = Alone(out=out, name=name, preset=preset, capture=capture, budget=budget)
+        self._alone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
         self.name, self.run = self._alone.name, self._alone.run
         if model is not None and self._session is not None:
             self._session.register(model)

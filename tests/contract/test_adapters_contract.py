@@ -141,6 +141,6 @@ def test_every_framework_has_a_contract() -> None:
 
 
 def test_the_bootstrap_waits_for_every_framework() -> None:
-    site = HERE.parents[1] / "src" / "leadline" / "bootstrap" / "site" / "sitecustomize.py"
+    site = HERE.parents[1] / "src" / "leadline" / "training" / "bootstrap" / "site" / "sitecustomize.py"
     (line,) = [each for each in site.read_text().splitlines() if each.strip().startswith("names = ")]
     assert line.strip() == f"names = ({', '.join(repr(each).replace(chr(39), chr(34)) for each in FRAMEWORKS)})"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.config.parameters import spoken_name
+from leadline.config.parameters import display_name
 from leadline.rules.losses.loss_not_decreasing import LossNotDecreasing
 from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, find_rule
 from leadline.rules.system.stalled_training import StalledTraining
@@ -72,6 +72,6 @@ def test_every_built_in_rule_is_held_to_it_under_its_own_name() -> None:
     tests = "".join(each.read_text() for each in Path(__file__).parent.glob("test_*.py"))
     held = set(re.findall(r"^    rule = (\w+)$", tests, re.MULTILINE))
     assert held == {find_rule(name).__name__ for name in BUILT_IN}
-    assert all(spoken_name(find_rule(name)) == name for name in BUILT_IN)
+    assert all(display_name(find_rule(name)) == name for name in BUILT_IN)
     assert all(find_rule(amazon) is find_rule(ours) for amazon, ours in AMAZON.items())
     assert set(DEFAULT) <= set(BUILT_IN)

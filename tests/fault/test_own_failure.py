@@ -14,7 +14,7 @@ from torch.optim import optimizer as torch_optimizer
 
 import leadline
 from leadline.frameworks.torch.capture import device_copy, program
-from leadline.frameworks.torch.hooks.forward_hooks import ForwardWatch
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.store import writer
 from leadline.torch import Hook
 from leadline.training.recorder.step_recorder import Recorder
@@ -57,9 +57,9 @@ PLACES = [
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),
-    (ForwardWatch, "_take_outputs"),
-    (ForwardWatch, "_enter"),
-    (ForwardWatch, "after_call"),
+    (ForwardHooks, "_take_outputs"),
+    (ForwardHooks, "_enter"),
+    (ForwardHooks, "after_call"),
     (Recorder, "loss"),
     (Recorder, "after_update"),
     (writer.Writer, "put_row"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 
@@ -25,7 +25,7 @@ def judged_together(rules: Mapping[str, Rule], story: Sequence[Part], *, batch_r
         writer = RunWriter(f"{folder}/run", batch_rows=batch_rows, segment_batches=2 if batch_rows < 10 else 1000)
         path = writer.write_all(story).end().path
         spies = [(name, spy_on(rule, said[name])) for name, rule in rules.items()]
-        progress = Judging(path, spies, started_ns=START_NS).advance(is_over=True)
+        progress = Evaluator(path, spies, started_ns=START_NS).advance(is_over=True)
         assert {state["error"] for state in progress.rules.values()} == {None}
     return said
 

@@ -11,7 +11,7 @@ from judged import Judged, judged_by
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Capture, Part
-from leadline.testing.scenarios import stories
+from leadline.testing.scenarios import scenarios
 
 
 def captures(story: Sequence[Part]) -> Iterator[tuple[int, list[Capture]]]:
@@ -100,7 +100,7 @@ def losses(story: Sequence[Part], num_steps: int, diff: float, increase: float) 
 
 
 @settings(deadline=None, max_examples=25)
-@given(story=stories())
+@given(story=scenarios())
 def test_rules_equal_a_plain_loop(story: Sequence[Part]) -> None:
     for only_nan in (False, True):
         assert judged_by(find_rule("exploding_tensor")(only_nan=only_nan), story) == exploding(story, only_nan)
@@ -111,7 +111,7 @@ def test_rules_equal_a_plain_loop(story: Sequence[Part]) -> None:
 
 
 @settings(deadline=None, max_examples=25)
-@given(story=stories())
+@given(story=scenarios())
 def test_stalls_equal_a_plain_loop(story: Sequence[Part]) -> None:
     times = [part.time_ns for part in story if isinstance(part, Capture)]
     ends = [part.time_ns for part in story if not hasattr(part, "tensors")]

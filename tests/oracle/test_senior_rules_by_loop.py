@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from rule_scenarios import INFOS, captured, senior_stories
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.rules.registry import find_rule
 from leadline.rules.robust import mann_kendall
@@ -45,7 +45,7 @@ def judged_by(rules: dict[str, Rule], story: Sequence[Part]) -> dict[str, Judged
     with tempfile.TemporaryDirectory() as folder:
         path = RunWriter(f"{folder}/run", batch_rows=3, segment_batches=2).write_all(story).end().path
         spies = [(name, spy(name, rule)) for name, rule in rules.items()]
-        progress = Judging(path, spies, started_ns=START_NS).advance(is_over=True)
+        progress = Evaluator(path, spies, started_ns=START_NS).advance(is_over=True)
     assert [each["error"] for each in progress.rules.values() if each["error"]] == []
     return said
 

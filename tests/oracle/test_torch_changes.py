@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, arranged, as_numpy, make
 
-from leadline.frameworks.torch.kernels.deltas import Changes
-from leadline.frameworks.torch.kernels.order_statistics import Recall, begin
+from leadline.frameworks.torch.kernels.deltas import Deltas
+from leadline.frameworks.torch.kernels.order_statistics import PreviousValues, begin
 from leadline.statistics import arrays
 from leadline.statistics.definitions import SAMPLE_ELEMENTS
 
@@ -19,14 +19,14 @@ ROOM = 1 << 20
 
 
 class Notes(list):
-    def changes(self, device_bytes: int = ROOM) -> Changes:
-        return Changes(device_bytes, self.append)
+    def changes(self, device_bytes: int = ROOM) -> Deltas:
+        return Deltas(device_bytes, self.append)
 
 
-def compare(changes: Changes, named: dict[str, torch.Tensor], names: tuple[str, ...] = NAMES) -> dict[str, np.ndarray]:
+def compare(changes: Deltas, named: dict[str, torch.Tensor], names: tuple[str, ...] = NAMES) -> dict[str, np.ndarray]:
     """Statistics of each tensor, ``(len(names),)``."""
     with torch.no_grad():
-        numbers, finish = begin(list(named.values()), names, Recall(changes, list(named)))
+        numbers, finish = begin(list(named.values()), names, PreviousValues(changes, list(named)))
         found = finish(numbers.numpy()).reshape(len(names), len(named))
     return dict(zip(named, found.T, strict=True))
 

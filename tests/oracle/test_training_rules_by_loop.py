@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from judged import Judged, judged_by
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
-from leadline.testing.scenarios import stories
+from leadline.testing.scenarios import scenarios
 
 
 class Step:
@@ -357,7 +357,7 @@ def test_the_rule_equals_a_plain_loop(name: str) -> None:
     parameters, loop = CASES[name]
 
     @settings(deadline=None, max_examples=20)
-    @given(story=stories(is_rich=True))
+    @given(story=scenarios(is_rich=True))
     def check(story: Sequence[Part]) -> None:
         assert judged_by(find_rule(name)(**parameters), story) == loop(story)
 
@@ -365,7 +365,7 @@ def test_the_rule_equals_a_plain_loop(name: str) -> None:
 
 
 @settings(deadline=None, max_examples=25)
-@given(story=stories(), other=stories())
+@given(story=scenarios(), other=scenarios())
 def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: Sequence[Part]) -> None:
     there = {
         (*place(part), part.worker, name): values["value"]
@@ -399,7 +399,7 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
                 said.append((window.step, type(verdict).__name__.lower()))
                 return verdict
 
-        Judging(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
+        Evaluator(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
     assert said == expected
 
 

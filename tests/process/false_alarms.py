@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launching import PATIENCE, SCRIPTS, environment
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.judge.rule_plan import resolve_rules
 from leadline.reader.find_runs import read_manifest
 from leadline.rules.registry import BUILT_IN, DEFAULT
@@ -79,7 +79,7 @@ def judge(run: Path) -> dict[str, Told]:
     """What each rule of a run's manifest says of it, afterwards."""
     manifest = read_manifest(str(run))
     rules = [(spec.alias, rule) for spec, rule in resolve_rules(manifest.rules)]
-    progress = Judging(str(run), rules, started_ns=manifest.started_ns).advance(is_over=True)
+    progress = Evaluator(str(run), rules, started_ns=manifest.started_ns).advance(is_over=True)
     opened: dict[str, list[str]] = {}
     for alias, event in progress.events:
         if event["event"] == "opened":

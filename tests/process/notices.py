@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from leadline.actions.action import Occasion
-from leadline.records.notification import Notice, RuleState, TensorSnapshot
+from leadline.actions.action import ActionContext
+from leadline.records.notification import Notification, RuleState, TensorSnapshot
 
 RUN = "/home/me/leadline runs/demo-1120"
-FINDING = Notice(
+FINDING = Notification(
     id="loud/opened/1313",
     kind="finding",
     run="demo-1120",
@@ -43,6 +43,6 @@ FINDING = Notice(
 )
 
 
-def occasion(notice: Notice = FINDING) -> Occasion:
+def occasion(notice: Notification = FINDING) -> ActionContext:
     """The moment at which an action is told of a notice."""
-    return Occasion(notice.uri, notice, (), notice.time_ns)
+    return ActionContext(notice.uri, notice, (), notice.time_ns)

@@ -20,7 +20,7 @@ from leadline.store.segments import Segment
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, Raw, RunWriter, Vectors
 from leadline.training.profiler.callstacks import StackProfiler, write_callstacks
 from leadline.training.profiler.functions import FunctionProfiler, write_functions
-from leadline.training.profiler.python_recording import Slice
+from leadline.training.profiler.python_recording import ProfileSlice
 
 WEIGHT = np.arange(6, dtype="<f4").reshape(2, 3) / 4
 WORKER = "rank0-1"
@@ -129,7 +129,7 @@ def write_python_window(path: Path, kind: str, name: str = "work", *, step: int 
     _named(name)()
     profiler.stop()
     begin_ns = START_NS + (step % 4) * SECOND_NS
-    part = Slice(step, mode, "forward", begin_ns, begin_ns + SECOND_NS // 20, profiler)
+    part = ProfileSlice(step, mode, "forward", begin_ns, begin_ns + SECOND_NS // 20, profiler)
     files = (write_functions if kind == "cprofile" else write_callstacks)(str(folder), [part])
     document = {
         "id": f"{kind}-{step}",

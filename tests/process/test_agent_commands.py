@@ -15,12 +15,12 @@ import pytest
 from agent_process import PATIENCE, agent, is_gone, make_run, python, status, wait_for
 
 from leadline.monitor.processes import list_pids, read_stat
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.records.request import Request
 from leadline.store import control, layout
 from leadline.store.documents import read_document, write_document
 
-NOTICE = Notice(
+NOTICE = Notification(
     "loss_spike/opened/7",
     "finding",
     "a-run",

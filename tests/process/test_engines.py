@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from launching import PATIENCE, environment, script, wait_for, watched
 
 from leadline.cli.run_setup import rule_specs
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.judge.rule_plan import resolve_rules
 from leadline.reader.find_runs import find_runs, read_manifest
 from leadline.rules.registry import BUILT_IN
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.scenarios import stories
+from leadline.testing.scenarios import scenarios
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def some_stories(count: int) -> list[list[Part]]:
         suppress_health_check=list(HealthCheck),
         deadline=None,
     )
-    @given(stories(is_rich=True))
+    @given(scenarios(is_rich=True))
     def collect(story: list[Part]) -> None:
         found.append(story)
 
@@ -137,7 +137,7 @@ def alone(folder: Path, run: str) -> dict[str, Any]:
     found = {}
     specs = [spec for spec in rule_specs(rules(), str(folder)) if spec.rule in BUILT_IN]
     for spec, rule in resolve_rules(specs):
-        judging = Judging(run, [(spec.alias, rule)], started_ns=read_manifest(run).started_ns)
+        judging = Evaluator(run, [(spec.alias, rule)], started_ns=read_manifest(run).started_ns)
         progress = judging.advance(is_over=True)
         (state,) = progress.rules.values()
         last = {event["id"]: event for _, event in progress.events}

@@ -16,10 +16,10 @@ from agent_process import wait_for
 from prometheus_client.parser import text_string_to_metric_families
 from wire import otlp
 
-from leadline.actions.action import LaterError, Occasion, Outcome, RefusedError
+from leadline.actions.action import ActionContext, Outcome, RejectedError, RetryLaterError
 from leadline.actions.publish_metric import PublishMetric
 from leadline.errors import ConfigurationError
-from leadline.records.notification import Notice, RuleState
+from leadline.records.notification import Notification, RuleState
 
 FIRED = RuleState("loss", "loss_spike", "IssuesFound", "fired", is_open=True, findings=1)
 CLOSED = RuleState("loss", "loss_spike", "IssuesFound", "fired", findings=1)
@@ -91,8 +91,8 @@ def opened() -> Iterator[Callable[..., PublishMetric]]:
 
 
 def tell(action: PublishMetric, *rules: RuleState, run: Path = Path("/nowhere"), **given: Any) -> Outcome:
-    notice = Notice("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, **given)
-    return action.run(Occasion(str(run), notice, (), 0))
+    notice = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, **given)
+    return action.run(ActionContext(str(run), notice, (), 0))
 
 
 def scrape(url: str) -> dict[str, dict[str, float]]:
@@ -140,7 +140,10 @@ def test_a_port_that_was_taken_meanwhile_is_told_and_tried_again(opened: Any) ->
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
     action = opened(to="prometheus", port=port)
-    with socket.create_server(("127.0.0.1", port)), pytest.raises(LaterError, match=f"port {port} of 127.0.0.1 is in"):
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(RetryLaterError, match=f"port {port} of 127.0.0.1 is in"),
+    ):
         tell(action, FIRED)
     assert tell(action, FIRED).outcome == f"served at http://127.0.0.1:{port}/metrics"
 
@@ -157,7 +160,7 @@ def test_a_gateway_gets_all_gauges_of_the_run(server: Server, opened: Any) -> No
 
 
 @pytest.mark.parametrize("to", ["prometheus", "otlp"])
-@pytest.mark.parametrize(("status", "error"), [(503, LaterError), (429, LaterError), (401, RefusedError)])
+@pytest.mark.parametrize(("status", "error"), [(503, RetryLaterError), (429, RetryLaterError), (401, RejectedError)])
 def test_what_the_other_side_says_is_told(
     to: str, status: int, error: type[Exception], server: Server, opened: Any
 ) -> None:
@@ -174,7 +177,7 @@ def test_a_place_that_is_away_is_told(to: str, opened: Any) -> None:
         place = f"127.0.0.1:{other.getsockname()[1]}"
     given = {"gateway": f"http://{place}"} if to == "prometheus" else {"endpoint": f"http://{place}"}
     action = opened(to=to, **given, **QUICK | {"interval": 600.0, "timeout": 2.0})
-    with pytest.raises(LaterError, match=rf"{place}: .*[Cc]onnection refused"):
+    with pytest.raises(RetryLaterError, match=rf"{place}: .*[Cc]onnection refused"):
         tell(action, FIRED)
 
 
@@ -183,7 +186,7 @@ def test_a_place_that_hangs_is_left_in_time(to: str, server: Server, opened: Any
     server.may_answer.clear()
     given = {"gateway": server.url} if to == "prometheus" else {"endpoint": server.url}
     action = opened(to=to, **given, **QUICK | {"interval": 600.0, "timeout": 1.0})
-    with pytest.raises(LaterError, match="did not answer"):
+    with pytest.raises(RetryLaterError, match="did not answer"):
         tell(action, FIRED)
 
 
@@ -275,10 +278,10 @@ def test_cloudwatch_that_is_away_and_credentials_that_are_missing_are_told(
     action = PublishMetric(to="cloudwatch", region="eu-central-1", endpoint=url, timeout=4.0, probe=False)
     with pytest.raises(ConfigurationError, match="publish_metric: no AWS credentials; set AWS_PROFILE"):
         action.check()
-    with pytest.raises(RefusedError, match="CloudWatch: Unable to locate credentials"):
+    with pytest.raises(RejectedError, match="CloudWatch: Unable to locate credentials"):
         tell(action, FIRED)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with pytest.raises(LaterError, match="CloudWatch: Could not connect to the endpoint URL"):
+    with pytest.raises(RetryLaterError, match="CloudWatch: Could not connect to the endpoint URL"):
         tell(opened(to="cloudwatch", region="eu-central-1", endpoint=url, timeout=4.0, probe=False), FIRED)
     action.close()

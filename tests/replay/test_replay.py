@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
 from leadline.testing.runs import START_NS, Capture, Heartbeat, Part, RunWriter
-from leadline.testing.scenarios import stories
+from leadline.testing.scenarios import scenarios
 
 GIVEN = {
     "all_zero": {"collection_names": ("gradients", "losses")},
@@ -53,7 +53,7 @@ class Hearing:
         self.events: dict[str, list[bytes]] = {name: [] for name in RULES}
         self.states: dict[str, dict] = {}
         rules = [(name, make()) for name, make in RULES.items()]
-        self._judging = Judging(self._path, rules, started_ns=START_NS, is_over=self._is_over)
+        self._judging = Evaluator(self._path, rules, started_ns=START_NS, is_over=self._is_over)
 
     def listen(self, *, is_over: bool = False, most_seconds: float = float("inf")) -> Hearing:
         while True:
@@ -114,7 +114,7 @@ def judged_in_all_ways(
 
 @settings(deadline=None, max_examples=25)
 @given(
-    story=stories(is_rich=True),
+    story=scenarios(is_rich=True),
     rows=st.integers(1, 5),
     batches=st.integers(1, 3),
     look=st.integers(1, 6),

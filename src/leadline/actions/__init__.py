@@ -1,5 +1,5 @@
 """What can be done about a finding."""
 
-from leadline.actions.action import Action, LaterError, Occasion, Outcome, RefusedError
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
 
-__all__ = ["Action", "LaterError", "Occasion", "Outcome", "RefusedError"]
+__all__ = ["Action", "ActionContext", "Outcome", "RejectedError", "RetryLaterError"]

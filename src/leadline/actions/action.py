@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from leadline.config.parameters import check_parameters
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 
 Place = Literal["worker", "agent", "judge"]
 
@@ -16,7 +16,7 @@ EVERY_STATUS = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """How far a worker is known to be."""
 
     worker: str
@@ -29,13 +29,13 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class ActionContext:
     """What an action is told when it runs."""
 
     run: str
     """The run's folder."""
-    notice: Notice
-    workers: tuple[Progress, ...]
+    notice: Notification
+    workers: tuple[TrainingProgress, ...]
     """Those that still run."""
     now_ns: int
     follows: str = "*"
@@ -58,11 +58,11 @@ class Outcome:
     """Whether there was nothing to do."""
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """The other side said no for good: to try again would change nothing (HTTP 404, a wrong password)."""
 
 
-class LaterError(Exception):
+class RetryLaterError(Exception):
     """The other side asks to be left alone for a while.
 
     Attributes:
@@ -90,7 +90,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
     **May fail**
     Whatever it raises is tried again after ``backoff`` seconds, then twice as many, … ``retries`` times; a
-    ``RefusedError`` is not. What it came to is written down and told; judging goes on.
+    ``RejectedError`` is not. What it came to is written down and told; judging goes on.
 
     **Secrets**
     A text parameter may hold ``$NAME`` or ``${NAME}``. ``check`` and ``run`` see an instance with the values in place;
@@ -138,15 +138,15 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
             MissingExtraError: What it needs is not installed.
         """
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         """What would be done, in one line: for a dry run."""
         return f"would run {type(self).__name__}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         """Do it.
 
         Raises:
-            RefusedError: It was refused for good.
+            RejectedError: It was refused for good.
             Exception: Anything; it is tried again.
         """
         raise NotImplementedError

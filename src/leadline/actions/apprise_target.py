@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from leadline.actions.action import RefusedError
+from leadline.actions.action import RejectedError
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
 
 FORM: Final = "for example notify:'mailtos://user:$PASSWORD@smtp.example.org?to=me@example.org'"
@@ -98,7 +98,7 @@ class Service:
         Args:
             severity: ``info``, ``success``, ``warning`` or ``failure``, where the service shows such a thing.
         Raises:
-            RefusedError: It was refused for good.
+            RejectedError: It was refused for good.
             ConnectionError: It failed.
         """
         apprise = _apprise()
@@ -108,7 +108,7 @@ class Service:
             is_sent = sender.notify(body=text, title=title, notify_type=severity, body_format="text")
         if not is_sent:
             why = f"{self.name}: {self._why(heard)}"
-            raise RefusedError(why) if _is_final(heard) else ConnectionError(why)
+            raise RejectedError(why) if _is_final(heard) else ConnectionError(why)
 
     def _why(self, heard: Iterable[str]) -> str:
         """What Apprise said, without the secrets of the URL: the details where there are any, else the complaint."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from leadline.actions.action import LaterError, RefusedError
+from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.errors import ConfigurationError, MissingExtraError
 
 _PASSING_CODES: Final = (
@@ -82,9 +82,9 @@ def failure(service: str, error: Exception) -> Exception:
     from botocore.exceptions import ClientError, NoCredentialsError
 
     if isinstance(error, NoCredentialsError):
-        return RefusedError(f"{service}: {error}")
+        return RejectedError(f"{service}: {error}")
     if not isinstance(error, ClientError):
-        return LaterError(f"{service}: {error}")
+        return RetryLaterError(f"{service}: {error}")
     said = error.response.get("Error", {})
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
     return answered(service, str(said.get("Code")), str(said.get("Message")), is_passing=status >= 500)
@@ -93,4 +93,4 @@ def failure(service: str, error: Exception) -> Exception:
 def answered(service: str, code: str, message: str, *, is_passing: bool = False) -> Exception:
     """What an error's code means: refused for good, or not."""
     told = f"{service} answered {code}: {' '.join(message.split())}"
-    return LaterError(told) if is_passing or any(each in code for each in _PASSING_CODES) else RefusedError(told)
+    return RetryLaterError(told) if is_passing or any(each in code for each in _PASSING_CODES) else RejectedError(told)

@@ -16,7 +16,7 @@ _SPELLED: Final = "%/:?#[]@!$&'()*+,;=~-._"
 _HTML: Final = re.compile(r"\s*<!?[a-z]", re.IGNORECASE)
 
 
-class Answer:
+class HttpResponse:
     """What a server answered."""
 
     def __init__(self, status: int, response: http.client.HTTPResponse | HTTPError) -> None:
@@ -48,7 +48,7 @@ class _Unfollowed(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def post(url: str, data: bytes, headers: dict[str, str], timeout_seconds: float) -> Answer:
+def post(url: str, data: bytes, headers: dict[str, str], timeout_seconds: float) -> HttpResponse:
     """Post once, and give what came back, whatever its status; a redirect is not followed.
 
     Args:
@@ -63,10 +63,10 @@ def post(url: str, data: bytes, headers: dict[str, str], timeout_seconds: float)
     request = urllib.request.Request(bare, data, headers, method="POST")
     try:
         with urllib.request.build_opener(_Unfollowed).open(request, timeout=timeout_seconds) as response:
-            return Answer(response.status, response)
+            return HttpResponse(response.status, response)
     except HTTPError as error:
         with error:
-            return Answer(error.code, error)
+            return HttpResponse(error.code, error)
     except TimeoutError as error:
         raise _too_late(parts, timeout_seconds) from error
     except URLError as error:

@@ -8,7 +8,7 @@ import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.records.notification import Notice, TensorSnapshot
+from leadline.records.notification import Notification, TensorSnapshot
 
 MOST_TENSORS: Final = 5
 _MOST_STATISTICS: Final = 6
@@ -21,19 +21,19 @@ _WIDTH: Final = 96
 _LABEL: Final = 10
 
 
-def title(notice: Notice) -> str:
+def title(notice: Notification) -> str:
     """What happened, and in which run, in one line."""
     return _cut(_event(notice), _TITLE_CHARACTERS)
 
 
-def short(notice: Notice, most_characters: int) -> str:
+def short(notice: Notification, most_characters: int) -> str:
     """Everything in one line of limited length, in plain characters: for a text message."""
     said = f"leadline: {title(notice)}"
     told = _one_line(notice.message or notice.why)
     return _cut(f"{said}: {told}" if told else said, most_characters)
 
 
-def text(notice: Notice) -> str:
+def text(notice: Notification) -> str:
     """The whole of it: what, where, which run, what to try, and the first tensors with numbers."""
     blocks = [[_cut(_one_line(notice.message or notice.why) or _event(notice), _MESSAGE_CHARACTERS)], _facts(notice)]
     if notice.suggestion:
@@ -42,7 +42,7 @@ def text(notice: Notice) -> str:
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _event(notice: Notice) -> str:
+def _event(notice: Notification) -> str:
     """What happened, in which run."""
     if notice.kind in ("finding", "closed"):
         at = "" if notice.step is None else f" at step {notice.step:,}"
@@ -53,7 +53,7 @@ def _event(notice: Notice) -> str:
     return f"{of}: {notice.status}{verdict}{before}"
 
 
-def _facts(notice: Notice) -> list[str]:
+def _facts(notice: Notification) -> list[str]:
     since = f", started {_moment(notice.started_ns)}" if notice.started_ns else ""
     said = {
         "run": f"{notice.run} ({notice.job_status}{since})",
@@ -66,7 +66,7 @@ def _facts(notice: Notice) -> list[str]:
     return [f"{label:<{_LABEL}}{value}" for label, value in said.items() if value]
 
 
-def _named(notice: Notice) -> str:
+def _named(notice: Notification) -> str:
     if notice.rule and notice.kind_of_rule and notice.kind_of_rule != notice.rule:
         return f"{notice.rule} ({notice.kind_of_rule})"
     return notice.rule or ""
@@ -78,7 +78,7 @@ def _evidence(evidence: dict[str, Any]) -> list[str]:
     return ["Numbers:", *shown] if shown else []
 
 
-def _tensors(notice: Notice) -> list[str]:
+def _tensors(notice: Notification) -> list[str]:
     if not notice.tensors:
         return []
     count = max(notice.tensor_count, len(notice.tensors))
@@ -104,7 +104,7 @@ def _has_more(tensor: TensorSnapshot) -> bool:
     return count > min(len(tensor.values or ()), _MOST_VALUES)
 
 
-def _rules(notice: Notice) -> list[str]:
+def _rules(notice: Notification) -> list[str]:
     fired = [each for each in notice.rules if each.verdict == "fired"]
     if not notice.rules:
         return []
@@ -113,7 +113,7 @@ def _rules(notice: Notice) -> list[str]:
     return textwrap.wrap(f"{counted}: {', '.join(names)}" if names else counted, _WIDTH)
 
 
-def _commands(notice: Notice) -> list[str]:
+def _commands(notice: Notification) -> list[str]:
     place = shlex.quote(notice.uri)
     stop = [f"stop: leadline stop {place}"] if notice.job_status in ("Starting", "InProgress") else []
     return [f"look: leadline show {place}", *stop]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.actions import message
-from leadline.actions.action import Action, Occasion, Outcome, RefusedError
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError
 from leadline.actions.apprise_target import FORM, Service
 from leadline.errors import ConfigurationError
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 
 _PROBE_SECONDS: Final = 5.0
 _sent: set[tuple[str, str, str]] = set()
@@ -47,15 +47,15 @@ class Notify(Action, frozen=True, kw_only=True):
             if service.host:
                 check_reachable(*service.host, min(self.timeout, _PROBE_SECONDS))
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would send ({self._spoken()}): {message.title(occasion.notice)}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         failures = [error for url in self._urls() if (error := _tell(url, occasion.notice))]
         if failures:
             why = "; ".join(map(str, failures))
-            is_final = all(isinstance(each, RefusedError) for each in failures)
-            raise RefusedError(why) if is_final else ConnectionError(why)
+            is_final = all(isinstance(each, RejectedError) for each in failures)
+            raise RejectedError(why) if is_final else ConnectionError(why)
         return Outcome(f"sent: {self._spoken()}")
 
     def _urls(self) -> list[str]:
@@ -65,7 +65,7 @@ class Notify(Action, frozen=True, kw_only=True):
         return ", ".join(each if each.startswith("$") else Service(each).name for each in self._urls())
 
 
-def _tell(url: str, notice: Notice) -> Exception | None:
+def _tell(url: str, notice: Notification) -> Exception | None:
     """Tell one target, unless it was told; what went wrong is a value, since the others are told all the same."""
     key = (notice.uri, notice.id, url)
     if key in _sent:
@@ -75,13 +75,13 @@ def _tell(url: str, notice: Notice) -> Exception | None:
     title, text = (message.title(notice), message.text(notice)) if limit is None else ("", message.short(notice, limit))
     try:
         service.send(title, text, _severity(notice))
-    except (RefusedError, ConnectionError) as error:
+    except (RejectedError, ConnectionError) as error:
         return error
     _sent.add(key)
     return None
 
 
-def _severity(notice: Notice) -> str:
+def _severity(notice: Notification) -> str:
     if notice.status in ("Error", "Failed"):
         return "failure"
     if notice.kind == "finding" or notice.status in ("IssuesFound", "Stopped", "Interrupted"):

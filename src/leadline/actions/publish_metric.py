@@ -9,12 +9,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from leadline.actions.action import Action, Occasion, Outcome
+from leadline.actions.action import Action, ActionContext, Outcome
 from leadline.actions.http_client import PORTS
 from leadline.actions.http_client import port as port_of
-from leadline.actions.metrics.exporter import Outlet
-from leadline.actions.metrics.periodic_publisher import Repeater
-from leadline.actions.metrics.run_metrics import Board
+from leadline.actions.metrics.exporter import MetricExporter
+from leadline.actions.metrics.periodic_publisher import PeriodicPublisher
+from leadline.actions.metrics.run_metrics import RunMetrics
 from leadline.errors import ConfigurationError, MissingExtraError
 
 Place = Literal["prometheus", "otlp", "cloudwatch"]
@@ -106,10 +106,10 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
         else:
             self._check_cloudwatch()
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would publish the gauges of {len(occasion.notice.rules)} rules: {self.to}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         self._board.take(occasion)
         is_first = "_repeater" not in self.__dict__
         outcome = self._repeater.publish()
@@ -120,15 +120,15 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
             self._repeater.close()
 
     @cached_property
-    def _board(self) -> Board:
-        return Board()
+    def _board(self) -> RunMetrics:
+        return RunMetrics()
 
     @cached_property
-    def _repeater(self) -> Repeater:
+    def _repeater(self) -> PeriodicPublisher:
         seconds = self.timeout * _SHARE
-        return Repeater(self._outlet(seconds), self.interval, min(seconds, _FAREWELL_SECONDS))
+        return PeriodicPublisher(self._outlet(seconds), self.interval, min(seconds, _FAREWELL_SECONDS))
 
-    def _outlet(self, seconds: float) -> Outlet:
+    def _outlet(self, seconds: float) -> MetricExporter:
         if self.to == "otlp":
             from leadline.actions.metrics.otlp import OtlpReceiver
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from leadline.actions import aws
-from leadline.actions.action import EVERY_STATUS, Action, Occasion, Outcome
+from leadline.actions.action import EVERY_STATUS, Action, ActionContext, Outcome
 from leadline.actions.sagemaker_event import DETAIL_TYPE, SOURCE, detail
 
 _PROBE_SECONDS: Final = 5.0
@@ -55,10 +55,10 @@ class PutEvent(Action, frozen=True, kw_only=True):
             aws.check_credentials(_NAME)
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would put {occasion.notice.id} on the bus {self.bus}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         notice = occasion.notice
         moment = datetime.fromtimestamp(notice.time_ns / 1e9, tz=UTC)
         entry = {
@@ -74,8 +74,8 @@ class PutEvent(Action, frozen=True, kw_only=True):
         """Put one entry; the id of the event.
 
         Raises:
-            RefusedError: Amazon will never take it.
-            LaterError: It did not.
+            RejectedError: Amazon will never take it.
+            RetryLaterError: It did not.
         """
         client = _kept.get(self) or _kept.setdefault(self, self._client())
         from botocore.exceptions import BotoCoreError, ClientError

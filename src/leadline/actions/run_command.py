@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from leadline.actions.action import Action, Occasion, Outcome, Place
+from leadline.actions.action import Action, ActionContext, Outcome, Place
 from leadline.errors import ConfigurationError
 from leadline.records.request import Request
 
@@ -51,10 +51,10 @@ class RunCommand(Action, frozen=True, kw_only=True):
         if not self.command.strip() or "\0" in self.command:
             raise ConfigurationError("run_command: there is no command; write --on 'RULE=run_command:COMMAND'")
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would run {_short(self.command)}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         from leadline.store import control
 
         notice = occasion.notice

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.actions.action import RefusedError
-from leadline.records.notification import Notice, RuleState
+from leadline.actions.action import RejectedError
+from leadline.records.notification import Notification, RuleState
 from leadline.store.documents import encode
 
 SOURCE: Final = "leadline"
@@ -31,7 +31,7 @@ _SHRINKING: Final[tuple[Mapping[str, Any], ...]] = (
 """What of the notice is left out in turn, until it fits."""
 
 
-def detail(notice: Notice, most_bytes: int = MOST_BYTES) -> bytes:
+def detail(notice: Notification, most_bytes: int = MOST_BYTES) -> bytes:
     """The event's detail as JSON: Amazon's fields, and the notice itself under ``leadline``.
 
     Of a notice that is too large, evidence, tensors and rules are left out in this order, and ``leadline.left_out``
@@ -40,7 +40,7 @@ def detail(notice: Notice, most_bytes: int = MOST_BYTES) -> bytes:
     Args:
         most_bytes: Of the whole entry, counted as Amazon counts.
     Raises:
-        RefusedError: It is too large all the same.
+        RejectedError: It is too large all the same.
     """
     most = most_bytes - _TIME_BYTES - len(SOURCE) - len(DETAIL_TYPE)
     for given in _SHRINKING:
@@ -51,22 +51,22 @@ def detail(notice: Notice, most_bytes: int = MOST_BYTES) -> bytes:
         data = _encoded(_cut(notice), _SHRINKING[-1], most_characters)
         if len(data) <= most:
             return data
-    raise RefusedError(f"the event is larger than the {most_bytes:,} bytes that EventBridge takes")
+    raise RejectedError(f"the event is larger than the {most_bytes:,} bytes that EventBridge takes")
 
 
-def _encoded(notice: Notice, without: Mapping[str, Any], most_characters: int) -> bytes:
+def _encoded(notice: Notification, without: Mapping[str, Any], most_characters: int) -> bytes:
     ours = replace(notice, **without).to_dict()
     if without:
         ours["left_out"] = sorted(without)
     return encode({**_amazons(notice, most_characters), "leadline": ours})
 
 
-def _cut(notice: Notice) -> Notice:
+def _cut(notice: Notification) -> Notification:
     texts = {name: getattr(notice, name)[:_DETAILS_CHARACTERS] for name in ("message", "suggestion", "why")}
     return replace(notice, **texts)
 
 
-def _amazons(notice: Notice, most_characters: int) -> dict[str, Any]:
+def _amazons(notice: Notification, most_characters: int) -> dict[str, Any]:
     status = notice.job_status
     said: dict[str, Any] = {
         "TrainingJobName": notice.run,
@@ -83,7 +83,7 @@ def _amazons(notice: Notice, most_characters: int) -> dict[str, Any]:
     return said
 
 
-def _states(notice: Notice) -> list[RuleState]:
+def _states(notice: Notification) -> list[RuleState]:
     """All rules as they stand, the notice's own as the notice has it."""
     if notice.rule is None:
         return list(notice.rules)
@@ -94,7 +94,7 @@ def _states(notice: Notice) -> list[RuleState]:
     return [mine, *others]
 
 
-def _rule(notice: Notice, state: RuleState, most_characters: int) -> dict[str, Any]:
+def _rule(notice: Notification, state: RuleState, most_characters: int) -> dict[str, Any]:
     return {
         "RuleConfigurationName": state.name,
         "RuleEvaluationJobArn": f"arn:leadline:judge:::rule-evaluation/{notice.run}/{state.name}",

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from leadline.actions.action import Action, Occasion, Outcome, Place, Progress
+from leadline.actions.action import Action, ActionContext, Outcome, Place, TrainingProgress
 from leadline.records.request import Request
 
 _MARGIN_STEPS = 2
@@ -26,10 +26,10 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would ask to stop at step {_step(occasion)}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         from leadline.store import control
 
         step, notice = _step(occasion), occasion.notice
@@ -47,12 +47,12 @@ class StopTraining(Action, frozen=True, kw_only=True):
         return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
 
 
-def _step(occasion: Occasion) -> int:
+def _step(occasion: ActionContext) -> int:
     seen = occasion.notice.step
     return stop_step(occasion.workers, now_ns=occasion.now_ns, at_least=0 if seen is None else seen + 1)
 
 
-def stop_step(workers: Iterable[Progress], *, now_ns: int, at_least: int) -> int:
+def stop_step(workers: Iterable[TrainingProgress], *, now_ns: int, at_least: int) -> int:
     """The first step that no worker can have passed by the time that all have read the request.
 
     One worker stops at its next boundary, so one step ahead is enough; several must all meet the step, so it lies
@@ -64,7 +64,7 @@ def stop_step(workers: Iterable[Progress], *, now_ns: int, at_least: int) -> int
     return max(at_least, *(_expected(each, now_ns) for each in known))
 
 
-def _expected(worker: Progress, now_ns: int) -> int:
+def _expected(worker: TrainingProgress, now_ns: int) -> int:
     if worker.seconds_per_step <= 0:
         return worker.step + _MARGIN_STEPS
     ahead = max(0.0, (now_ns - worker.time_ns) / 1e9) + _MARGIN_SECONDS

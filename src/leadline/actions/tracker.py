@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal
 
-from leadline.actions.action import Action, Occasion, Outcome, Place
-from leadline.records.notification import Notice, RuleState
+from leadline.actions.action import Action, ActionContext, Outcome, Place
+from leadline.records.notification import Notification, RuleState
 from leadline.records.request import Request
 
 
@@ -34,11 +34,11 @@ class Tracker(Action, frozen=True, kw_only=True):
 
     to: Literal["every", "wandb", "mlflow", "tensorboard"] = "every"
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         notice = occasion.notice
         return _why_nothing(notice) or f"would log leadline/{notice.rule} = {_value(notice):g}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         from leadline.store import control
 
         notice, why_nothing = occasion.notice, _why_nothing(occasion.notice)
@@ -65,19 +65,19 @@ class Tracker(Action, frozen=True, kw_only=True):
         return Outcome(f"asked to log {value:g}", request=request.id)
 
 
-def _why_nothing(notice: Notice) -> str:
+def _why_nothing(notice: Notification) -> str:
     if notice.rule is None:
         return "nothing to log: it is told of rules"
     is_judged = notice.kind != "rule_status" or notice.verdict is not None or notice.status == "Error"
     return "" if is_judged else "nothing to log: it is not judged yet"
 
 
-def _step(notice: Notice) -> int | None:
+def _step(notice: Notification) -> int | None:
     """Where the value begins to hold: an episode is over behind the step at which it was last seen."""
     return notice.step + 1 if notice.kind == "closed" and notice.step is not None else notice.step
 
 
-def _value(notice: Notice) -> float:
+def _value(notice: Notification) -> float:
     """1, 0 or NaN for the rule of a notice."""
     if notice.kind in ("finding", "closed"):
         return 1.0 if notice.kind == "finding" else 0.0

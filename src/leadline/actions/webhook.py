@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from leadline.actions.action import Action, LaterError, Occasion, Outcome, RefusedError
-from leadline.actions.http_client import PORTS, Answer, host, port, post
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
+from leadline.actions.http_client import PORTS, HttpResponse, host, port, post
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 from leadline.store.documents import encode
@@ -62,10 +62,10 @@ class Webhook(Action, frozen=True, kw_only=True):
         if self.probe:
             check_reachable(parts.hostname or "", port(parts), min(self.timeout, _PROBE_SECONDS), scheme=parts.scheme)
 
-    def describe(self, occasion: Occasion) -> str:
+    def describe(self, occasion: ActionContext) -> str:
         return f"would post {occasion.notice.id} to {host(urlsplit(self.url)) or self.url}"
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         notice = occasion.notice
         headers = {
             "Content-Type": "application/json; charset=utf-8",
@@ -86,40 +86,40 @@ class Webhook(Action, frozen=True, kw_only=True):
             onward = _onward(answer, url)
             authorization = authorization if _origin(onward) == _origin(url) else ""
             url = onward
-        raise RefusedError(f"{host(urlsplit(self.url))} redirects more than {_MOST_REDIRECTS} times")
+        raise RejectedError(f"{host(urlsplit(self.url))} redirects more than {_MOST_REDIRECTS} times")
 
 
-def _judged(answer: Answer, url: str) -> str:
+def _judged(answer: HttpResponse, url: str) -> str:
     """The status where it is a success.
 
     Raises:
-        RefusedError: It will not become one.
-        LaterError: It may become one.
+        RejectedError: It will not become one.
+        RetryLaterError: It may become one.
     """
     said = f"{host(urlsplit(url))} answered {answer.told}"
     if 200 <= answer.status < 300:
         return answer.told
     if answer.status in _ANOTHER_REQUEST:
         place = urlsplit(urljoin(url, answer.headers.get("Location") or ""))
-        raise RefusedError(f"{said}: it moved to {place.scheme}://{host(place)}; give the address there as the URL")
+        raise RejectedError(f"{said}: it moved to {place.scheme}://{host(place)}; give the address there as the URL")
     if 400 <= answer.status < 500 and answer.status not in _LATER:
-        raise RefusedError(said + answer.said())
-    raise LaterError(said + answer.said(), retry_after_seconds(answer.headers.get("Retry-After")))
+        raise RejectedError(said + answer.said())
+    raise RetryLaterError(said + answer.said(), retry_after_seconds(answer.headers.get("Retry-After")))
 
 
-def _onward(answer: Answer, url: str) -> str:
+def _onward(answer: HttpResponse, url: str) -> str:
     """Where a redirect leads.
 
     Raises:
-        RefusedError: Nowhere that may be followed.
+        RejectedError: Nowhere that may be followed.
     """
     location = answer.headers.get("Location")
     onward = urljoin(url, location or "")
     here, there = urlsplit(url), urlsplit(onward)
     if not location or there.scheme not in PORTS or not there.hostname:
-        raise RefusedError(f"{host(here)} answered {answer.told} without a place to go to")
+        raise RejectedError(f"{host(here)} answered {answer.told} without a place to go to")
     if here.scheme == "https" and there.scheme == "http":
-        raise RefusedError(f"{host(here)} redirects from https to http ({host(there)}), which is not followed")
+        raise RejectedError(f"{host(here)} redirects from https to http ({host(there)}), which is not followed")
     return onward
 
 

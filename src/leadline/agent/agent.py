@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from leadline.agent.commands import Commands
 from leadline.agent.compaction_process import Compaction
-from leadline.agent.control_inbox import Inbox
+from leadline.agent.control_inbox import ControlInbox
 from leadline.agent.exit_status import STOPPED, end_of_job, folder_bytes
 from leadline.agent.horovod import HorovodTimelines
 from leadline.agent.job import Job, reap
-from leadline.agent.judge_process import Judge
+from leadline.agent.judge_process import JudgeProcess
 from leadline.agent.progress import (
     Document,
     Follower,
@@ -25,10 +25,10 @@ from leadline.agent.progress import (
     describe_worker,
     read_patiently,
 )
-from leadline.agent.run_documents import Logbook
+from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
-from leadline.agent.stop_sequence import Stopping
-from leadline.agent.summary import Ending, verdict_lines
+from leadline.agent.stop_sequence import StopSequence
+from leadline.agent.summary import RunOutcome, summary_lines
 from leadline.agent.terminal import Terminal
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor, set_interval
@@ -64,7 +64,7 @@ class Agent:
 
     def __init__(
         self,
-        logbook: Logbook,
+        logbook: RunDocuments,
         job: Job,
         gate: SignalGate,
         *,
@@ -88,9 +88,9 @@ class Agent:
         self._workers = Workers(logbook.run)
         self._summary: Document | None = None
         self._summary_file = Follower(logbook.path(layout.RULE_SUMMARY))
-        self._inbox = Inbox(logbook.run, self._tell_unreadable, clock=clock)
+        self._inbox = ControlInbox(logbook.run, self._tell_unreadable, clock=clock)
         self._has_judge = self._needs_judge() and not logbook.is_secondary
-        self._judge = Judge(
+        self._judge = JudgeProcess(
             judge,
             os.environ,
             gate,
@@ -102,7 +102,7 @@ class Agent:
         )
         tree = job.new_tree()
         tree.foreign_sessions = self._judge.sessions
-        self._stopping = Stopping(tree, lambda text: self._terminal.say(text, "warning"))
+        self._stopping = StopSequence(tree, lambda text: self._terminal.say(text, "warning"))
         monitored = job.new_tree()
         monitored.foreign_sessions = self._judge.sessions
         self._monitor = Monitor(
@@ -320,7 +320,7 @@ class Agent:
             self._acknowledge(request, f"{REFUSED}{ENDED}")
             return
         self._stopping.begin(request, now, can_be_heard=self._can_be_heard())
-        self._log.set_status(status="Stopping", stopped_by=request.by or "user")
+        self._log.set_status(status="StopSequence", stopped_by=request.by or "user")
         if not request.by.startswith("rule:"):
             self._terminal.say("stopping: it was asked to by leadline stop", "warning")
 
@@ -546,7 +546,7 @@ class Agent:
     def _say_verdict(self, status: str, final: int, seconds: float) -> None:
         lost = [describe_lost(each["worker"], each) for each in self._lost_by_workers()]
         lost += [self._monitor.describe_lost()] if self._monitor.lost() else []
-        ending = Ending(
+        ending = RunOutcome(
             status=status,
             exit_status=self._job.exit_status,
             final_status=final,
@@ -560,4 +560,4 @@ class Agent:
             lost=tuple(lost),
             unwatched=self._unwatched,
         )
-        self._terminal.write(verdict_lines(ending, width=self._terminal.width))
+        self._terminal.write(summary_lines(ending, width=self._terminal.width))

@@ -15,7 +15,7 @@ from leadline.store.control import read_requests
 _CLOCK_TICK_SECONDS: Final = 0.2
 
 
-class Inbox:
+class ControlInbox:
     """What somebody asks of the job, read when the folder changed.
 
     Args:

@@ -11,7 +11,7 @@ from leadline.agent.agent import Agent
 from leadline.agent.job import AttachedJob, Attendance, LaunchedJob
 from leadline.agent.judge_process import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
-from leadline.agent.run_documents import Logbook
+from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
@@ -67,14 +67,14 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
     if parsed.target is not None:
         return _attach(parsed, gate, started, node or node_name())
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
-    return _launch(list(parsed.command), gate, Logbook(parsed.run, node or node_name()), started, terminal)
+    return _launch(list(parsed.command), gate, RunDocuments(parsed.run, node or node_name()), started, terminal)
 
 
 def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
     assert parsed.target is not None
     target = identify(parsed.target) or (parsed.target, 0)  # one that has ended already left a run to be closed
     if parsed.lock is None:
-        return Agent(Logbook(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
+        return Agent(RunDocuments(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
     os.set_inheritable(parsed.lock, False)
     path = os.path.join(parsed.run, layout.AGENT_LOCK)
     primary: list[int] = []
@@ -84,7 +84,7 @@ def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: 
         primary.extend([] if found is None else [found])
         return found is not None
 
-    logbook = Logbook(parsed.run, node, is_secondary=not take_over())
+    logbook = RunDocuments(parsed.run, node, is_secondary=not take_over())
     job = AttachedJob(target, Attendance(parsed.run, node, parsed.lock))
     try:
         return Agent(logbook, job, gate, judge=judge, take_over=take_over).run()
@@ -93,7 +93,9 @@ def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: 
             give_lock_back(each, path)
 
 
-def _launch(command: list[str], gate: SignalGate, logbook: Logbook, judge: list[str] | None, terminal: Terminal) -> int:
+def _launch(
+    command: list[str], gate: SignalGate, logbook: RunDocuments, judge: list[str] | None, terminal: Terminal
+) -> int:
     command = resolve(command)
     problem = why_unstartable(command[0])
     if problem is not None:

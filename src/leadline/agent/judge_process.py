@@ -23,7 +23,7 @@ def judge_command(run: str) -> list[str] | None:
     return [sys.executable, "-m", "leadline.judge", run, "--follow"]
 
 
-class Judge:
+class JudgeProcess:
     """The judge's process: started before the job, and again a few times when it dies too early."""
 
     def __init__(

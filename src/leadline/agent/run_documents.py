@@ -13,7 +13,7 @@ from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder,
 _RESERVE_BYTES: Final = 64 << 10
 
 
-class Logbook:
+class RunDocuments:
     """The documents of a run that only the agent writes.
 
     A document that cannot be written is kept and tried again; at the end of the job the reserve is given up for

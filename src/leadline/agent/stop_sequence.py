@@ -14,7 +14,7 @@ from leadline.records.request import Request
 KILL_AFTER_SECONDS: Final = 5.0
 
 
-class Stopping:
+class StopSequence:
     """One stop request on its way, from the asking to the last process that is gone."""
 
     def __init__(self, tree: ProcessTree, tell: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from leadline.agent.terminal import PREFIX
 from leadline.records.formatting import counted, duration, number, share, signal_name, size
-from leadline.records.overhead import spoken_thinning, step_share, thinned
+from leadline.records.overhead import format_throttling, step_share, throttled
 from leadline.store.actions import FAILURES
 
 MOST_LINES: Final = 30
@@ -22,7 +22,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunOutcome:
     """Everything that the verdict speaks of."""
 
     status: str
@@ -44,7 +44,7 @@ class Ending:
     """Why no worker could come, where that was known before the start."""
 
 
-def verdict_lines(ending: Ending, *, width: int) -> list[str]:
+def summary_lines(ending: RunOutcome, *, width: int) -> list[str]:
     """The verdict, line by line."""
     head = [f"{PREFIX}  {_how_it_ended(ending)}"]
     if not ending.workers:
@@ -88,13 +88,13 @@ def _times(name: str, count: int) -> str:
     return name if count == 1 else f"{name} ({number(count)} times)"
 
 
-def _how_it_ended(ending: Ending) -> str:
+def _how_it_ended(ending: RunOutcome) -> str:
     steps = _steps(ending.workers)
     facts = [_exit(ending), duration(ending.seconds), *([steps] if steps else [])]
     return f"{_word(ending)}: {', '.join(facts)}. {_price(ending)}"
 
 
-def _word(ending: Ending) -> str:
+def _word(ending: RunOutcome) -> str:
     if ending.status == "Stopped":
         by = ending.stopped_by or "request"
         return f"stopped by {by.removeprefix('rule:')}"
@@ -102,7 +102,7 @@ def _word(ending: Ending) -> str:
     return words.get(ending.status, ending.status)
 
 
-def _exit(ending: Ending) -> str:
+def _exit(ending: RunOutcome) -> str:
     code = ending.exit_status
     if code is None:
         return "exit status not known"
@@ -121,17 +121,17 @@ def _steps(workers: tuple[Document, ...]) -> str:
     return " and ".join(counted(count, f"{mode} step") for mode, count in most.items() if count)
 
 
-def _price(ending: Ending) -> str:
+def _price(ending: RunOutcome) -> str:
     found = step_share(ending.workers)
     time = f"{share(found)} and " if found is not None else ""
     return f"Watching cost {time}{size(ending.run_bytes)}."
 
 
-def _thinned(ending: Ending) -> str:
-    return "; ".join(spoken_thinning(thinned(ending.workers)))
+def _thinned(ending: RunOutcome) -> str:
+    return "; ".join(format_throttling(throttled(ending.workers)))
 
 
-def _no_step(ending: Ending) -> str:
+def _no_step(ending: RunOutcome) -> str:
     if ending.unwatched is not None:
         return f"only the machine was watched: {ending.unwatched}"
     return (
@@ -140,7 +140,7 @@ def _no_step(ending: Ending) -> str:
     )
 
 
-def _tally(ending: Ending, rules: list[Document]) -> str:
+def _tally(ending: RunOutcome, rules: list[Document]) -> str:
     if not rules:
         return "the rules were not judged; judge them now with: leadline judge"
     found = sum(_has_found(rule) for rule in rules)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.ranks import Ranks, Straggler
-from leadline.analysis.steps import OTHER, Steps
+from leadline.analysis.ranks import Ranks, SlowRank
+from leadline.analysis.steps import OTHER, StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
@@ -45,7 +45,7 @@ _TRY_SCORING: Final = "fewer, smaller evaluation sets or fewer metrics: all of t
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bottleneck:
     """What bound a run."""
 
     kind: str
@@ -69,9 +69,9 @@ class Bound:
         return {"kind": self.kind, "phase": self.phase, "message": self.message, "try": self.suggestion}
 
 
-def find_bound(
-    steps: Steps, system: pa.Table, ranks: Ranks | None, fired: Collection[str] = (), *, is_of_trees: bool = False
-) -> Bound | None:
+def find_bottleneck(
+    steps: StepTable, system: pa.Table, ranks: Ranks | None, fired: Collection[str] = (), *, is_of_trees: bool = False
+) -> Bottleneck | None:
     """What bound the training steps of a run.
 
     In this order: memory (it grew without end, or the machine's is full), a rank that makes the others wait, then the
@@ -101,7 +101,7 @@ def find_bound(
     return _of_trees(found, shares) if is_of_trees else found
 
 
-def _of_trees(found: Bound, shares: dict[str, float]) -> Bound:
+def _of_trees(found: Bottleneck, shares: dict[str, float]) -> Bottleneck:
     """The same said of rounds: what networks do forward is scoring there."""
     scoring = shares.get("forward", 0.0)
     if found.kind == COMPUTE and found.phase == "forward" and scoring >= _MUCH:
@@ -110,20 +110,20 @@ def _of_trees(found: Bound, shares: dict[str, float]) -> Bound:
     return replace(found, suggestion=_TRY_OF_TREES.get(found.kind, found.suggestion))
 
 
-def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) -> Bound | None:
+def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) -> Bottleneck | None:
     found = system.filter(pc.and_(pc.equal(system["kind"], "memory"), pc.equal(system["metric"], "used_percent")))
     p95 = float(np.percentile(found["value"].to_numpy(), 95)) if found.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
     if "memory_growth" in fired:
-        return Bound(MEMORY, "", "the job's memory grows from step to step", _TRY[MEMORY], evidence)
+        return Bottleneck(MEMORY, "", "the job's memory grows from step to step", _TRY[MEMORY], evidence)
     if p95 is None or p95 <= _FULL_PERCENT:
         return None
     message = f"the machine's memory is full: {p95:.0f} % (95th percentile)"
-    return Bound(MEMORY, "", message, _TRY[MEMORY], evidence)
+    return Bottleneck(MEMORY, "", message, _TRY[MEMORY], evidence)
 
 
-def _waiting(straggler: Straggler, evidence: dict[str, Any]) -> Bound:
-    return Bound(
+def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
+    return Bottleneck(
         COMMUNICATION,
         straggler.phase,
         f"the ranks wait for rank {straggler.rank}, which loses {straggler.lost_ms:.3g} ms a step in {straggler.phase}",
@@ -132,7 +132,7 @@ def _waiting(straggler: Straggler, evidence: dict[str, Any]) -> Bound:
     )
 
 
-def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bound | None:
+def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
     said = {
         "data": (INPUT, "waiting for data", _TRY[INPUT]),
         "collective": (COMMUNICATION, "collectives between ranks", _TRY[COMMUNICATION]),
@@ -145,10 +145,10 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bound | None
         return None
     kind, words, suggestion = said[name]
     message = f"{100 * shares[name]:.0f} % of the step time is {words}{_spoken_long(evidence, name)}"
-    return Bound(kind, name, message, suggestion, evidence)
+    return Bottleneck(kind, name, message, suggestion, evidence)
 
 
-def _idle_gpu(system: pa.Table, steps: Steps, evidence: dict[str, Any]) -> Bound | None:
+def _idle_gpu(system: pa.Table, steps: StepTable, evidence: dict[str, Any]) -> Bottleneck | None:
     if mean_of(system, "gpu", "utilization_percent") is None:
         return None
     by_phase = usage_by_phase(system, steps, "gpu", "utilization_percent")
@@ -157,17 +157,17 @@ def _idle_gpu(system: pa.Table, steps: Steps, evidence: dict[str, Any]) -> Bound
     if mean is None or mean >= _IDLE_PERCENT:
         return None
     message = f"the GPU is used to {mean:.0f} % while the training computes: the host cannot keep it busy"
-    return Bound(HOST, "forward", message, _TRY["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
+    return Bottleneck(HOST, "forward", message, _TRY["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
 
 
-def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bound:
+def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck:
     phase = max(_COMPUTING, key=lambda each: shares.get(each, 0.0))
     whole = sum(shares.get(each, 0.0) for each in _COMPUTING)
     message = f"{100 * whole:.0f} % of the step time is computing, most of it {phase}"
-    return Bound(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
+    return Bottleneck(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
 
 
-def _long_steps(steps: Steps) -> dict[str, Any]:
+def _long_steps(steps: StepTable) -> dict[str, Any]:
     """How much of the time the long steps take beyond the median, if that is worth telling."""
     median = float(np.median(steps.duration_ns))
     is_long = steps.duration_ns > _LONG * median

@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.bottleneck import find_bound
+from leadline.analysis.bottleneck import find_bottleneck
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks, compare_ranks
-from leadline.analysis.steps import PARTS, Steps
+from leadline.analysis.steps import PARTS, StepTable
 from leadline.analysis.throughput import read_throughput
-from leadline.analysis.time_breakdown import TimeOf, device_names
+from leadline.analysis.time_breakdown import TimeBreakdown, device_names
 from leadline.analysis.trees import trains_trees
 from leadline.reader import liveness
 from leadline.reader.run import Run
@@ -27,7 +27,7 @@ _SAMPLES: Final = 1_000
 _BOUND_KINDS: Final = ("gpu", "memory")
 
 
-def time_of(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeOf:
+def time_of(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeBreakdown:
     """Where the time of a run went.
 
     Args:
@@ -39,13 +39,13 @@ def time_of(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeOf:
     steps = read_buckets(digest.steps(points=points_for(len(documents))))
     system = read_samples(digest.system(kind=_BOUND_KINDS, points=_SAMPLES))
     ranks = ranks_of(digest)
-    return TimeOf(
+    return TimeBreakdown(
         digest.job(),
         steps,
         read_throughput(steps, facts, devices),
         digest.usage(),
         ranks,
-        find_bound(steps, system, ranks, fired, is_of_trees=trains_trees(run.path)),
+        find_bottleneck(steps, system, ranks, fired, is_of_trees=trains_trees(run.path)),
     )
 
 
@@ -66,7 +66,7 @@ def points_for(workers: int) -> int:
     return max(20, min(MOST_BUCKETS, _MOST_ROWS // max(workers, 1)))
 
 
-def read_buckets(table: pa.Table) -> Steps:
+def read_buckets(table: pa.Table) -> StepTable:
     """Buckets as steps that stand for as many as are in them, each as long as their mean.
 
     Args:
@@ -80,7 +80,7 @@ def read_buckets(table: pa.Table) -> Steps:
         if table.num_rows
         else (np.zeros((0, len(PARTS))))
     )
-    return Steps(
+    return StepTable(
         workers,
         np.array([places[each] for each in table["worker"].to_pylist()], np.int64),
         np.array([MODES.index(each) for each in table["mode"].to_pylist()], np.int64),

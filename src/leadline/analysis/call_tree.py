@@ -13,7 +13,7 @@ ROOT: Final = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallNode:
     """A function, called along one way."""
 
     id: str
@@ -33,7 +33,7 @@ class _Node:
     children: dict[tuple[str, str, int], _Node] = field(default_factory=dict)
 
 
-def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, most: int = _MOST) -> list[Call]:
+def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, most: int = _MOST) -> list[CallNode]:
     """The calls of all slices as one tree, callers before what they call.
 
     Args:
@@ -49,7 +49,7 @@ def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, most: int
     if not root.total_ns:
         return []
     least = _least(root, most)
-    found: list[Call] = []
+    found: list[CallNode] = []
     _tell(root, ("all", "", 0), ROOT, "", least, found)
     return found
 
@@ -89,10 +89,10 @@ def _least(root: _Node, most: int) -> int:
     return sizes[most] + 1 if len(sizes) > most else 1
 
 
-def _tell(node: _Node, place: tuple[str, str, int], id: str, parent: str, least: int, found: list[Call]) -> None:
+def _tell(node: _Node, place: tuple[str, str, int], id: str, parent: str, least: int, found: list[CallNode]) -> None:
     kept = [(each, child) for each, child in node.children.items() if child.total_ns >= least]
     kept.sort(key=lambda each: (-each[1].total_ns, each[0]))
     own = node.total_ns - sum(child.total_ns for _, child in kept)
-    found.append(Call(id, parent, *place, node.total_ns, max(0, own)))
+    found.append(CallNode(id, parent, *place, node.total_ns, max(0, own)))
     for at, (name, child) in enumerate(kept):
         _tell(child, name, f"{id}.{at}", id, least, found)

@@ -14,7 +14,7 @@ from leadline.analysis.buckets import width_of
 from leadline.analysis.digest_series import SCALAR_BUCKETS, Values, matrix, scalar_order
 from leadline.analysis.digest_steps import STEP_BUCKETS, distribution
 from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, sensor_order
-from leadline.analysis.job import Job, job_of
+from leadline.analysis.job import JobPhases, job_of
 from leadline.analysis.steps import PARTS
 from leadline.analysis.stored_samples import StoredSamples, matching
 from leadline.analysis.stored_steps import Series, StoredSteps
@@ -24,7 +24,7 @@ from leadline.analysis.usage import is_watched, usage_row
 from leadline.reader.compact import DamagedPartError
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import JOB_ENDED, MODES
 from leadline.records.series import TensorInfo
 
@@ -83,7 +83,7 @@ class Digest:
     def workers(self) -> list[str]:
         """The workers that timed or captured something or spoke of themselves, as people sort them."""
         written = {*self._steps.streams.all, *self._values.streams.all}
-        return sorted(written | set(self.run.worker_documents()), key=natural)
+        return sorted(written | set(self.run.worker_documents()), key=natural_sort_key)
 
     @property
     def damage(self) -> list[str]:
@@ -98,7 +98,7 @@ class Digest:
         told = (self._samples.latest_ns(), self._steps.latest_ns(), self._values.latest_ns())
         return start, max([start, *(each for each in told if each is not None)])
 
-    def job(self) -> Job:
+    def job(self) -> JobPhases:
         """The run from its start to its end."""
         ended = self.run.status_document.get("ended_ns") if self.run.status in JOB_ENDED else None
         return job_of(
@@ -334,7 +334,7 @@ class Digest:
 
     def _of(self, tensors: list[str], statistic: str, mode: str, worker: str | None, points: int) -> dict[str, Values]:
         workers = {
-            name: min((each for each, _ in found), key=natural)
+            name: min((each for each, _ in found), key=natural_sort_key)
             for name in tensors
             if (found := self._values.series(name, statistic, mode, worker))
         }

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.buckets import Groups
-from leadline.analysis.steps import PARTS, Steps
+from leadline.analysis.steps import PARTS, StepTable
 from leadline.records.names import MODES, PHASES
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class StepSums:
         return pa.table([*texts, *numbers, *self.parts.T], schema=STEP_BUCKETS)
 
 
-def sums_of(steps: Steps) -> Iterator[StepSums]:
+def sums_of(steps: StepTable) -> Iterator[StepSums]:
     """Steps as rows of one each, worker by worker and mode by mode."""
     if not len(steps):
         return
@@ -111,7 +111,7 @@ def sums_of(steps: Steps) -> Iterator[StepSums]:
         yield _sums(steps.where(rows), steps.workers[key // len(MODES)], MODES[key % len(MODES)])
 
 
-def _sums(steps: Steps, worker: str, mode: str) -> StepSums:
+def _sums(steps: StepTable, worker: str, mode: str) -> StepSums:
     weight, took = steps.weight, steps.duration_ns
     return StepSums(
         worker,

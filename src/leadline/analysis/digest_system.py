@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from leadline.analysis.buckets import Groups, time_width_ns
 from leadline.reader.interval import Sensor
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -70,7 +70,7 @@ class Sums:
 
 def sensor_order(sensor: Sensor) -> tuple[object, ...]:
     """A sort key that puts ``core2`` before ``core10``."""
-    return natural(sensor.node), sensor.kind, sensor.metric, natural(sensor.device)
+    return natural_sort_key(sensor.node), sensor.kind, sensor.metric, natural_sort_key(sensor.device)
 
 
 def joined_sums(parts: Sequence[Sums]) -> Sums:

@@ -21,7 +21,7 @@ _EVEN_PERCENT: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Distribution:
     """The values of one sensor.
 
     Units:
@@ -43,7 +43,7 @@ class Spread:
     p95: float
 
 
-def spreads(system: pa.Table) -> list[Spread]:
+def distributions(system: pa.Table) -> list[Distribution]:
     """How each sensor's values are spread, in natural order; percentiles are linear between neighbours.
 
     Args:
@@ -63,7 +63,7 @@ def spreads(system: pa.Table) -> list[Spread]:
         values, weights = values[keep], weights[keep]
         marks = _percentiles(values, weights, _PERCENTS)
         found.append(
-            Spread(
+            Distribution(
                 sensor.node,
                 sensor.kind,
                 sensor.device,
@@ -78,7 +78,7 @@ def spreads(system: pa.Table) -> list[Spread]:
     return found
 
 
-def balance(found: list[Spread]) -> dict[str, Any] | None:
+def balance(found: list[Distribution]) -> dict[str, Any] | None:
     """Whether devices were used alike: the busiest, the idlest, and how far apart their means lie; None: only one.
 
     Units:

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.steps import Steps
+from leadline.analysis.steps import StepTable
 
 _SPLIT = ("imports", "setup", "first_step")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobPhases:
     """How long each part of a job took.
 
     Units:
@@ -64,7 +64,7 @@ class Job:
         }
 
 
-def read_job(timeline: pa.Table, steps: Steps, *, started_ns: int, ended_ns: int | None) -> Job:
+def read_job(timeline: pa.Table, steps: StepTable, *, started_ns: int, ended_ns: int | None) -> JobPhases:
     """The parts of a job.
 
     Args:
@@ -78,7 +78,7 @@ def read_job(timeline: pa.Table, steps: Steps, *, started_ns: int, ended_ns: int
 
 def job_of(
     events: pa.Table, loop: tuple[int, int] | None, *, latest_ns: int | None, started_ns: int, ended_ns: int | None
-) -> Job:
+) -> JobPhases:
     """The parts of a job.
 
     Args:
@@ -94,6 +94,6 @@ def job_of(
         if longest is not None:
             split[name] = longest / 1e9
     if loop is None:
-        return Job(started_ns, ended, None, None, split)
+        return JobPhases(started_ns, ended, None, None, split)
     first, last = loop
-    return Job(started_ns, ended, max(first, started_ns), min(max(last, started_ns), ended), split)
+    return JobPhases(started_ns, ended, max(first, started_ns), min(max(last, started_ns), ended), split)

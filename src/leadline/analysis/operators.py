@@ -11,7 +11,7 @@ import pyarrow as pa
 _OTHER: Final = "other"
 
 
-def dearest(operators: pa.Table, *, device: str | None = None, most: int | None = 20) -> list[dict[str, Any]]:
+def top_operators(operators: pa.Table, *, device: str | None = None, most: int | None = 20) -> list[dict[str, Any]]:
     """The operators that take most time, as rows of a table.
 
     Args:

@@ -9,7 +9,7 @@ from leadline.analysis.time_breakdown import where_time_went
 from leadline.reader.run import Run
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
-from leadline.records.overhead import step_share, thinned
+from leadline.records.overhead import step_share, throttled
 from leadline.store import layout
 from leadline.store.actions import read_actions
 from leadline.store.documents import read_document, read_lines
@@ -59,7 +59,7 @@ def steps_of(workers: list[dict[str, Any]]) -> dict[str, int]:
 def cost_of(path: str, workers: list[dict[str, Any]]) -> dict[str, Any]:
     """The share of step time that watching took, the run's bytes on disk, and what was thinned to the budget."""
     size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
-    return {"step_share": step_share(workers), "bytes": size, "thinned": thinned(workers)}
+    return {"step_share": step_share(workers), "bytes": size, "throttled": throttled(workers)}
 
 
 def rules_of(path: str) -> list[dict[str, Any]]:
@@ -76,11 +76,11 @@ def findings_of(path: str, alias: str) -> list[dict[str, Any]]:
     """A rule's episodes, each as it last was."""
     episodes: dict[int, dict[str, Any]] = {}
     for line in read_lines(os.path.join(path, layout.rule_findings(alias))):
-        episodes[line["id"]] = spoken_finding(line)
+        episodes[line["id"]] = format_finding(line)
     return [episodes[each] for each in sorted(episodes)]
 
 
-def spoken_finding(given: dict[str, Any] | Finding) -> dict[str, Any]:
+def format_finding(given: dict[str, Any] | Finding) -> dict[str, Any]:
     """A finding in the words of ``--json``."""
     keys = (
         "step",

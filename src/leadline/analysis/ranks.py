@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.analysis.steps import PARTS, WATCHING, Steps
+from leadline.analysis.steps import PARTS, WATCHING, StepTable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,7 +23,7 @@ _BACKWARD: Final = PARTS.index("backward")
 
 
 @dataclass(frozen=True, slots=True)
-class Straggler:
+class SlowRank:
     """The slowest rank, where one is."""
 
     rank: int
@@ -48,7 +48,7 @@ class Ranks:
     """``step`` and each phase, by rank."""
     steps: int
     """How many steps all of them have."""
-    straggler: Straggler | None
+    straggler: SlowRank | None
 
     def spoken(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -59,7 +59,7 @@ class Ranks:
         }
 
 
-def compare_ranks(steps: Steps) -> Ranks | None:
+def compare_ranks(steps: StepTable) -> Ranks | None:
     """Compare the ranks at the training steps that all of them have; None: there are fewer than two.
 
     A rank's own time is what it spends outside collectives; where collectives go on inside ``backward`` unseen, what
@@ -87,7 +87,7 @@ def compare_ranks(steps: Steps) -> Ranks | None:
     return Ranks(by_rank, len(shared), _straggler(list(cells), list(cells.values()), workers))
 
 
-def _straggler(ranks: list[int], cells: list[Steps], workers: dict[int, str]) -> Straggler | None:
+def _straggler(ranks: list[int], cells: list[StepTable], workers: dict[int, str]) -> SlowRank | None:
     phases = np.stack([each.phases for each in cells])  # (ranks, steps, PARTS)
     durations = np.stack([each.duration_ns for each in cells]).astype(np.float64)
     whole = durations - phases[:, :, _COLLECTIVE]
@@ -98,7 +98,7 @@ def _straggler(ranks: list[int], cells: list[Steps], workers: dict[int, str]) ->
     if slow is None:
         return None
     place, times, lost_ns, phase = slow
-    return Straggler(ranks[place], workers[ranks[place]], times, lost_ns / 1e6, phase)
+    return SlowRank(ranks[place], workers[ranks[place]], times, lost_ns / 1e6, phase)
 
 
 def _slowest(own: Floats, phases: Floats, parts: tuple[str, ...]) -> tuple[int, float, float, str] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,4 +52,4 @@ def by_sensor(system: pa.Table) -> list[SensorRows]:
 
 
 def _order(each: SensorRows) -> tuple[object, ...]:
-    return natural(each.node), each.kind, each.metric, each.device not in _ALL, natural(each.device)
+    return natural_sort_key(each.node), each.kind, each.metric, each.device not in _ALL, natural_sort_key(each.device)

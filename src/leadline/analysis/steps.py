@@ -28,7 +28,7 @@ _STEP_BITS: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepTable:
     """Steps, ordered by worker, mode and number.
 
     Units:
@@ -51,7 +51,7 @@ class Steps:
     def __len__(self) -> int:
         return len(self.step)
 
-    def only(self, *, mode: str | None = None, worker: str | None = None) -> Steps:
+    def only(self, *, mode: str | None = None, worker: str | None = None) -> StepTable:
         """Those of a mode or a worker."""
         keep = np.ones(len(self), bool)
         if mode is not None:
@@ -60,10 +60,10 @@ class Steps:
             keep &= self.worker == (self.workers.index(worker) if worker in self.workers else -1)
         return self.where(keep)
 
-    def where(self, keep: npt.NDArray[Any]) -> Steps:
+    def where(self, keep: npt.NDArray[Any]) -> StepTable:
         """Some of them."""
         columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight, self.phases)
-        return Steps(self.workers, *(each[keep] for each in columns))
+        return StepTable(self.workers, *(each[keep] for each in columns))
 
     def seconds(self) -> float:
         """How long they took in all, over all workers."""
@@ -79,7 +79,7 @@ class Steps:
         return int(self.weight.sum())
 
 
-def read_steps(timeline: pa.Table) -> Steps:
+def read_steps(timeline: pa.Table) -> StepTable:
     """The steps that a timeline tells of.
 
     Args:
@@ -96,7 +96,7 @@ def read_steps(timeline: pa.Table) -> Steps:
     phases = _phases(timeline, workers, keys)
     phases[:, PARTS.index(WATCHING)] = _own_ns(heads)[order]
     phases[:, -1] = columns["duration_ns"] - phases[:, :-1].sum(axis=1)
-    return Steps(
+    return StepTable(
         workers,
         keys >> (_STEP_BITS + 2),
         keys >> _STEP_BITS & 3,

@@ -12,7 +12,7 @@ from leadline.analysis.digest_system import Names, Sums, joined_sums
 from leadline.analysis.rollup_schema import SAMPLES, sums_of_columns
 from leadline.analysis.streams import Stream, Streams
 from leadline.reader.bulk import Range
-from leadline.reader.compact import Part
+from leadline.reader.compact import ParquetPart
 from leadline.reader.interval import Sensor
 from leadline.records.metric import Channel
 
@@ -119,7 +119,7 @@ def _tail_of(ranges: Sequence[Range]) -> _Tail:
 
 
 def _of_part(
-    part: Part, wanted: Mapping[tuple[str, str, str], int], width: int, low: int | None, high: int | None
+    part: ParquetPart, wanted: Mapping[tuple[str, str, str], int], width: int, low: int | None, high: int | None
 ) -> Iterator[Sums]:
     places = {part.keys[key]: at for key, at in wanted.items() if key in part.keys}
     by_level: dict[int, list[int]] = {}

@@ -13,9 +13,9 @@ from leadline.analysis.digest_steps import StepSums, events_of, joined_steps, ov
 from leadline.analysis.rollup_schema import STEPS, steps_of_columns
 from leadline.analysis.steps import PARTS, read_steps
 from leadline.analysis.streams import Stream, Streams
-from leadline.reader.compact import Part, unpacked
+from leadline.reader.compact import ParquetPart, unpacked
 from leadline.reader.tables import TIMELINE, named
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import MODES
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ class StoredSteps:
         return pa.concat_tables(found).sort_by([("start_ns", "ascending")])
 
     def _ordered(self) -> list[Stream]:
-        return sorted(self._streams.all.values(), key=lambda each: natural(each.name))
+        return sorted(self._streams.all.values(), key=lambda each: natural_sort_key(each.name))
 
-    def _parts(self, series: Series) -> Iterator[tuple[Part, int]]:
+    def _parts(self, series: Series) -> Iterator[tuple[ParquetPart, int]]:
         stream = self._streams.all.get(series[0])
         for part in stream.parts if stream is not None else ():
             if series[1:] in part.keys:
@@ -174,7 +174,7 @@ class StoredSteps:
         return known[1], known[2]
 
 
-def _read(part: Part, number: int, series: Series, level: int, low: int | None, high: int | None) -> StepSums:
+def _read(part: ParquetPart, number: int, series: Series, level: int, low: int | None, high: int | None) -> StepSums:
     names = STEPS.schema.names if level else STEPS.own
     if low is not None and level:
         low = low // level * level

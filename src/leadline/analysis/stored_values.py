@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from leadline.analysis.digest_series import Values, joined_values
 from leadline.analysis.rollup_schema import VALUES, values_of_columns
 from leadline.analysis.streams import Stream, Streams
-from leadline.reader.compact import Part
+from leadline.reader.compact import ParquetPart
 from leadline.reader.feed import CLOCK
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import MODES
 from leadline.records.series import SeriesLayout, TensorInfo
 
@@ -130,7 +130,7 @@ class StoredValues:
         return max([*tails, self._streams.latest_ns() or 0], default=None) or None
 
     def _ordered(self) -> list[Stream]:
-        return sorted(self._streams.all.values(), key=lambda each: natural(each.name))
+        return sorted(self._streams.all.values(), key=lambda each: natural_sort_key(each.name))
 
     def _tail(self, stream: Stream) -> list[_Block]:
         known = self._tails.get(stream.name)
@@ -174,7 +174,7 @@ def _blocks(stream: Stream) -> Iterator[_Block]:
 
 
 def _of_part(
-    part: Part,
+    part: ParquetPart,
     tensors: Sequence[str],
     statistic: str,
     mode: str,

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from leadline.analysis.rollup_schema import Form
 from leadline.reader.bulk import BulkStream, Range
-from leadline.reader.compact import Part, PartChain, compact_places, streams_of
+from leadline.reader.compact import ParquetPart, PartChain, compact_places, streams_of
 from leadline.store import layout
 
 
@@ -30,7 +30,7 @@ class Stream:
         self._reading = BulkStream(run, form.part, name)
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ParquetPart]:
         """What was derived."""
         return self._chain.parts
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.analysis.steps import Steps
+from leadline.analysis.steps import StepTable
 
 PEAKS: Final = {
     "B200": 2250e12,
@@ -57,7 +57,7 @@ class Throughput:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def read_throughput(steps: Steps, facts: Mapping[str, Mapping[str, Any]], devices: Mapping[str, str]) -> Throughput:
+def read_throughput(steps: StepTable, facts: Mapping[str, Mapping[str, Any]], devices: Mapping[str, str]) -> Throughput:
     """How fast a training went.
 
     Args:
@@ -92,13 +92,13 @@ def peak_of(device: str) -> float | None:
     return next((peak for name, peak in PEAKS.items() if name in device), None)
 
 
-def _pace(steps: Steps) -> float | None:
+def _pace(steps: StepTable) -> float | None:
     """Steps a second, pauses between them left out."""
     seconds = steps.seconds()
     return steps.count() / seconds if seconds > 0 else None
 
 
-def _times(steps: Steps) -> dict[str, float]:
+def _times(steps: StepTable) -> dict[str, float]:
     order = np.argsort(steps.duration_ns)
     lengths, weights = steps.duration_ns[order] / 1e6, np.cumsum(steps.weight[order])
     median, p95 = (float(lengths[np.searchsorted(weights, share * weights[-1])]) for share in (0.5, 0.95))

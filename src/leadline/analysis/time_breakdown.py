@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from leadline.analysis.bottleneck import Bound, find_bound
-from leadline.analysis.job import Job, read_job
+from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
+from leadline.analysis.job import JobPhases, read_job
 from leadline.analysis.ranks import Ranks, compare_ranks
-from leadline.analysis.steps import Steps, read_steps
+from leadline.analysis.steps import StepTable, read_steps
 from leadline.analysis.throughput import Throughput, read_throughput
 from leadline.analysis.trees import trains_trees
 from leadline.analysis.usage import usage
@@ -24,15 +24,15 @@ from leadline.store.documents import read_document
 
 
 @dataclass(frozen=True, slots=True)
-class TimeOf:
+class TimeBreakdown:
     """Where the time of a run went."""
 
-    job: Job
-    steps: Steps
+    job: JobPhases
+    steps: StepTable
     throughput: Throughput
     usage: list[dict[str, Any]]
     ranks: Ranks | None
-    bound: Bound | None
+    bound: Bottleneck | None
 
     def spoken(self) -> dict[str, Any]:
         """As ``leadline show --json`` has it under ``time``."""
@@ -47,7 +47,7 @@ class TimeOf:
         }
 
 
-def phases(steps: Steps) -> list[dict[str, Any]]:
+def phases(steps: StepTable) -> list[dict[str, Any]]:
     """The time of each phase of the training steps, and of evaluation, the largest first; shares of all of it."""
     sums = dict(steps.only(mode="train").seconds_by_phase())
     for mode in ("eval", "predict"):
@@ -61,7 +61,7 @@ def phases(steps: Steps) -> list[dict[str, Any]]:
 
 def where_time_went(
     run: str, timeline: pa.Table, system: pa.Table, *, ended_ns: int | None, fired: Collection[str] | None = None
-) -> TimeOf:
+) -> TimeBreakdown:
     """Where the time of a run went.
 
     Args:
@@ -75,17 +75,19 @@ def where_time_went(
     steps = read_steps(timeline)
     ranks = compare_ranks(steps)
     job = read_job(timeline, steps, started_ns=read_manifest(run).started_ns, ended_ns=ended_ns)
-    return TimeOf(
+    return TimeBreakdown(
         job,
         steps,
         read_throughput(steps, facts, device_names(facts, liveness.read_nodes(run), workers)),
         usage(system),
         ranks,
-        find_bound(steps, system, ranks, fired_rules(run) if fired is None else fired, is_of_trees=trains_trees(run)),
+        find_bottleneck(
+            steps, system, ranks, fired_rules(run) if fired is None else fired, is_of_trees=trains_trees(run)
+        ),
     )
 
 
-def read_time(run: str, fired: Collection[str] | None = None) -> TimeOf:
+def read_time(run: str, fired: Collection[str] | None = None) -> TimeBreakdown:
     """The same, of a run of which only what it needs is read: no tensors, no statistics."""
     archive = Archive(run, (layout.TIMELINE, layout.SYSTEM))
     is_over = liveness.is_over(run)

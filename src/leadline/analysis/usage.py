@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.steps import PARTS, Steps
+from leadline.analysis.steps import PARTS, StepTable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,7 +61,7 @@ def mean_of(system: pa.Table, kind: str, metric: str) -> float | None:
     return mean
 
 
-def usage_by_phase(system: pa.Table, steps: Steps, kind: str, metric: str) -> dict[str, float]:
+def usage_by_phase(system: pa.Table, steps: StepTable, kind: str, metric: str) -> dict[str, float]:
     """The mean of a metric in each phase of the training: each sample counts for the phases of the time before it.
 
     Returns:
@@ -77,7 +77,7 @@ def usage_by_phase(system: pa.Table, steps: Steps, kind: str, metric: str) -> di
     return {name: float(sums[at] / weights[at]) for at, name in enumerate(PARTS) if weights[at] > 0}
 
 
-def phases_between(steps: Steps, starts_ns: Integers, ends_ns: Integers) -> Floats:
+def phases_between(steps: StepTable, starts_ns: Integers, ends_ns: Integers) -> Floats:
     """How much time each phase took in some intervals, all workers together.
 
     The phases of a step are taken to be spread evenly over it.

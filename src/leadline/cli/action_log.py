@@ -16,7 +16,7 @@ _MOST_FAILURES: Final = 3
 _WORDS: Final = {"asked": "under way", "dry run": "only described"}
 
 
-def deeds(actions: list[dict[str, Any]]) -> RenderableType:
+def action_log(actions: list[dict[str, Any]]) -> RenderableType:
     """A row an action: how often it was done, what it last said, and what came to nothing.
 
     Args:

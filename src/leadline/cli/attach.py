@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from leadline.cli.run_setup import Wishes, become_agent, prepare
+from leadline.cli.run_setup import RunOptions, become_agent, prepare
 from leadline.errors import LeadlineError
 
 
@@ -22,7 +22,7 @@ def attach(
     given: dict[str, Any] = json.loads(sys.stdin.read())
     command = given.pop("command")
     try:
-        path = prepare(msgspec.convert(given, Wishes), command)
+        path = prepare(msgspec.convert(given, RunOptions), command)
     except (LeadlineError, msgspec.ValidationError) as error:
         _answer({"error": str(error)})
         raise typer.Exit(2) from None

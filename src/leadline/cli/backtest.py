@@ -16,7 +16,7 @@ from leadline.judge.judge import RuleResult
 
 
 @dataclass(slots=True)
-class Tally:
+class RuleTally:
     """What came of one rule in all runs."""
 
     name: str
@@ -42,12 +42,12 @@ class Tally:
             self.clear += 1
 
 
-def tallies(judged: Iterable[Judged]) -> list[Tally]:
+def tallies(judged: Iterable[Judged]) -> list[RuleTally]:
     """One for each rule, those that fired most often first."""
-    found: dict[str, Tally] = {}
+    found: dict[str, RuleTally] = {}
     for run in judged:
         for each in run.rules:
-            found.setdefault(each.name, Tally(each.name)).add(each)
+            found.setdefault(each.name, RuleTally(each.name)).add(each)
     return sorted(found.values(), key=lambda each: -len(each.steps))
 
 
@@ -64,7 +64,7 @@ def summary(judged: Sequence[Judged]) -> RenderableType:
     return Group(*parts, Text(), Text(last, style="bold"))
 
 
-def _rules(found: Iterable[Tally]) -> Table:
+def _rules(found: Iterable[RuleTally]) -> Table:
     table = _grid("RULE", "FIRED", "CLEAR", "UNDECIDED", "ERROR", "FIRST STEP", right=("CLEAR", "UNDECIDED", "ERROR"))
     for each in found:
         fired = Text(f"{len(each.steps):,} of {each.runs:,}", style="red" if each.steps else "")
@@ -82,11 +82,11 @@ def _span(steps: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} … {high:,}"
 
 
-def _undecided(found: Iterable[Tally]) -> Table:
+def _undecided(found: Iterable[RuleTally]) -> Table:
     return _reasons((each.name, each.undecided) for each in found)
 
 
-def _errors(found: Iterable[Tally]) -> Table:
+def _errors(found: Iterable[RuleTally]) -> Table:
     return _reasons((each.name, each.errors) for each in found)
 
 

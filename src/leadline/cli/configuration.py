@@ -21,7 +21,7 @@ from leadline.records.profile_window import ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunOptions:
     """What the options of ``leadline run`` (or the arguments of ``watch``) say; None and empty: nothing."""
 
     name: str | None = None
@@ -44,10 +44,10 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ResolvedOptions:
     """The configuration under the chosen preset, and the options that come on top."""
 
-    wishes: Wishes
+    wishes: RunOptions
     folder: str
     """What relative files in the options are relative to."""
     configuration: Configuration
@@ -80,7 +80,7 @@ class Choice:
         return tuple(replace(_asked(each), folder=self.folder) for each in self.wishes.on)
 
 
-def choose(wishes: Wishes, folder: str, root: str) -> Choice:
+def choose(wishes: RunOptions, folder: str, root: str) -> ResolvedOptions:
     """Read the configuration, and put the options on top.
 
     Args:
@@ -97,7 +97,9 @@ def choose(wishes: Wishes, folder: str, root: str) -> Choice:
     check_interval(interval_ms, "--interval-ms")
     parse_budget(budget, "--budget")
     chosen = found._replace(settings=settings)
-    return Choice(wishes, folder, chosen, preset, settings.base, interval_ms, budget, wishes.out or settings.out)
+    return ResolvedOptions(
+        wishes, folder, chosen, preset, settings.base, interval_ms, budget, wishes.out or settings.out
+    )
 
 
 def _load(place: str | None, folder: str, root: str) -> Configuration:
@@ -122,7 +124,7 @@ def _asked(given: str | Mapping[str, Any]) -> ActionOption:
     return action_option(str(given.get("on", "*")), keys, f"on={given.get('on', '*')}")
 
 
-def in_words(choice: Choice, rules: Iterable[RuleSpec], actions: Sequence[ActionOption]) -> dict[str, Any]:
+def in_words(choice: ResolvedOptions, rules: Iterable[RuleSpec], actions: Sequence[ActionOption]) -> dict[str, Any]:
     """What was asked for, in the words of ``leadline.toml``: what another run reads to be the same.
 
     Args:
@@ -148,7 +150,7 @@ def in_words(choice: Choice, rules: Iterable[RuleSpec], actions: Sequence[Action
     return {key: value for key, value in words.items() if value not in ({}, [])}
 
 
-def _captured(choice: Choice) -> dict[str, list[Any]]:
+def _captured(choice: ResolvedOptions) -> dict[str, list[Any]]:
     captured: dict[str, list[Any]] = {}
     for collection, given in choice.configuration.settings.capture.items():
         captured[collection] = [*given] if isinstance(given, (list, tuple)) else [given]

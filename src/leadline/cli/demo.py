@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.run_setup import Wishes, become_agent, prepare
+from leadline.cli.run_setup import RunOptions, become_agent, prepare
 from leadline.errors import ConfigurationError
 
 
@@ -25,6 +25,6 @@ def demo(
         "in a schedule. Leadline watches the unchanged script:\n\n"
         "  $ leadline run --rule vanishing_gradient --on exploding_tensor=stop_training demo_training.py\n\n"
     )
-    wishes = Wishes(out=out, rules=("vanishing_gradient",), on=("exploding_tensor=stop_training",))
+    wishes = RunOptions(out=out, rules=("vanishing_gradient",), on=("exploding_tensor=stop_training",))
     command = [sys.executable, script]
     become_agent(prepare(wishes, command), ["--", *command])

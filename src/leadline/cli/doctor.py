@@ -19,7 +19,7 @@ import typer
 from leadline.agent.launch import find_interpreter
 from leadline.cli import doctor_report
 from leadline.cli.console import console
-from leadline.cli.environment import Check, check_all
+from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.cli.run_setup import default_rules, masked, runs_root
 from leadline.config.options import parse_capture
@@ -92,11 +92,13 @@ def _interpreter(python: str | None, launched: Sequence[str]) -> str | None:
     return find_interpreter(launched[0]) if launched else sys.executable
 
 
-def _unknown(launched: Sequence[str]) -> Check:
-    return Check("python", "note", f"{launched[0]} is no Python itself; name the one that trains with --python")
+def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
+    return EnvironmentCheck(
+        "python", "note", f"{launched[0]} is no Python itself; name the one that trains with --python"
+    )
 
 
-def _spoken(checks: Sequence[Check], found: dict[str, Any] | None) -> dict[str, Any]:
+def _spoken(checks: Sequence[EnvironmentCheck], found: dict[str, Any] | None) -> dict[str, Any]:
     return {"checks": [asdict(each) for each in checks], "training": found}
 
 

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.environment import Check
+from leadline.cli.environment import EnvironmentCheck
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, share, size
 
@@ -132,7 +132,7 @@ def _interval(share_of_steps: float) -> int | None:
 # --- how it looks -------------------------------------------------------------------------------------------
 
 
-def checks(found: Iterable[Check]) -> RenderableType:
+def checks(found: Iterable[EnvironmentCheck]) -> RenderableType:
     """A line a check."""
     table = Table.grid(padding=(0, 2))
     for each in found:

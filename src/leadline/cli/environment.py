@@ -68,7 +68,7 @@ sys.stdout.write("\\n" + json.dumps({"missing": missing, "off": off}) + "\\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class EnvironmentCheck:
     """One thing that was looked at."""
 
     name: str
@@ -76,7 +76,7 @@ class Check:
     said: str
 
 
-def check_all(interpreter: str, command: Sequence[str], root: str) -> list[Check]:
+def check_all(interpreter: str, command: Sequence[str], root: str) -> list[EnvironmentCheck]:
     """Every check, in the order in which things go wrong.
 
     Args:
@@ -116,78 +116,88 @@ def _ask(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
         return {"error": (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]}
 
 
-def _interpreter(interpreter: str, found: Mapping[str, Any], flag: str | None) -> Iterator[Check]:
+def _interpreter(interpreter: str, found: Mapping[str, Any], flag: str | None) -> Iterator[EnvironmentCheck]:
     if "error" in found:
-        yield Check("python", "bad", f"{interpreter} does not answer: {found['error']}")
+        yield EnvironmentCheck("python", "bad", f"{interpreter} does not answer: {found['error']}")
         return
-    yield Check("python", "ok", f"{found['python']} at {interpreter}")
+    yield EnvironmentCheck("python", "ok", f"{found['python']} at {interpreter}")
     if flag is not None:
         instead = "leave it out, or call leadline.watch() in the script"
-        yield Check("isolation", "bad", f"Python's option {flag} keeps Leadline out of the training; {instead}")
+        yield EnvironmentCheck(
+            "isolation", "bad", f"Python's option {flag} keeps Leadline out of the training; {instead}"
+        )
     if "leadline_error" in found:
         install = f"install it there with: {interpreter} -m pip install leadline"
-        yield Check("leadline", "bad", f"cannot be imported there ({found['leadline_error']}); {install}")
+        yield EnvironmentCheck("leadline", "bad", f"cannot be imported there ({found['leadline_error']}); {install}")
     elif found["leadline"] != __version__:
-        yield Check("leadline", "note", f"{found['leadline']} there, {__version__} here: install one version in both")
+        yield EnvironmentCheck(
+            "leadline", "note", f"{found['leadline']} there, {__version__} here: install one version in both"
+        )
     else:
         where = "" if is_this_interpreter(interpreter) else ", also in that interpreter"
-        yield Check("leadline", "ok", f"{found['leadline']}{where}")
+        yield EnvironmentCheck("leadline", "ok", f"{found['leadline']}{where}")
 
 
-def _frameworks(interpreter: str, found: Mapping[str, Any], *, is_run_anyway: bool) -> Iterator[Check]:
+def _frameworks(interpreter: str, found: Mapping[str, Any], *, is_run_anyway: bool) -> Iterator[EnvironmentCheck]:
     if "error" in found:
         return
     for name in ("numpy", "torch"):
         if f"{name}_error" in found:
-            yield Check(name, "bad", f"cannot be imported: {found[f'{name}_error']}")
+            yield EnvironmentCheck(name, "bad", f"cannot be imported: {found[f'{name}_error']}")
     if found.get("numpy"):
         is_new = tuple(int(part) for part in found["numpy"].split(".")[:2]) >= (1, 23)
         said = found["numpy"] if is_new else f"{found['numpy']} is too old; it must be 1.23 or newer"
-        yield Check("numpy", "ok" if is_new else "bad", said)
+        yield EnvironmentCheck("numpy", "ok" if is_new else "bad", said)
     elif "numpy_error" not in found:
-        yield Check("numpy", "bad", f"is not installed; install it with: {interpreter} -m pip install numpy")
+        yield EnvironmentCheck("numpy", "bad", f"is not installed; install it with: {interpreter} -m pip install numpy")
     boosters = [name for name in ("xgboost", "lightgbm") if found.get(name)]
     for name in boosters:
-        yield Check(name, "ok", found[name])
+        yield EnvironmentCheck(name, "ok", found[name])
     if not found.get("torch"):
         if "torch_error" not in found and not boosters:
-            yield Check("torch", "note", "is not installed there: only leadline.Hook and the machine are watched")
+            yield EnvironmentCheck(
+                "torch", "note", "is not installed there: only leadline.Hook and the machine are watched"
+            )
         return
     if is_run_anyway:  # and shows better than a trial whether the hooks fit
-        yield Check("torch", "ok", found["torch"])
+        yield EnvironmentCheck("torch", "ok", found["torch"])
     elif found.get("leadline") and found.get("numpy"):
         yield _fit(interpreter, found["torch"])
 
 
-def _fit(interpreter: str, version: str) -> Check:
+def _fit(interpreter: str, version: str) -> EnvironmentCheck:
     """Whether the hooks see what they should with that version of PyTorch: two steps are trained."""
     with tempfile.TemporaryDirectory(prefix="leadline-doctor-") as folder:
         said = _ask(interpreter, _FIT, folder)
     if "error" in said:
-        return Check("torch", "bad", f"{version}: a training of two steps could not be watched: {said['error']}")
+        return EnvironmentCheck(
+            "torch", "bad", f"{version}: a training of two steps could not be watched: {said['error']}"
+        )
     if said["off"]:
-        return Check("torch", "bad", f"{version}: the hooks do not fit it: {said['off'][0]}")
+        return EnvironmentCheck("torch", "bad", f"{version}: the hooks do not fit it: {said['off'][0]}")
     if said["missing"]:
-        return Check("torch", "bad", f"{version}: the hooks do not see {', '.join(said['missing'])} there")
-    return Check("torch", "ok", f"{version}: the hooks fit it")
+        return EnvironmentCheck("torch", "bad", f"{version}: the hooks do not see {', '.join(said['missing'])} there")
+    return EnvironmentCheck("torch", "ok", f"{version}: the hooks fit it")
 
 
-def _python_path(environment: Mapping[str, str], found: Mapping[str, Any]) -> Iterator[Check]:
+def _python_path(environment: Mapping[str, str], found: Mapping[str, Any]) -> Iterator[EnvironmentCheck]:
     own = ".".join(str(found.get("python", "")).split(".")[:2])
     for entry in environment.get("PYTHONPATH", "").split(os.pathsep):
         other = _SITE_OF_VERSION.search(entry)
         if other is not None and own and other[1] != own:
-            yield Check("PYTHONPATH", "note", f"{entry} is of Python {other[1]}, and Python {own} will read it")
+            yield EnvironmentCheck(
+                "PYTHONPATH", "note", f"{entry} is of Python {other[1]}, and Python {own} will read it"
+            )
         if entry and os.path.isfile(os.path.join(entry, "sitecustomize.py")):
-            yield Check("PYTHONPATH", "ok", f"the sitecustomize in {entry} is run after Leadline's")
+            yield EnvironmentCheck("PYTHONPATH", "ok", f"the sitecustomize in {entry} is run after Leadline's")
     if environment.get("LEADLINE_DISABLED", "") not in ("", "0"):
-        yield Check("LEADLINE_DISABLED", "note", "is set: nothing is watched; unset it")
+        yield EnvironmentCheck("LEADLINE_DISABLED", "note", "is set: nothing is watched; unset it")
     if environment.get("LEADLINE_RUN"):
         place = environment["LEADLINE_RUN"]
-        yield Check("LEADLINE_RUN", "note", f"is set to {place}: every training started here joins that run")
+        yield EnvironmentCheck("LEADLINE_RUN", "note", f"is set to {place}: every training started here joins that run")
 
 
-def _gpus(found: Mapping[str, Any]) -> Check:
+def _gpus(found: Mapping[str, Any]) -> EnvironmentCheck:
     sampler: Any = gpu_sampler(os.environ.get("CUDA_VISIBLE_DEVICES"))
     sampler.sample(time.monotonic())
     names = [str(each.get("name", each["device"])) for each in getattr(sampler, "gpus", ())]
@@ -196,20 +206,20 @@ def _gpus(found: Mapping[str, Any]) -> Check:
         unread = sorted({each.partition(".")[2] for each in sampler.absent if "." in each})
         said = f"{len(names)}: {', '.join(sorted(set(names)))}"
         if unread:
-            return Check("gpu", "note", f"{said}; not readable: {', '.join(unread)}")
-        return Check("gpu", "ok", f"{said}; NVML readable")
+            return EnvironmentCheck("gpu", "note", f"{said}; not readable: {', '.join(unread)}")
+        return EnvironmentCheck("gpu", "ok", f"{said}; NVML readable")
     why = str(sampler.absent.get("gpu", "none"))
     if count:
-        return Check("gpu", "bad", f"PyTorch sees {count}, but their metrics cannot be read: {why}")
-    return Check("gpu", "ok", f"none is watched: {why}")
+        return EnvironmentCheck("gpu", "bad", f"PyTorch sees {count}, but their metrics cannot be read: {why}")
+    return EnvironmentCheck("gpu", "ok", f"none is watched: {why}")
 
 
-def _limits(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Iterator[Check]:
+def _limits(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Iterator[EnvironmentCheck]:
     memory, cores = _lowest(root, own, "memory.max"), _lowest(root, own, "cpu.max")
     if memory is not None:
-        yield Check("cgroup", "note", f"at most {size(int(memory))} of memory for all processes together")
+        yield EnvironmentCheck("cgroup", "note", f"at most {size(int(memory))} of memory for all processes together")
     if cores is not None and cores < (os.cpu_count() or 1):
-        yield Check("cgroup", "note", f"at most {cores:g} of {os.cpu_count()} cores")
+        yield EnvironmentCheck("cgroup", "note", f"at most {cores:g} of {os.cpu_count()} cores")
 
 
 def _lowest(root: str, own: str, name: str) -> float | None:
@@ -232,7 +242,7 @@ def _lowest(root: str, own: str, name: str) -> float | None:
     return min(found, default=None)
 
 
-def _disk(root: str) -> Iterator[Check]:
+def _disk(root: str) -> Iterator[EnvironmentCheck]:
     folder = os.path.abspath(os.path.expanduser(root))
     above = folder
     while not os.path.isdir(above):
@@ -241,15 +251,17 @@ def _disk(root: str) -> Iterator[Check]:
         os.rmdir(tempfile.mkdtemp(prefix=".leadline-", dir=above))
     except OSError as error:
         why = f"{above} cannot be written: {error.strerror}; choose another place with --out or LEADLINE_ROOT"
-        yield Check("disk", "bad", why)
+        yield EnvironmentCheck("disk", "bad", why)
         return
     disk = os.statvfs(above)
     free = disk.f_bavail * disk.f_frsize
     said = f"{size(free)} free at {folder}; a run takes at most {size(free // 10)} of it"
-    yield Check("disk", "note" if free < _LITTLE_BYTES else "ok", said)
+    yield EnvironmentCheck("disk", "note" if free < _LITTLE_BYTES else "ok", said)
     kind = _file_system(above)
     if kind in _REMOTE:
-        yield Check("disk", "note", f"{folder} is on {kind}: a local folder is better while the training runs")
+        yield EnvironmentCheck(
+            "disk", "note", f"{folder} is on {kind}: a local folder is better while the training runs"
+        )
 
 
 def _file_system(folder: str, mounts: str = "/proc/self/mounts") -> str:

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from leadline.analysis.overview import spoken_finding
+from leadline.analysis.overview import format_finding
 from leadline.cli.backtest import summary
 from leadline.cli.console import complain, console, status
 from leadline.cli.progress import Counting
@@ -166,5 +166,5 @@ def _spoken_rule(result: RuleResult) -> dict[str, Any]:
         "verdict": result.verdict,
         "why": result.why,
         "judged_steps": result.judged_steps,
-        "findings": [spoken_finding(finding) for finding in result.findings],
+        "findings": [format_finding(finding) for finding in result.findings],
     }

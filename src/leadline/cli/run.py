@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.run_setup import Wishes, become_agent, prepare
+from leadline.cli.run_setup import RunOptions, become_agent, prepare
 from leadline.errors import ConfigurationError, closest
 
 
@@ -55,7 +55,7 @@ def run(
     launched = resolve_command(command)
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
         os.execvp(launched[0], launched)
-    wishes = Wishes(
+    wishes = RunOptions(
         name=name,
         out=out,
         config=config,

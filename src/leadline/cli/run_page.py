@@ -15,15 +15,15 @@ from rich.text import Text
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
-from leadline.cli.action_log import deeds
+from leadline.cli.action_log import action_log
 from leadline.cli.console import status
 from leadline.cli.rule_results import verdicts
-from leadline.cli.sparklines import courses
+from leadline.cli.sparklines import sparkline_lines
 from leadline.cli.time_breakdown import time_block
 from leadline.cli.utilization import machine_block
 from leadline.records.formatting import counted, duration, model, share, size
 from leadline.records.names import JOB_ENDED
-from leadline.records.overhead import spoken_thinning
+from leadline.records.overhead import format_throttling
 
 _MOST_WARNINGS: Final = 8
 _MOST_MODELS: Final = 3
@@ -36,10 +36,10 @@ def page(digest: Digest, width: int) -> RenderableType:
         width: Of the terminal, in characters.
     """
     said = overview(digest.run)
-    done = deeds(said["actions"]) if said["actions"] else None
+    done = action_log(said["actions"]) if said["actions"] else None
     blocks = [
         head(said),
-        courses(digest, width),
+        sparkline_lines(digest, width),
         verdicts(said["rules"]),
         done,
         time_block(said["time"]),
@@ -66,7 +66,7 @@ def head(said: dict[str, Any]) -> RenderableType:
         "model": _models(said["workers"]),
         "workers": _workers(said["workers"]),
         "cost": _cost(said["cost"]),
-        "thinned": "; ".join(spoken_thinning(said["cost"]["thinned"])),
+        "thinned": "; ".join(format_throttling(said["cost"]["thinned"])),
         "at": said["uri"],
     }
     for name, value in facts.items():

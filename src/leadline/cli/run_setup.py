@@ -13,7 +13,7 @@ from datetime import datetime
 from importlib import metadata
 from typing import Final
 
-from leadline.cli.configuration import Choice, Wishes, choose, in_words
+from leadline.cli.configuration import ResolvedOptions, RunOptions, choose, in_words
 from leadline.config.action_options import ActionOption
 from leadline.config.budget import parse_budget
 from leadline.config.options import RuleOption, parse_rule
@@ -26,7 +26,7 @@ from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store.creation import create_run, join_run
 
-__all__ = ["Wishes", "become_agent", "default_rules", "masked", "prepare", "rule_specs", "runs_root"]
+__all__ = ["RunOptions", "become_agent", "default_rules", "masked", "prepare", "rule_specs", "runs_root"]
 
 DEFAULT_ROOT: Final = "leadline-runs"
 _MASK: Final = "****"
@@ -39,7 +39,7 @@ def runs_root(out: str | None) -> str:
     return out or os.environ.get("LEADLINE_ROOT") or DEFAULT_ROOT
 
 
-def prepare(wishes: Wishes, command: Sequence[str]) -> str:
+def prepare(wishes: RunOptions, command: Sequence[str]) -> str:
     """Check all wishes and make the run's folder.
 
     Returns:
@@ -85,7 +85,7 @@ def prepare(wishes: Wishes, command: Sequence[str]) -> str:
     return path
 
 
-def _actions(choice: Choice) -> tuple[tuple[ActionOption, ...], tuple[ActionSpec, ...]]:
+def _actions(choice: ResolvedOptions) -> tuple[tuple[ActionOption, ...], tuple[ActionSpec, ...]]:
     """What is asked for, and what it means."""
     targets = choice.configuration.settings.targets
     of_file, asked = choice.configuration.action_options(), choice.asked_actions()
@@ -107,7 +107,7 @@ def rule_specs(options: Iterable[str | RuleOption], folder: str, source: str = "
     return [RuleSpec(_alias(each), each.rule, each.parameters, folder, source) for each in parsed]
 
 
-def _rules(choice: Choice, actions: Sequence[ActionSpec]) -> list[RuleSpec]:
+def _rules(choice: ResolvedOptions, actions: Sequence[ActionSpec]) -> list[RuleSpec]:
     """The preset's own rules, then those of the file, then those asked for; a later one of a name replaces."""
     chosen: dict[str, RuleSpec] = {}
     if choice.wants_default_rules:
@@ -121,7 +121,7 @@ def _rules(choice: Choice, actions: Sequence[ActionSpec]) -> list[RuleSpec]:
     return _without(choice, chosen)
 
 
-def _rules_of_file(choice: Choice) -> list[RuleSpec]:
+def _rules_of_file(choice: ResolvedOptions) -> list[RuleSpec]:
     """The tables of the file; what is wrong with one is said with its place."""
     specs = []
     for option in choice.configuration.rule_options():
@@ -132,7 +132,7 @@ def _rules_of_file(choice: Choice) -> list[RuleSpec]:
     return specs
 
 
-def _without(choice: Choice, chosen: dict[str, RuleSpec]) -> list[RuleSpec]:
+def _without(choice: ResolvedOptions, chosen: dict[str, RuleSpec]) -> list[RuleSpec]:
     for each in choice.wishes.without:
         if registry.canonical(each) not in chosen:
             raise UnknownNameError("rule of this run", each, chosen, hint="--no-rule")

@@ -13,7 +13,7 @@ from rich.text import Text
 from leadline.analysis.digest import Digest
 from leadline.cli.console import number
 from leadline.reader.run import Run
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.records.formatting import counted
 
 _MOST: Final = 16
@@ -23,7 +23,7 @@ _WIDE: Final = 90
 """Columns of a terminal from which on courses are drawn."""
 
 
-def courses(digest: Digest, width: int) -> RenderableType:
+def sparkline_lines(digest: Digest, width: int) -> RenderableType:
     """Each loss, metric and logged number in each mode: where it began and ended, its course, least and most.
 
     Of several workers the first tells.
@@ -47,7 +47,7 @@ def _is_told(run: Run, name: str) -> bool:
 
 def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
     rows = digest.scalar(name, mode).to_pylist()
-    workers = sorted({row["worker"] for row in rows}, key=natural)
+    workers = sorted({row["worker"] for row in rows}, key=natural_sort_key)
     rows = [row for row in rows if row["worker"] == workers[0]]
     course = f"{number(rows[0]['value'])} → {number(_last(rows[-1]))}"
     drawn = (Text(sparkline([row["value"] for row in rows])),) if width >= _WIDE else ()

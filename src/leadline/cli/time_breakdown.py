@@ -26,7 +26,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
         return None
     table = Table.grid(padding=(0, 2))
     for name, value in (
-        ("phases", spoken_phases(time["phases"])),
+        ("phases", format_phases(time["phases"])),
         ("job", _job(time["job"])),
         ("pace", _pace(time["throughput"])),
         ("bound by", _bound(time["bound"])),
@@ -37,7 +37,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
     return Group(Text("where the time went"), Padding(table, (0, 0, 0, 2)))
 
 
-def spoken_phases(phases: list[dict[str, Any]]) -> str:
+def format_phases(phases: list[dict[str, Any]]) -> str:
     """``data 62 %, forward 20 % …``."""
     told = [each for each in phases[:_MOST_PHASES] if each["share"] >= _LEAST_SHARE] or phases[:1]
     return ", ".join(f"{each['phase']} {share(each['share'])}" for each in told)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from leadline.analysis.rollup_schema import Columns, Form
-from leadline.reader.compact import Part, PartWriter, packed, unpacked
+from leadline.reader.compact import ParquetPart, PartWriter, packed, unpacked
 from leadline.store import layout
 from leadline.store.documents import make_folder
 
@@ -74,9 +74,9 @@ def coarser_levels(form: Form, own: Columns) -> dict[int, Columns]:
     return found
 
 
-def merge(place: str, form: Form, stream: str, parts: Sequence[Part]) -> None:
+def merge(place: str, form: Form, stream: str, parts: Sequence[ParquetPart]) -> None:
     """Put derived files that follow each other into one, and remove them."""
-    parts = [Part(each.path, each.first, each.last, kept_groups=_KEPT_GROUPS) for each in parts]
+    parts = [ParquetPart(each.path, each.first, each.last, kept_groups=_KEPT_GROUPS) for each in parts]
     writer = FormWriter(place, form, stream, (parts[0].first, parts[-1].last))
     try:
         keys = dict.fromkeys(tuple(key) for part in parts for key in part.said["keys"])
@@ -107,7 +107,7 @@ def merged_words(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _gathered(form: Form, parts: Sequence[Part], key: Key) -> tuple[Columns, dict[int, Columns]]:
+def _gathered(form: Form, parts: Sequence[ParquetPart], key: Key) -> tuple[Columns, dict[int, Columns]]:
     """The rows of a key in all files, and its buckets; those that lie in two files are put together."""
     own: list[Columns] = []
     kept: dict[int, list[Columns]] = {}

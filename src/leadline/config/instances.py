@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError
-from leadline.records.names import spoken_name
+from leadline.records.names import display_name
 
 _OURS: Final = ("leadline.rules.", "leadline.actions.")
 
@@ -83,7 +83,7 @@ def _place(instance: Any) -> str:
     """Where the judge finds the class: a built-in one's name, a module, or a file."""
     module, name = type(instance).__module__, type(instance).__qualname__
     if module.startswith(_OURS):
-        return spoken_name(type(instance))
+        return display_name(type(instance))
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None or "." in name:
         raise ConfigurationError(

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.names import spoken_name as spoken_name
+from leadline.records.names import display_name as display_name
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -31,7 +31,7 @@ def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
     read = {}
     for name, value in given.items():
         if name not in fields:
-            raise UnknownNameError(f"parameter of {spoken_name(owner)}", name, fields)
+            raise UnknownNameError(f"parameter of {display_name(owner)}", name, fields)
         read[name] = _read(owner, name, fields[name], value)
     return read
 
@@ -100,7 +100,7 @@ def _check(owner: type, name: str, kind: Any, value: Any) -> Any:
 
 
 def _refused(owner: type, name: str, kind: Any, value: Any) -> ConfigurationError:
-    return ConfigurationError(f"{spoken_name(owner)}: {name} must be {describe(kind)}, not {value!r}")
+    return ConfigurationError(f"{display_name(owner)}: {name} must be {describe(kind)}, not {value!r}")
 
 
 def _members(kind: Any) -> tuple[Any, ...]:

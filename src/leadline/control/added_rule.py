@@ -18,7 +18,7 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 
-def wished_rule(text: str, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
+def added_rule(text: str, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
     """The rule that words mean, and what of its needs the run's own plan leaves out.
 
     Args:

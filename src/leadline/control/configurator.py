@@ -27,7 +27,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RunChoices:
     """What somebody chose, in the words of the options."""
 
     preset: str = "standard"
@@ -46,7 +46,7 @@ def default_rules(preset: str) -> tuple[str, ...]:
     return ("profiler_report",) if preset == "sagemaker" else tuple(DEFAULT)
 
 
-def command_line(wish: Wish) -> str:
+def command_line(wish: RunChoices) -> str:
     """What to type, quoted for a shell."""
     words = ["leadline", "run"]
     words += ["--preset", wish.preset] if wish.preset != "standard" else []
@@ -59,7 +59,7 @@ def command_line(wish: Wish) -> str:
     return shlex.join([*words, *wish.command])
 
 
-def settings(wish: Wish) -> dict[str, Any]:
+def settings(wish: RunChoices) -> dict[str, Any]:
     """The same as ``leadline.toml`` has it."""
     captured: dict[str, list[dict[str, str]]] = {}
     for text in wish.capture:
@@ -85,7 +85,7 @@ def settings(wish: Wish) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value not in ({}, [])}
 
 
-def toml(wish: Wish) -> str:
+def toml(wish: RunChoices) -> str:
     """``leadline.toml``.
 
     Raises:
@@ -116,7 +116,7 @@ def _key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else _written(name)
 
 
-def check(wish: Wish, root: str) -> CapturePlan:
+def check(wish: RunChoices, root: str) -> CapturePlan:
     """The plan that a wish means; everything is checked as ``leadline run`` does it.
 
     Rules and actions in files of one's own are not looked up here.
@@ -137,7 +137,7 @@ def check(wish: Wish, root: str) -> CapturePlan:
     return replace(merged, budget=budget)
 
 
-def _specs(wish: Wish) -> list[RuleSpec]:
+def _specs(wish: RunChoices) -> list[RuleSpec]:
     chosen = {each: RuleSpec(each, each) for each in default_rules(wish.preset) if each not in wish.without}
     for text in wish.rules:
         option = parse_rule(text)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from leadline.config.profile_windows import make_window, named
 from leadline.config.settings import check_interval
-from leadline.control.added_rule import wished_rule
+from leadline.control.added_rule import added_rule
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.names import JOB_ENDED
@@ -86,7 +86,7 @@ def rule_request(text: str, run: Run, *, reason: str) -> Request:
         ConfigurationError: It has another form, a parameter is refused, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
-    spec, items = wished_rule(text, run)
+    spec, items = added_rule(text, run)
     parameters = {"rules": [asdict(spec)], "items": [asdict(each) for each in items]}
     return _request(RULE, reason, parameters=parameters)
 

@@ -23,7 +23,7 @@ State = Literal["waiting", "taken", "refused", "missed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerResponse:
     """What one worker, agent or judge said."""
 
     who: str
@@ -34,7 +34,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class RequestStatus:
     """A request, and where it stands."""
 
     id: str
@@ -45,12 +45,12 @@ class Followed:
     asked_ns: int
     state: State
     """``missed``: the job ended before anybody took it up."""
-    answers: tuple[Answer, ...]
+    answers: tuple[WorkerResponse, ...]
     waits_for: int
     """How many have not answered yet."""
 
 
-def follow(run: Run, *, most: int = 50) -> list[Followed]:
+def follow(run: Run, *, most: int = 50) -> list[RequestStatus]:
     """What people and rules asked of a run, the latest first.
 
     Args:
@@ -94,13 +94,17 @@ def what(request: Request) -> str:
     return spoken(request) if spoken else request.kind
 
 
-def _followed(run: Run, request: Request, told: Sequence[Acknowledgement], workers: set[str], nodes: int) -> Followed:
+def _followed(
+    run: Run, request: Request, told: Sequence[Acknowledgement], workers: set[str], nodes: int
+) -> RequestStatus:
     answers = tuple(
-        Answer(each.worker.removeprefix(AGENT), each.step if each.step >= 0 else None, each.outcome, each.time_ns)
+        WorkerResponse(
+            each.worker.removeprefix(AGENT), each.step if each.step >= 0 else None, each.outcome, each.time_ns
+        )
         for each in told
     )
     waits_for = _waits_for(request.kind, told, workers, nodes)
-    return Followed(
+    return RequestStatus(
         request.id,
         request.kind,
         what(request),

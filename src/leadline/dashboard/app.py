@@ -25,10 +25,10 @@ from leadline.dashboard.charts import chart_endpoint
 from leadline.dashboard.live_events import Watchers, live, live_root
 from leadline.dashboard.number_format import FILTERS
 from leadline.dashboard.page import Site, render
-from leadline.dashboard.run_cache import Shelf
-from leadline.dashboard.run_list import Board
-from leadline.dashboard.security import Access, Guard
-from leadline.dashboard.sparklines import Courses
+from leadline.dashboard.run_cache import RunCache
+from leadline.dashboard.run_list import RunList
+from leadline.dashboard.security import Access, AccessMiddleware
+from leadline.dashboard.sparklines import LossSparklines
 from leadline.errors import LeadlineError, RunNotFoundError
 
 _MOST_THREADS: Final = 8
@@ -55,13 +55,13 @@ def create_app(root: str, *, is_read_only: bool = False, access: Access | None =
             Route("/runs/{run}/charts/{chart}.json", chart_endpoint(pages.CHARTS)),
             *pages.ROUTES,
         ],
-        middleware=[Middleware(Guard, access=access), Middleware(GZipMiddleware)],
+        middleware=[Middleware(AccessMiddleware, access=access), Middleware(GZipMiddleware)],
         lifespan=_with_few_threads,
         exception_handlers={HTTPException: _refused, LeadlineError: _failed, Exception: _broken},
     )
     app.router.redirect_slashes = False  # a path that nobody knows is not worth a second try
-    shelf = Shelf(root)
-    app.state.site = Site(shelf, _templates(), access, Watchers(), Board(shelf.root), Courses())
+    shelf = RunCache(root)
+    app.state.site = Site(shelf, _templates(), access, Watchers(), RunList(shelf.root), LossSparklines())
     return app
 
 

@@ -40,7 +40,7 @@ class _Folder:
     """Files that may grow: of segments only the newest does."""
 
 
-class Glance:
+class ChangeStamp:
     """Looks at one run."""
 
     def __init__(self, run: str) -> None:
@@ -86,7 +86,7 @@ def stamp(path: str) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-class RootGlance:
+class RootChangeStamp:
     """Looks at the runs below a folder: at those that are not over each time, at the others in turn."""
 
     def __init__(self, root: str) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.dashboard.page import opened
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -36,7 +36,7 @@ class Question:
         return (self.told or {}).get(key) or None
 
 
-Chart = Callable[[Opened, Question], "Figure"]
+Chart = Callable[[OpenedRun, Question], "Figure"]
 """Draws one chart of a run; called with the run's lock held."""
 
 _NUMBERS = ("start_ns", "end_ns", "start_step", "end_step", "points")

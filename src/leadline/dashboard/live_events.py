@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from leadline.dashboard.change_stamp import Glance, RootGlance
+from leadline.dashboard.change_stamp import ChangeStamp, RootChangeStamp
 from leadline.dashboard.page import site
 from leadline.records.names import JOB_ENDED
 
@@ -99,13 +99,13 @@ async def _is_set(event: asyncio.Event) -> bool:
 async def live(request: Request) -> Response:
     """``/runs/{run}/live``: an event ``changed`` whenever the run grew."""
     path = site(request).shelf.path(request.path_params["run"])
-    return _stream(site(request).watchers.states(path, Glance))
+    return _stream(site(request).watchers.states(path, ChangeStamp))
 
 
 async def live_root(request: Request) -> Response:
     """``/live``: the same for the folder of runs."""
     found = site(request)
-    return _stream(found.watchers.states(found.shelf.root, RootGlance))
+    return _stream(found.watchers.states(found.shelf.root, RootChangeStamp))
 
 
 def _stream(states: AsyncIterator[dict[str, Any] | None]) -> Response:

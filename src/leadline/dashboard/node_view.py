@@ -10,7 +10,7 @@ from leadline.analysis.digest import Digest
 from leadline.reader import liveness
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 TITLES: Final = {
     "cpu": "CPU",
@@ -108,7 +108,7 @@ def node_views(run: Run, digest: Digest) -> list[NodeView]:
     """The nodes, in natural order."""
     documents = {str(each.get("node")): dict(each) for each in liveness.read_nodes(run.path)}
     channels = digest.channels()
-    names = sorted({*documents, *(each.node for each in channels)}, key=natural)
+    names = sorted({*documents, *(each.node for each in channels)}, key=natural_sort_key)
     labels = {name: f"algo-{place} ({name})" if len(names) > 1 else name for place, name in enumerate(names, 1)}
     return [_view(name, labels[name], [each for each in channels if each.node == name], documents) for name in names]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.analysis.cluster_usage import ALL_NODES
-from leadline.analysis.job import Job
-from leadline.analysis.operators import dearest
+from leadline.analysis.job import JobPhases
+from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of
 from leadline.analysis.usage import PERCENTILES
 from leadline.dashboard.phase_labels import phase_words
@@ -17,15 +17,15 @@ from leadline.errors import LeadlineError
 from leadline.figures.units import unit_of, words_of
 from leadline.figures.usage import device_words
 from leadline.reader.run import Run
-from leadline.reader.window import natural
-from leadline.records.overhead import spoken_thinning
+from leadline.reader.window import natural_sort_key
+from leadline.records.overhead import format_throttling
 
 _MOST_OPERATORS: Final = 12
 _MOST_USAGE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JobPart:
     """A part of the job."""
 
     name: str
@@ -37,14 +37,14 @@ class Part:
     """Whether it is a part of the one above it."""
 
 
-def job_parts(job: Job) -> list[Part]:
+def job_parts(job: JobPhases) -> list[JobPart]:
     """Initialization with what it consists of, training loop, finalization."""
     whole = job.seconds
     if job.loop_started_ns is None:
         return []
 
-    def part(name: str, seconds: float, *, is_inner: bool = False) -> Part:
-        return Part(name, phase_words(name), seconds, seconds / whole if whole > 0 else None, is_inner)
+    def part(name: str, seconds: float, *, is_inner: bool = False) -> JobPart:
+        return JobPart(name, phase_words(name), seconds, seconds / whole if whole > 0 else None, is_inner)
 
     before = [part(name, job.split[name], is_inner=True) for name in ("imports", "setup") if name in job.split]
     rest = job.initialization_seconds - sum(each.seconds for each in before)
@@ -103,7 +103,7 @@ _KINDS: Final = ("cpu", "gpu", "memory", "network", "disk", "process")
 def _usage_order(row: dict[str, Any]) -> tuple[Any, ...]:
     kind = _KINDS.index(row["kind"]) if row["kind"] in _KINDS else len(_KINDS)
     place = (row["metric"] != "utilization_percent", row["metric"])
-    return row["node"] != ALL_NODES, natural(row["node"]), kind, place, natural(row["device"])
+    return row["node"] != ALL_NODES, natural_sort_key(row["node"]), kind, place, natural_sort_key(row["device"])
 
 
 def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
@@ -112,7 +112,7 @@ def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
         table = run.operators(("operator", "phase", "module", "device"))
     except LeadlineError:
         return {}
-    found = {name: dearest(table, device=name, most=_MOST_OPERATORS) for name in ("cpu", "gpu")}
+    found = {name: top_operators(table, device=name, most=_MOST_OPERATORS) for name in ("cpu", "gpu")}
     return {name: rows for name, rows in found.items() if rows}
 
 
@@ -128,7 +128,7 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
 def cost(run: Run) -> dict[str, Any]:
     """What watching cost, and what was thinned to keep to the budget."""
     found = cost_of(run.path, list(run.worker_documents().values()))
-    return {**found, "spoken": spoken_thinning(found["thinned"])}
+    return {**found, "spoken": format_throttling(found["thinned"])}
 
 
 def warnings(run: Run, damage: Sequence[str] = ()) -> list[str]:

@@ -11,15 +11,15 @@ from starlette.responses import Response
 from starlette.templating import Jinja2Templates
 
 from leadline.analysis.trees import trains_trees
-from leadline.dashboard.run_cache import Opened, Shelf
+from leadline.dashboard.run_cache import OpenedRun, RunCache
 from leadline.errors import RunNotFoundError
 from leadline.reader import liveness
 
 if TYPE_CHECKING:
     from leadline.dashboard.live_events import Watchers
-    from leadline.dashboard.run_list import Board
+    from leadline.dashboard.run_list import RunList
     from leadline.dashboard.security import Access
-    from leadline.dashboard.sparklines import Courses
+    from leadline.dashboard.sparklines import LossSparklines
 
 RUN_PAGES: Final = {
     "overview": "Overview",
@@ -39,12 +39,12 @@ RUN_PAGES: Final = {
 class Site:
     """What the whole dashboard knows."""
 
-    shelf: Shelf
+    shelf: RunCache
     templates: Jinja2Templates
     access: Access
     watchers: Watchers
-    board: Board
-    courses: Courses
+    board: RunList
+    courses: LossSparklines
 
 
 def site(request: Request) -> Site:
@@ -53,7 +53,7 @@ def site(request: Request) -> Site:
     return found
 
 
-def opened(request: Request) -> Opened:
+def opened(request: Request) -> OpenedRun:
     """The run that a request's path names, as it is now.
 
     Raises:

@@ -29,7 +29,7 @@ ORDERS: Final = {"own": "own time", "cumulative": "time with callees", "calls": 
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedProfile:
     """A window that somebody asked for."""
 
     window: str
@@ -42,7 +42,7 @@ class Asked:
     """What workers said."""
 
 
-def asked_windows(run: Run) -> list[Asked]:
+def asked_windows(run: Run) -> list[RequestedProfile]:
     """Every window that was asked for, before the start or while the job ran, with what became of it."""
     recorded = set(run.profiles()["id"].to_pylist())
     found = [_asked(each, "at the start", (), recorded) for each in run.manifest.profile]
@@ -68,9 +68,9 @@ def _window(given: Any) -> ProfileWindow | None:
     return window
 
 
-def _asked(window: ProfileWindow | None, by: str, answers: tuple[str, ...], recorded: set[str]) -> Asked:
+def _asked(window: ProfileWindow | None, by: str, answers: tuple[str, ...], recorded: set[str]) -> RequestedProfile:
     if window is None:
-        return Asked("", "a request that is none", by, "refused", answers)
+        return RequestedProfile("", "a request that is none", by, "refused", answers)
     refused = [each for each in answers if each.partition(": ")[2].startswith(REFUSED)]
     if window.id in recorded:
         state = "recorded"
@@ -78,7 +78,7 @@ def _asked(window: ProfileWindow | None, by: str, answers: tuple[str, ...], reco
         state = "refused"
     else:
         state = "taken" if answers else "waiting"
-    return Asked(window.id, window.spoken(), by, state, answers)
+    return RequestedProfile(window.id, window.spoken(), by, state, answers)
 
 
 def windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ProfileView:
     """Rows of a table, and how many there are in all."""
 
     rows: list[dict[str, Any]]
@@ -112,7 +112,7 @@ def operator_rows(
     words: str,
     device: str | None,
     step: int | None,
-) -> Shown:
+) -> ProfileView:
     """Operators grouped, the dearest first.
 
     Args:
@@ -127,7 +127,7 @@ def operator_rows(
         step=step,
         module=re.escape(words) if words else None,
     )
-    return Shown(table.slice(0, TOP).to_pylist(), table.num_rows)
+    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
 def choices_of(calls: pa.Table, *columns: str) -> dict[str, list[Any]]:
@@ -144,7 +144,7 @@ def difference(
     keys: Sequence[str],
     *,
     steps: tuple[int, int],
-) -> Shown:
+) -> ProfileView:
     """What changed between two windows: own time a step, the largest change first.
 
     Args:
@@ -167,13 +167,13 @@ def difference(
         for names, (one, other) in found.items()
     ]
     told.sort(key=lambda each: -abs(each["change_ns"]))
-    return Shown(told[:TOP], len(told))
+    return ProfileView(told[:TOP], len(told))
 
 
 # --- Python functions ----------------------------------------------------------------------------------------
 
 
-def function_rows(profile: PythonProfile, order: str, words: str) -> Shown:
+def function_rows(profile: PythonProfile, order: str, words: str) -> ProfileView:
     """Functions, the dearest first.
 
     Args:
@@ -185,13 +185,13 @@ def function_rows(profile: PythonProfile, order: str, words: str) -> Shown:
     if wanted:
         texts = [f"{row['function']} {row['file']}".lower() for row in table.select(["function", "file"]).to_pylist()]
         table = table.filter(pa.array([all(each in text for each in wanted) for text in texts], pa.bool_()))
-    return Shown(table.slice(0, TOP).to_pylist(), table.num_rows)
+    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
-def caller_rows(profile: PythonProfile, function: str) -> Shown:
+def caller_rows(profile: PythonProfile, function: str) -> ProfileView:
     """Who called a function."""
     table = profile.callers(function)
-    return Shown(table.slice(0, TOP).to_pylist(), table.num_rows)
+    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
 def short_file(path: str) -> str:
@@ -205,14 +205,14 @@ def short_file(path: str) -> str:
 # --- other parts ---------------------------------------------------------------------------------------------
 
 
-def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], Shown]:
+def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], ProfileView]:
     """What data loaders did: sums by event and worker of the loader, and the longest events."""
     table = run.data_loading(window=window)
     keys = ["event", "worker", "worker_id"]
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
     summed = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
     longest = table.sort_by([("duration_ns", "descending")])
-    return summed.slice(0, TOP).to_pylist(), Shown(longest.slice(0, TOP).to_pylist(), longest.num_rows)
+    return summed.slice(0, TOP).to_pylist(), ProfileView(longest.slice(0, TOP).to_pylist(), longest.num_rows)
 
 
 def loading_lanes(run: Run, window: str | None) -> pa.Table:
@@ -231,13 +231,13 @@ def _lane_of(row: Mapping[str, Any]) -> str:
     return f"worker {row['worker_id']} {what}" if row["worker_id"] is not None else f"the training {what}"
 
 
-def horovod_rows(run: Run) -> Shown:
+def horovod_rows(run: Run) -> ProfileView:
     """What Horovod told, by tensor and activity, the dearest first."""
     table = run.horovod()
     keys = ["tensor", "activity"]
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
     found = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
-    return Shown(found.slice(0, TOP).to_pylist(), found.num_rows)
+    return ProfileView(found.slice(0, TOP).to_pylist(), found.num_rows)
 
 
 def steps_in(run: Run, window: str) -> int:

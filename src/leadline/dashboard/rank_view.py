@@ -11,7 +11,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
 from leadline.analysis.steps import PARTS
 from leadline.reader.run import Run
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 PAGE: Final = 50
 """So many ranks stand on a page of the table."""
@@ -91,7 +91,7 @@ def drawn_workers(run: Run, ranks: Ranks, most: int = 8) -> list[str]:
     documents = _documents(run)
     places = _ordered(ranks, "slowest")
     chosen = places if len(places) <= most else [*places[: most // 2], *places[-(most // 2) :]]
-    return sorted((documents[rank][0] for rank in chosen if rank in documents), key=natural)
+    return sorted((documents[rank][0] for rank in chosen if rank in documents), key=natural_sort_key)
 
 
 def replica_names(digest: Digest, most: int = 400) -> dict[str, list[str]]:
@@ -101,7 +101,7 @@ def replica_names(digest: Digest, most: int = 400) -> dict[str, list[str]]:
         shared = sorted(statistic for statistic, workers in statistics.items() if len(workers) > 1)
         if shared:
             found[tensor] = shared
-    ordered = sorted(found, key=lambda name: ("value" not in found[name], natural(name)))
+    ordered = sorted(found, key=lambda name: ("value" not in found[name], natural_sort_key(name)))
     return {name: found[name] for name in ordered[:most]}
 
 

@@ -19,7 +19,7 @@ from leadline.rules import registry
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterField:
     """A parameter of a rule, as a field of a form."""
 
     name: str
@@ -38,7 +38,7 @@ class RuleChoice:
     name: str
     about: str
     """What it fires on, in a sentence or two."""
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ParameterField, ...]
     is_default: bool
 
 
@@ -59,10 +59,10 @@ def _choice(name: str) -> RuleChoice:
     return RuleChoice(name, about, parameters, name in registry.DEFAULT)
 
 
-def _parameter(field: Any, hint: Any, about: str) -> Parameter:
+def _parameter(field: Any, hint: Any, about: str) -> ParameterField:
     kind, choices = _kind(hint)
     default = "" if field.required else _written(field.default)
-    return Parameter(field.name, kind, default, choices, bool(field.required), about)
+    return ParameterField(field.name, kind, default, choices, bool(field.required), about)
 
 
 def _kind(hint: Any) -> tuple[Literal["number", "whole", "yes", "choice", "text"], tuple[str, ...]]:

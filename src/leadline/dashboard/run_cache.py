@@ -21,7 +21,7 @@ _MOST_RAW_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedRun:
     """A run that is open, with what was read of it; one request at a time reads on."""
 
     run: Run
@@ -44,10 +44,10 @@ class _Slot:
     """The place of a run: who comes while it is being opened waits for it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    opened: Opened | None = None
+    opened: OpenedRun | None = None
 
 
-class Shelf:
+class RunCache:
     """Opens the runs below a root, the last few of which stay open.
 
     Args:
@@ -84,7 +84,7 @@ class Shelf:
             raise RunNotFoundError("there is no such file in this run")
         return path
 
-    def open(self, name: str) -> Opened:
+    def open(self, name: str) -> OpenedRun:
         """A run, as it is now; while one is being opened, others are not waited with.
 
         Raises:
@@ -100,7 +100,7 @@ class Shelf:
         with slot.lock:
             if slot.opened is None:
                 run = Run(path)
-                slot.opened = Opened(run, Digest(run, _MOST_RAW_BYTES))
+                slot.opened = OpenedRun(run, Digest(run, _MOST_RAW_BYTES))
             found = slot.opened
         found.refresh()
         if found.digest.is_preparing:

@@ -17,7 +17,7 @@ _MOST_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class FactComparison:
     """One thing in both runs."""
 
     name: str
@@ -29,10 +29,10 @@ class Beside:
         return self.one != self.other
 
 
-def facts(one: Run, other: Run) -> list[Beside]:
+def facts(one: Run, other: Run) -> list[FactComparison]:
     """How both stand."""
     told = [_facts(each) for each in (one, other)]
-    return [Beside(name, told[0][name], told[1][name]) for name in told[0]]
+    return [FactComparison(name, told[0][name], told[1][name]) for name in told[0]]
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -48,11 +48,12 @@ def _facts(run: Run) -> dict[str, str]:
     }
 
 
-def configuration(one: Run, other: Run) -> list[Beside]:
+def configuration(one: Run, other: Run) -> list[FactComparison]:
     """What the two were told, that which differs first."""
     told = [dict(_flat(_settings(each))) for each in (one, other)]
     rows = [
-        Beside(name, told[0].get(name, "–"), told[1].get(name, "–")) for name in dict.fromkeys([*told[0], *told[1]])
+        FactComparison(name, told[0].get(name, "–"), told[1].get(name, "–"))
+        for name in dict.fromkeys([*told[0], *told[1]])
     ]
     return sorted(rows, key=lambda each: not each.differs)[:_MOST_ROWS]
 
@@ -79,7 +80,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleBeside:
+class RuleComparison:
     """A rule in both runs; None: it is not judged there."""
 
     name: str
@@ -91,8 +92,8 @@ class RuleBeside:
         return (self.one and self.one.verdict) != (self.other and self.other.verdict)
 
 
-def rules(one: Run, other: Run) -> list[RuleBeside]:
+def rules(one: Run, other: Run) -> list[RuleComparison]:
     """What the rules of both came to, that which differs first."""
     told = [{each.alias: each for each in rule_views(run)} for run in (one, other)]
-    rows = [RuleBeside(name, told[0].get(name), told[1].get(name)) for name in dict.fromkeys([*told[0], *told[1]])]
+    rows = [RuleComparison(name, told[0].get(name), told[1].get(name)) for name in dict.fromkeys([*told[0], *told[1]])]
     return sorted(rows, key=lambda each: not each.differs)

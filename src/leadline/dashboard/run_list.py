@@ -21,7 +21,7 @@ _DOCUMENTS: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RunRow:
     """A run in the list."""
 
     name: str
@@ -48,10 +48,10 @@ class Row:
 @dataclass(slots=True)
 class _Known:
     stamps: tuple[tuple[int, int], ...]
-    row: Row
+    row: RunRow
 
 
-class Board:
+class RunList:
     """The rows of a root; to be asked by many threads.
 
     Args:
@@ -64,7 +64,7 @@ class Board:
         self._lock = threading.Lock()
         self._read_at = float("-inf")
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[RunRow]:
         """All runs, in no order."""
         with self._lock:
             if time.monotonic() - self._read_at > _FRESH_SECONDS:
@@ -102,10 +102,10 @@ def _stamps(path: str) -> tuple[tuple[int, int], ...]:
     return tuple(stamp(f"{path}/{each}") for each in _DOCUMENTS)
 
 
-def _row(run: RunSummary, version: int) -> Row:
+def _row(run: RunSummary, version: int) -> RunRow:
     is_over = run.status in JOB_ENDED
     until_ns = (run.ended_ns or run.started_ns) if is_over else time.time_ns()
-    return Row(
+    return RunRow(
         name=os.path.basename(run.path),
         status=run.status,
         is_over=is_over,

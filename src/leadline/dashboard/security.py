@@ -120,7 +120,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-class Guard:
+class AccessMiddleware:
     """Stands before the application, and refuses what it should not see.
 
     **A foreign name is refused**: a page elsewhere whose name was made to point here reads nothing.

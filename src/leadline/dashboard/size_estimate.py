@@ -11,7 +11,7 @@ import numpy as np
 from leadline.analysis.overview import steps_of
 from leadline.reader.run import Run
 from leadline.records.formatting import number, size
-from leadline.records.overhead import spoken_share, step_share
+from leadline.records.overhead import format_share, step_share
 from leadline.records.plan import CaptureItem, CapturePlan
 
 _VALUE_BYTES: Final = 8
@@ -23,7 +23,7 @@ _SECONDS_AN_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SizeLine:
     """A wish of the plan, as a row."""
 
     what: str
@@ -36,20 +36,20 @@ class Line:
     bytes_a_step: float | None
 
 
-def lines(plan: CapturePlan, run: Run) -> list[Line]:
+def lines(plan: CapturePlan, run: Run) -> list[SizeLine]:
     """The wishes of a plan, with what each would write in a step of training on average."""
     counts: dict[str, tuple[int, int]] = {}
     return [_line(each, run, counts) for each in plan.items]
 
 
-def _line(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> Line:
+def _line(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> SizeLine:
     names = item.collection or "any"
     what = f"{names} like {item.regex!r}" if item.regex else names
     tensors, values = _counted(item, run, counts)
     each = tensors * len(item.statistics) * _VALUE_BYTES + (values * _ELEMENT_BYTES if item.raw else 0) + _ROW_BYTES
     every = item.schedule.every
     is_known = tensors > 0 and every is not None and "train" in item.modes
-    return Line(
+    return SizeLine(
         what,
         ", ".join(item.statistics) or "raw values",
         _interval(item),
@@ -98,7 +98,7 @@ def _bytes_a_step(plan: CapturePlan, run: Run) -> float:
     return total
 
 
-def spoken(plan: CapturePlan, found: list[Line], run: Run) -> list[str]:
+def spoken(plan: CapturePlan, found: list[SizeLine], run: Run) -> list[str]:
     """What it comes to, in words; what is reckoned is said to be."""
     workers = list(run.worker_documents().values())
     told = []
@@ -116,7 +116,7 @@ def spoken(plan: CapturePlan, found: list[Line], run: Run) -> list[str]:
     if share is not None:
         preset = run.manifest.preset
         told.append(
-            f"Measured: this run, with preset {preset}, spent {spoken_share(share)} of its step time on watching."
+            f"Measured: this run, with preset {preset}, spent {format_share(share)} of its step time on watching."
         )
     told.append("leadline doctor -- COMMAND measures the time that presets would take in a script.")
     return told

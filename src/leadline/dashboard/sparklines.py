@@ -14,7 +14,7 @@ POINTS = 60
 _MOST_KEPT = 20_000
 
 
-class Courses:
+class LossSparklines:
     """Losses of runs; one is read at a time, so that a list of runs leaves room for who looks at one."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from leadline.analysis.digest_series import SCALAR_BUCKETS
 from leadline.dashboard import tensor_view as view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.query_parameters import whole_number
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError
 from leadline.figures import layer_heat_map, marks, matrix, scalars, theme, values
 
@@ -30,7 +30,7 @@ _GROUPS: Final = ("losses", "metrics")
 # --- single numbers ----------------------------------------------------------------------------------------
 
 
-def scalar_groups(found: Opened) -> dict[str, list[str]]:
+def scalar_groups(found: OpenedRun) -> dict[str, list[str]]:
     """Names of single numbers: losses, metrics, and what else there is."""
     infos = found.run.archive.infos()
     groups: dict[str, list[str]] = {}
@@ -41,7 +41,7 @@ def scalar_groups(found: Opened) -> dict[str, list[str]]:
     return {kind: groups[kind] for kind in (*_GROUPS, "others") if kind in groups}
 
 
-def _scalars(found: Opened, question: Question) -> Figure:
+def _scalars(found: OpenedRun, question: Question) -> Figure:
     group = question.get("group") or "losses"
     name = question.get("name")
     names = [name] if name else scalar_groups(found).get(group, [])
@@ -62,7 +62,7 @@ def _scalars(found: Opened, question: Question) -> Figure:
     return scalars.scalars(table, title=title, missing=missing, is_log=question.get("scale") == "log")
 
 
-def first_worker(found: Opened, question: Question) -> str | None:
+def first_worker(found: OpenedRun, question: Question) -> str | None:
     """The worker that is asked for; of very many the first."""
     workers = found.digest.workers()
     return question.get("worker") or (workers[0] if len(workers) > _MOST_WORKERS else None)
@@ -71,7 +71,7 @@ def first_worker(found: Opened, question: Question) -> str | None:
 # --- one tensor --------------------------------------------------------------------------------------------
 
 
-def _tensor(found: Opened, question: Question) -> Figure:
+def _tensor(found: OpenedRun, question: Question) -> Figure:
     name = question.get("name") or ""
     statistics = [each for each in (question.get("statistic") or "").split(",") if each][:_MOST_STATISTICS]
     tables = [_statistic(found, name, each, question) for each in statistics]
@@ -87,7 +87,7 @@ def _tensor(found: Opened, question: Question) -> Figure:
     return marks.mark(shown, _naming(found, name)) if shown.data else shown
 
 
-def _statistic(found: Opened, name: str, statistic: str, question: Question) -> pa.Table:
+def _statistic(found: OpenedRun, name: str, statistic: str, question: Question) -> pa.Table:
     table = found.digest.statistic(
         name,
         statistic,
@@ -103,7 +103,7 @@ def _statistic(found: Opened, name: str, statistic: str, question: Question) -> 
     return table.set_column(table.column_names.index("name"), "name", label)
 
 
-def _computed(found: Opened, name: str, statistic: str, question: Question) -> pa.Table:
+def _computed(found: OpenedRun, name: str, statistic: str, question: Question) -> pa.Table:
     """A statistic of a tensor that was only stored whole, step by step."""
     kept = found.run.archive.stored.get(name, [])
     if statistic not in COMPUTED or not kept or sum(each.nbytes for each in kept) > _MOST_COMPUTED_BYTES:
@@ -125,12 +125,12 @@ def _computed(found: Opened, name: str, statistic: str, question: Question) -> p
     return pa.table([*columns, *counts], schema=SCALAR_BUCKETS)
 
 
-def _naming(found: Opened, name: str) -> list[dict[str, Any]]:
+def _naming(found: OpenedRun, name: str) -> list[dict[str, Any]]:
     """The findings that name a tensor."""
     return [row for row in found.run.findings().to_pylist() if name in (row["tensors"] or ())]
 
 
-def _histogram(found: Opened, question: Question) -> Figure:
+def _histogram(found: OpenedRun, question: Question) -> Figure:
     from leadline.analysis.histograms import read_histograms
 
     name = question.get("name") or ""
@@ -140,7 +140,7 @@ def _histogram(found: Opened, question: Question) -> Figure:
     return draw(histograms, title=f"Values of {theme.plain(name, 60)} over steps")
 
 
-def _at_step(found: Opened, question: Question) -> Figure:
+def _at_step(found: OpenedRun, question: Question) -> Figure:
     name = question.get("name") or ""
     stored = view.stored_at(found, name, whole_number(question.get("step")), question.get("worker"))
     loaded, why = view.load_shown(stored) if stored else (None, "")
@@ -150,7 +150,7 @@ def _at_step(found: Opened, question: Question) -> Figure:
     )
 
 
-def _image(found: Opened, question: Question) -> Figure:
+def _image(found: OpenedRun, question: Question) -> Figure:
     name = question.get("name") or ""
     stored = view.stored_at(found, name, whole_number(question.get("step")), question.get("worker"))
     loaded = view.load_shown(stored)[0] if stored else None
@@ -159,7 +159,7 @@ def _image(found: Opened, question: Question) -> Figure:
     return matrix.matrix(image, x="all other dimensions" if is_folded else "column")
 
 
-def numbers_at(found: Opened, name: str, step: int) -> list[dict[str, Any]]:
+def numbers_at(found: OpenedRun, name: str, step: int) -> list[dict[str, Any]]:
     """Every captured statistic of a tensor at a step: name, meaning, and the value by worker."""
     told = []
     for statistic in view.statistics_of(found, name):
@@ -173,7 +173,7 @@ def numbers_at(found: Opened, name: str, step: int) -> list[dict[str, Any]]:
 # --- the network -------------------------------------------------------------------------------------------
 
 
-def _layers(found: Opened, question: Question) -> Figure:
+def _layers(found: OpenedRun, question: Question) -> Figure:
     collection, statistic = question.get("of") or "gradients", question.get("by") or "abs_mean"
     mode = question.get("mode") or "train"
     told = found.digest.layers(

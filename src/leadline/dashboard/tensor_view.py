@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import DamagedRunError, UnknownNameError
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES, SCALAR_COLLECTIONS
@@ -49,7 +49,7 @@ class TensorRow:
         return None if self.shape is None else int(np.prod(self.shape, dtype=np.int64))
 
 
-def tensor_rows(found: Opened, *, collection: str = "", words: str = "") -> list[TensorRow]:
+def tensor_rows(found: OpenedRun, *, collection: str = "", words: str = "") -> list[TensorRow]:
     """The tensors of a run, in the order in which they appeared.
 
     Args:
@@ -74,13 +74,13 @@ def tensor_rows(found: Opened, *, collection: str = "", words: str = "") -> list
     return rows
 
 
-def collections_of(found: Opened) -> list[str]:
+def collections_of(found: OpenedRun) -> list[str]:
     """The collections that have members, those that people ask for first in front."""
     names = {each for info in found.run.archive.infos().values() for each in info.collections}
     return [*(each for each in _FIRST if each in names), *sorted(names - set(_FIRST))]
 
 
-def statistics_by_collection(found: Opened) -> dict[str, list[str]]:
+def statistics_by_collection(found: OpenedRun) -> dict[str, list[str]]:
     """The statistics that were captured of each collection's tensors, in the order of the definitions.
 
     Arrays are left out, and collections of single numbers; those of which nothing is left, too.
@@ -129,7 +129,7 @@ class Captured:
     """The step nearest to the one that was asked about, or the last."""
 
 
-def captured(found: Opened, name: str, step: int | None) -> Captured:
+def captured(found: OpenedRun, name: str, step: int | None) -> Captured:
     """When a tensor was captured.
 
     Args:
@@ -155,25 +155,25 @@ def captured(found: Opened, name: str, step: int | None) -> Captured:
     return replace(told, first=min(begin), nearest=_nearest(near, told.nearest if step is None else step))
 
 
-def _covering(found: Opened, name: str) -> list[str]:
+def _covering(found: OpenedRun, name: str) -> list[str]:
     """A few statistics of which there is one wherever there are any: checks are made wherever a tensor is looked at."""
     names = statistics_of(found, name)
     checks = [each for each in _CHECKS if each in names][:1]
     return [*checks, *[each for each in names if each not in _CHECKS][:1]]
 
 
-def statistics_of(found: Opened, name: str) -> list[str]:
+def statistics_of(found: OpenedRun, name: str) -> list[str]:
     """The statistics that were captured of a tensor, in the order of the definitions; arrays are left out."""
     return in_order([each for each in found.digest.captured().get(name, {}) if not is_array(each)])
 
 
-def has_histogram(found: Opened, name: str) -> bool:
+def has_histogram(found: OpenedRun, name: str) -> bool:
     """Whether a histogram of a tensor was captured, or can be made of it."""
     run = found.run.archive
     return bool(run.stored.get(name)) or any((name, each) in run.vectors for each in ("histogram", "histogram_exact"))
 
 
-def _steps_of(found: Opened, name: str, statistics: list[str], **bounds: int) -> pa.Table:
+def _steps_of(found: OpenedRun, name: str, statistics: list[str], **bounds: int) -> pa.Table:
     return pa.concat_tables(
         [found.digest.statistic(name, each, points=_FINE, **bounds) for each in statistics]  # type: ignore[arg-type]
     )
@@ -192,7 +192,7 @@ def _mode_order(mode: str) -> int:
     return MODES.index(mode) if mode in MODES else len(MODES)
 
 
-def stored_at(found: Opened, name: str, step: int | None, worker: str | None) -> StoredTensor | None:
+def stored_at(found: OpenedRun, name: str, step: int | None, worker: str | None) -> StoredTensor | None:
     """The tensor as it was stored at a step, or at the one that is nearest to it; None: it never was.
 
     Args:
@@ -205,7 +205,7 @@ def stored_at(found: Opened, name: str, step: int | None, worker: str | None) ->
     return min(kept, key=lambda each: abs(each.step - step), default=None)
 
 
-def stored_steps(found: Opened, name: str, worker: str | None) -> list[int]:
+def stored_steps(found: OpenedRun, name: str, worker: str | None) -> list[int]:
     """The steps at which the tensor itself was stored."""
     return sorted({each.step for each in found.run.archive.stored.get(name, []) if worker in (None, each.worker)})
 

@@ -20,7 +20,7 @@ MOST_SAMPLES: Final = 10_000
 
 
 @dataclass(slots=True)
-class Thinned:
+class Downsampled:
     """What was left out of the counters."""
 
     samples: int = 0
@@ -39,9 +39,9 @@ class Thinned:
         return found
 
 
-def put_machine(trace: Trace, run: Run, span: Span) -> Thinned:
+def put_machine(trace: Trace, run: Run, span: Span) -> Downsampled:
     """Write a process for each node, with a counter for each channel."""
-    thinned = Thinned()
+    thinned = Downsampled()
     table = run.system_metrics(start_ns=span.start_ns, end_ns=span.end_ns)
     keys = ["node", "kind", "device", "metric"]
     channels = table.group_by(keys).aggregate([]).sort_by([(each, "ascending") for each in keys]).to_pylist()
@@ -61,11 +61,16 @@ def put_machine(trace: Trace, run: Run, span: Span) -> Thinned:
 
 
 def _put(
-    trace: Trace, pid: int, name: str, times: npt.NDArray[np.int64], values: npt.NDArray[np.float64], thinned: Thinned
+    trace: Trace,
+    pid: int,
+    name: str,
+    times: npt.NDArray[np.int64],
+    values: npt.NDArray[np.float64],
+    thinned: Downsampled,
 ) -> None:
     is_number = np.isfinite(values)
     times, values = times[is_number], values[is_number]
-    places = thin(times, values)
+    places = downsample(times, values)
     thinned.samples += len(times)
     thinned.written += len(places)
     thinned.counters += len(places) < len(times)
@@ -73,7 +78,7 @@ def _put(
         trace.sample(pid, name, int(times[place]), float(values[place]))
 
 
-def thin(
+def downsample(
     times: npt.NDArray[np.int64], values: npt.NDArray[np.float64], most: int = MOST_SAMPLES
 ) -> npt.NDArray[np.int64]:
     """Which samples are written: all, or of each of so many intervals the least and the greatest, so that peaks stay.

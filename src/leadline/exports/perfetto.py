@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from leadline.exports.machine import put_machine
 from leadline.exports.span import Span
-from leadline.exports.trace import Slice, Trace
+from leadline.exports.trace import Trace, TraceSpan
 from leadline.exports.training import put_workers, rows_of
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
@@ -123,7 +123,7 @@ def _put_job(trace: Trace, run: Run, span: Span) -> int:
 def _put_status(trace: Trace, pid: int, each: dict[str, Any], after: dict[str, Any] | None, span: Span) -> None:
     start_ns = each["time_ns"]
     if after is not None:
-        slices = [Slice(each["status"], start_ns, max(0, after["time_ns"] - start_ns), {}, "status")]
+        slices = [TraceSpan(each["status"], start_ns, max(0, after["time_ns"] - start_ns), {}, "status")]
         trace.put(pid, "job", slices if span.meets(start_ns, after["time_ns"]) else ())
     elif span.holds(start_ns):
         trace.mark(pid, "job", each["status"], start_ns, {"is_over": each["status"] in JOB_ENDED})

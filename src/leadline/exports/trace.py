@@ -15,7 +15,7 @@ JITTER_NS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class TraceSpan:
     """Something that took its time."""
 
     name: str
@@ -39,7 +39,7 @@ class _Lane:
     last_ns: int = 0
     """When the latest slice began."""
 
-    def take(self, each: Slice) -> int | None:
+    def take(self, each: TraceSpan) -> int | None:
         """Where a slice begins that fits here, and then it is here; None: it does not."""
         ends, start_ns = list(self.ends_ns), each.start_ns
         if 0 < self.last_ns - start_ns <= JITTER_NS:
@@ -84,7 +84,7 @@ class Trace:
             self._describe("process_labels", self._pid, 0, labels=label)
         return self._pid
 
-    def put(self, pid: int, track: str, slices: Iterable[Slice]) -> None:
+    def put(self, pid: int, track: str, slices: Iterable[TraceSpan]) -> None:
         """Write slices of one track of a process, given in the order in which they began, the longest first."""
         for each in slices:
             tid, start_ns = self._place(pid, track, each)
@@ -111,7 +111,7 @@ class Trace:
         """End the trace with what is to be known of it."""
         self._file.write(f'],"otherData":{encode(metadata).decode()}}}\n')
 
-    def _place(self, pid: int, track: str, each: Slice) -> tuple[int, int]:
+    def _place(self, pid: int, track: str, each: TraceSpan) -> tuple[int, int]:
         """The thread, and the begin, of a slice."""
         for lane in self._lanes.get((pid, track), ()):
             start_ns = lane.take(each)

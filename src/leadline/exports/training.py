@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from leadline.errors import LeadlineError
 from leadline.exports.span import Span
-from leadline.exports.trace import Slice, Trace
+from leadline.exports.trace import Trace, TraceSpan
 from leadline.reader.profiles import Profiles
 from leadline.reader.python_profiles import CallTrees, FunctionTables
 from leadline.reader.recorded_window import RecordedWindow
@@ -77,7 +77,7 @@ def _put_timeline(trace: Trace, pid: int, table: pa.Table) -> None:
 def _put_horovod(trace: Trace, pid: int, table: pa.Table, span: Span) -> None:
     """Write a track for each tensor."""
     for row in rows_of(table):
-        each = Slice(row["activity"], row["start_ns"], row["duration_ns"], json.loads(row["args"]), "horovod")
+        each = TraceSpan(row["activity"], row["start_ns"], row["duration_ns"], json.loads(row["args"]), "horovod")
         if span.meets(each.start_ns, each.end_ns):
             trace.put(pid, f"Horovod {row['tensor']}".rstrip(), [each])
 
@@ -93,7 +93,7 @@ def _put_row(trace: Trace, pid: int, track: str, row: Mapping[str, Any]) -> None
         name = f"{row['phase']} {row['step']}"
     elif name == "collective":
         name = str(given.get("op") or name)
-    trace.put(pid, track, [Slice(name, row["start_ns"], row["duration_ns"], args, row["name"])])
+    trace.put(pid, track, [TraceSpan(name, row["start_ns"], row["duration_ns"], args, row["name"])])
 
 
 # --- profiling windows --------------------------------------------------------------------------------------
@@ -112,16 +112,16 @@ def _put_windows(
     return lost
 
 
-def _operators(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, Slice]]:
+def _operators(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     for each in read_slices(window.folder):
         args: dict[str, Any] = {"step": each.step, "mode": each.mode, "phase": each.phase}
         if each.module:
             args["module"] = each.module
         track = each.track if each.kind == "device" else f"operators, {each.track}"
-        yield track, Slice(each.name or "model", each.start_ns, each.duration_ns, args, each.kind)
+        yield track, TraceSpan(each.name or "model", each.start_ns, each.duration_ns, args, each.kind)
 
 
-def _functions(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, Slice]]:
+def _functions(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     found = _python(profiles, window)
     assert isinstance(found, FunctionTables)
     timer = window.document["timer"]
@@ -134,10 +134,10 @@ def _functions(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str
         }
         args = {"step": part["step"], "phase": part["phase"], "timer": timer, **functions}
         length_ns = part["end_ns"] - part["start_ns"]
-        yield "Python functions (cProfile)", Slice(part["phase"], part["start_ns"], length_ns, args, "cprofile")
+        yield "Python functions (cProfile)", TraceSpan(part["phase"], part["start_ns"], length_ns, args, "cprofile")
 
 
-def _stacks(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, Slice]]:
+def _stacks(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     found = _python(profiles, window)
     assert isinstance(found, CallTrees)
     track = "Python calls (pyinstrument)"
@@ -145,7 +145,7 @@ def _stacks(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, S
         args = {"step": part["step"], "phase": part["phase"]}
         for each in flames:
             place = {**args, "file": each.file, "line": each.line}
-            yield track, Slice(each.function, each.start_ns, each.duration_ns, place, "pyinstrument")
+            yield track, TraceSpan(each.function, each.start_ns, each.duration_ns, place, "pyinstrument")
 
 
 def _python(profiles: Profiles, window: RecordedWindow) -> Any:
@@ -155,17 +155,17 @@ def _python(profiles: Profiles, window: RecordedWindow) -> Any:
     )
 
 
-def _loading(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, Slice]]:
+def _loading(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     rows = profiles.loading(window=window.id, worker=window.worker).to_pylist()
     found = []
     for row in rows:
         track = "data loading" if row["worker_id"] is None else f"data loader worker {row['worker_id']}"
         args = {key: row[key] for key in ("step", "bytes", "batch_size", "ready", "pid") if row[key] is not None}
-        found.append((track, Slice(row["event"], row["start_ns"], row["duration_ns"], args, "dataloader")))
+        found.append((track, TraceSpan(row["event"], row["start_ns"], row["duration_ns"], args, "dataloader")))
     yield from sorted(found, key=lambda each: (each[0], each[1].start_ns, -each[1].duration_ns))
 
 
-_WINDOWS: Final[Mapping[str, Callable[[Profiles, RecordedWindow], Iterator[tuple[str, Slice]]]]] = {
+_WINDOWS: Final[Mapping[str, Callable[[Profiles, RecordedWindow], Iterator[tuple[str, TraceSpan]]]]] = {
     "detailed": _operators,
     "cprofile": _functions,
     "pyinstrument": _stacks,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from leadline.analysis.distribution import Spread
+from leadline.analysis.distribution import Distribution
 from leadline.figures import theme
 from leadline.figures.units import unit_of, words_of
 from leadline.figures.usage import device_words
@@ -14,7 +14,7 @@ from leadline.figures.usage import device_words
 _MOST = 64
 
 
-def boxes(found: Sequence[Spread], *, title: str = "", missing: str = "not measured on this node") -> go.Figure:
+def boxes(found: Sequence[Distribution], *, title: str = "", missing: str = "not measured on this node") -> go.Figure:
     """A box for each sensor: quartiles and median, whiskers from the 5th to the 95th percentile, a point for the mean.
 
     Args:
@@ -57,7 +57,7 @@ def boxes(found: Sequence[Spread], *, title: str = "", missing: str = "not measu
     return theme.set_legend(shown)
 
 
-def _name(each: Spread, found: Sequence[Spread]) -> str:
+def _name(each: Distribution, found: Sequence[Distribution]) -> str:
     """What tells a box from the others."""
     parts = [each.node] if len({one.node for one in found}) > 1 else []
     if len({(one.kind, one.metric) for one in found}) > 1:

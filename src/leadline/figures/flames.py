@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from leadline.analysis.call_tree import Call
+from leadline.analysis.call_tree import CallNode
 from leadline.figures import theme
 from leadline.records.formatting import share
 
 
 def icicle(
-    calls: Sequence[Call],
+    calls: Sequence[CallNode],
     *,
     title: str = "Where Python spent its time",
     missing: str = "no call tree was recorded: leadline profile --python pyinstrument records one",
@@ -50,12 +50,12 @@ def icicle(
     return shown.update_layout(height=height, margin={"l": 16, "b": 16}, uniformtext={"minsize": 9, "mode": "hide"})
 
 
-def _words(call: Call, whole: int) -> str:
+def _words(call: CallNode, whole: int) -> str:
     took = f"{call.total_ns / 1e9:.3g} s ({share(call.total_ns / whole)}), {call.own_ns / 1e9:.3g} s of it its own"
     return f"{took}<br>{theme.plain(call.file, 70)}:{call.line}" if call.file else took
 
 
-def _colour(call: Call) -> str:
+def _colour(call: CallNode) -> str:
     """One hue for one package, so that one sees whose time it is."""
     parts = call.file.replace("\\", "/").split("/")
     owner = parts[parts.index("site-packages") + 1] if "site-packages" in parts[:-1] else os.path.dirname(call.file)

@@ -15,7 +15,7 @@ from leadline.analysis.call_tree import call_tree as tree_of
 from leadline.analysis.digest import Digest
 from leadline.analysis.histograms import read_histograms
 from leadline.analysis.interruptions import interruptions
-from leadline.analysis.operators import dearest
+from leadline.analysis.operators import top_operators
 from leadline.analysis.ranks import compare_ranks
 from leadline.analysis.steps import read_steps
 from leadline.errors import NotCapturedError
@@ -321,7 +321,7 @@ def dearest_operators(run: Run, *, window: str | None = None, device: str | None
         found = run.operators(window=window)
     except NotCapturedError as error:
         return theme.empty(str(error), "The dearest operators")
-    return operators.bars(dearest(found, device=device, most=most), most=most)
+    return operators.bars(top_operators(found, device=device, most=most), most=most)
 
 
 def call_tree(run: Run, *, window: str | None = None, step: int | tuple[int, int] | None = None) -> go.Figure:

@@ -10,10 +10,10 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.job import Job
+from leadline.analysis.job import JobPhases
 from leadline.analysis.steps import PARTS
 from leadline.figures import theme
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -94,7 +94,7 @@ def over_time(
 def progress(
     table: pa.Table,
     *,
-    job: Job | None = None,
+    job: JobPhases | None = None,
     interruptions: Sequence[tuple[int, int]] = (),
     title: str = "Progress",
     missing: str = "no step was timed yet",
@@ -110,7 +110,9 @@ def progress(
         return theme.empty(missing, title)
     shown = theme.figure(title, y="steps done")
     groups = table.group_by(["worker", "mode"]).aggregate([]).to_pylist()
-    groups.sort(key=lambda each: (each["mode"] != "train", natural(each["mode"]), natural(each["worker"])))
+    groups.sort(
+        key=lambda each: (each["mode"] != "train", natural_sort_key(each["mode"]), natural_sort_key(each["worker"]))
+    )
     several = len({each["worker"] for each in groups}) > 1
     for place, key in enumerate(groups[: theme.MOST_SERIES]):
         is_one = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
@@ -155,7 +157,7 @@ def _add_progress(shown: go.Figure, place: int, name: str, rows: pa.Table) -> No
     )
 
 
-def _shade_job(shown: go.Figure, job: Job | None) -> None:
+def _shade_job(shown: go.Figure, job: JobPhases | None) -> None:
     if job is None or job.loop_started_ns is None or job.loop_ended_ns is None:
         return
     for name, start, end in (
@@ -184,9 +186,9 @@ def _lane_names(timeline: pa.Table) -> list[str]:
 
 def _lane_order(lane: str) -> tuple[int, int, tuple[Any, ...]]:
     if lane.endswith(" steps"):
-        return 0, 0, natural(lane)
+        return 0, 0, natural_sort_key(lane)
     known = theme.PHASE_ORDER.index(lane) if lane in theme.PHASE_ORDER else len(theme.PHASE_ORDER)
-    return 1, known, natural(lane)
+    return 1, known, natural_sort_key(lane)
 
 
 def _merged(starts: Integers, ends: Integers, fine: int) -> tuple[Integers, Integers, Integers]:

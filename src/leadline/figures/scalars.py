@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.figures import theme
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 
 def scalars(
@@ -115,7 +115,10 @@ def _mark_nonfinite(shown: go.Figure, groups: list[tuple[dict[str, str], dict[st
 def _groups(table: pa.Table) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
     """Each name, mode and worker with its columns, by step."""
     keys = table.group_by(["name", "mode", "worker"], use_threads=False).aggregate([]).to_pylist()
-    for key in sorted(keys, key=lambda each: (each["mode"] != "train", natural(each["mode"]), natural(each["worker"]))):
+    for key in sorted(
+        keys,
+        key=lambda each: (each["mode"] != "train", natural_sort_key(each["mode"]), natural_sort_key(each["worker"])),
+    ):
         is_one = pc.and_(pc.equal(table["mode"], key["mode"]), pc.equal(table["worker"], key["worker"]))
         rows = table.filter(pc.and_(is_one, pc.equal(table["name"], key["name"]))).sort_by("step")
         yield key, {name: rows[name].to_numpy() for name in ("step", "value", "min", "max", "nonfinite", "samples")}

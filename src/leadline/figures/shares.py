@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from leadline.analysis.job import Job
+from leadline.analysis.job import JobPhases
 from leadline.figures import theme
 from leadline.records.formatting import duration
 
@@ -57,7 +57,7 @@ def pie(
     )
 
 
-def job_phases(job: Job, *, title: str = "The job") -> go.Figure:
+def job_phases(job: JobPhases, *, title: str = "The job") -> go.Figure:
     """Initialization, training loop and finalization."""
     if job.loop_started_ns is None:
         return theme.empty("no step was timed: the job cannot be told into its phases", title)

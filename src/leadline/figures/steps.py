@@ -14,7 +14,7 @@ from leadline.analysis.steps import PARTS
 from leadline.figures import theme
 from leadline.figures.units import Unit, seconds_unit
 from leadline.figures.usage import add_outline
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 _LONG: Final = 3.0
 """Steps of so many medians are marked."""
@@ -57,7 +57,8 @@ def histogram(
         spread: As ``Digest.step_durations`` gives it: ``edges`` in seconds, ``counts`` and percentiles by worker/mode.
     """
     found = sorted(
-        ((name, each) for name, each in spread.items() if sum(each["counts"])), key=lambda each: natural(each[0])
+        ((name, each) for name, each in spread.items() if sum(each["counts"])),
+        key=lambda each: natural_sort_key(each[0]),
     )
     if not found:
         return theme.empty(missing, title)
@@ -83,7 +84,7 @@ def timeline(table: pa.Table, *, last: int = 30, title: str = "", missing: str =
     """
     if not table.num_rows:
         return theme.empty(missing, title or "Steps, phase by phase")
-    workers = sorted(pc.unique(table["worker"]).to_pylist(), key=natural)
+    workers = sorted(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
     rows = table.filter(pc.equal(table["worker"], workers[0])).sort_by("step")
     rows = rows.slice(max(0, rows.num_rows - last))
     mean = rows["duration_ns"].to_numpy() / np.maximum(rows["count"].to_numpy(), 1) / 1e9
@@ -173,7 +174,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
         name: table[name].to_numpy()
         for name in ("step", "duration_ns", "count", "longest_ns", "shortest_ns", "longest_step")
     }
-    for name in sorted(set(names.tolist()), key=natural):
+    for name in sorted(set(names.tolist()), key=natural_sort_key):
         rows = np.flatnonzero(names == name)
         rows = rows[np.argsort(columns["step"][rows], kind="stable")]
         yield name, {key: column[rows] for key, column in columns.items()}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from leadline.analysis.sensors import by_sensor
 from leadline.figures import theme
 from leadline.figures.usage import device_words
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 
 _METRIC: Final = "utilization_percent"
 _KINDS: Final = ("cpu", "gpu")
@@ -31,7 +31,9 @@ def heat_map(table: pa.Table, *, title: str = "Use of every core and GPU") -> go
     table = table.filter(pc.and_(is_meant, pc.not_equal(table["device"], "total")))
     if not table.num_rows:
         return theme.empty("neither cores nor GPUs were measured", title)
-    sensors = sorted(by_sensor(table), key=lambda each: (natural(each.node), each.kind, natural(each.device)))
+    sensors = sorted(
+        by_sensor(table), key=lambda each: (natural_sort_key(each.node), each.kind, natural_sort_key(each.device))
+    )
     times, places = np.unique(table["time_ns"].to_numpy(), return_inverse=True)
     mean = table["mean"].to_numpy()
     values = np.full((len(sensors), len(times)), np.nan)

@@ -18,7 +18,7 @@ from leadline.training.timeline.listener import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
 
-class Probes(Protocol):
+class StepCallbacks(Protocol):
     """What an adapter calls while a training runs; every call goes through the guard.
 
     **Order** - within a step: ``loss`` any number of times, then for each optimizer that steps
@@ -72,7 +72,7 @@ class Probes(Protocol):
         """A step of somebody without gradients is over that leaves nothing behind but these numbers.
 
         True where nothing else is due: there is no more to be told of it. False: nothing was done, and the step is to
-        be told in full, by ``scores``, ``before_update`` and ``after_update``. May raise ``StopTraining``.
+        be told in full, by ``scores``, ``before_update`` and ``after_update``. May raise ``TrainingStopped``.
         """
 
     def last_step(self, family: Family) -> None:
@@ -106,7 +106,7 @@ class Probes(Protocol):
         """A loss was called in the eval step under way; None: the model gave it, nobody knows its call."""
 
     def eval_step_ends(self, forward: Forward) -> None:
-        """The eval step under way is over. May raise ``StopTraining``."""
+        """The eval step under way is over. May raise ``TrainingStopped``."""
 
     def eval_step_was_training(self) -> None:
         """What was taken for an eval step was a training step's forward pass."""
@@ -118,7 +118,7 @@ class Probes(Protocol):
         """Something of ours that no other probe tells of took so long, from that moment of the clock on."""
 
     def after_update(self, optimizer: object, *, is_skipped: object, is_part: bool = False) -> None:
-        """The outermost step of an optimizer has returned. May raise ``StopTraining``.
+        """The outermost step of an optimizer has returned. May raise ``TrainingStopped``.
 
         Args:
             is_skipped: Whether a gradient scaler skipped it; where only a device knows, a number like a loss's.
@@ -239,7 +239,7 @@ class Adapter(Protocol):
     def version(self) -> str:
         """The framework's version."""
 
-    def install(self, probes: Probes, guard: Guard) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard) -> None:
         """Begin to call ``probes``, each call through the guard."""
 
     def uninstall(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from leadline.frameworks.adapter import Adapter, Depths, Forward, MemoryWatch, Probes, Subject
+from leadline.frameworks.adapter import Adapter, Depths, Forward, MemoryWatch, StepCallbacks, Subject
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.registry import FRAMEWORKS, make_adapter
 from leadline.records.names import Family
@@ -16,7 +16,7 @@ from leadline.records.plan import CaptureItem, is_of_family
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
 from leadline.training.pending import PendingNumbers
-from leadline.training.recording import Opener, Recording, RefusedError
+from leadline.training.recording import Opener, ProfileUnavailableError, Recording
 
 
 class Frameworks:
@@ -38,7 +38,7 @@ class Frameworks:
         """Those that something was trained with."""
         self._watching: Sequence[CaptureItem] | None = None
         """What is captured of the step under way; None: nothing."""
-        self._probes: Probes | None = None
+        self._probes: StepCallbacks | None = None
         self._guard: Guard | None = None
         self._imports: ImportWatch | None = None
         self._profiles: tuple[str, Guard] | None = None
@@ -51,7 +51,7 @@ class Frameworks:
 
     # --- coming and going ---------------------------------------------------------------------------------
 
-    def install(self, probes: Probes, guard: Guard, imported: str | None = None) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard, imported: str | None = None) -> None:
         """Begin to call ``probes`` for every framework that is imported, and wait for the others.
 
         Args:
@@ -229,11 +229,11 @@ class Frameworks:
         """What records every operator call of a window.
 
         Raises:
-            RefusedError: No framework here has operators.
+            ProfileUnavailableError: No framework here has operators.
         """
         deep = self._deep()
         if deep is None:
-            raise RefusedError(f"only PyTorch's operators are recorded; here is {self.spoken() or 'none'}")
+            raise ProfileUnavailableError(f"only PyTorch's operators are recorded; here is {self.spoken() or 'none'}")
         return deep.open_operators(window, guard)
 
     def watch_fetching(self, profiles: str, guard: Guard) -> Opener:
@@ -249,7 +249,7 @@ class Frameworks:
 
     def _open_fetching(self, window: ProfileWindow) -> Recording:
         if self._fetching is None:
-            raise RefusedError("only PyTorch's data loaders are recorded, and PyTorch is not imported")
+            raise ProfileUnavailableError("only PyTorch's data loaders are recorded, and PyTorch is not imported")
         return self._fetching(window)
 
     def out_of_memory(self, tell: Callable[[str], None]) -> MemoryWatch:

@@ -8,8 +8,8 @@ import signal
 import sys
 
 from leadline.errors import LeadlineError
-from leadline.judge.judge import Hurried, judge_run
-from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, Limits
+from leadline.judge.judge import EndedEarly, judge_run
+from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
         signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _hurry)
     try:
-        limits = Limits(given.hang_seconds, given.memory_bytes)
+        limits = WorkerLimits(given.hang_seconds, given.memory_bytes)
         judge_run(os.path.abspath(given.run), write=True, follow=given.follow, limits=limits)
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {error}\n")
@@ -39,7 +39,7 @@ def main() -> int:
 
 def _hurry(number: int, _: object) -> None:
     """Told to end: while it delivers what is left it gives that up, and says so; else it ends at once."""
-    raise Hurried(128 + number)
+    raise EndedEarly(128 + number)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.actions.action import Outcome, Progress
+from leadline.actions.action import Outcome, TrainingProgress
 from leadline.actions.registry import canonical, find_action, is_built_in, make_action
 from leadline.errors import LeadlineError
-from leadline.judge.action_queue import CourierLane
-from leadline.judge.delivery import Delivery, Lane, Report, Result
-from leadline.judge.inline_actions import InlineLane
+from leadline.judge.action_queue import ActionQueue
+from leadline.judge.delivery import Delivery, DeliveryQueue, Report, Result
+from leadline.judge.inline_actions import InlineQueue
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store import layout
 from leadline.store.actions import last_lines
 from leadline.store.documents import append_line
@@ -31,7 +31,7 @@ _MOST_TOLD: Final = 3
 class _Entry:
     """One ``--on``."""
 
-    lane: Lane
+    lane: DeliveryQueue
     name: str
     """As it is spoken."""
     place: int
@@ -44,10 +44,10 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class JobContext:
     """What acting must know of the run beyond the notices."""
 
-    workers: Callable[[], tuple[Progress, ...]]
+    workers: Callable[[], tuple[TrainingProgress, ...]]
     """Those that still run."""
     can_be_heard: Callable[[str], bool]
     """Whether somebody is still there who takes up requests to a place: ``worker``, ``agent``."""
@@ -55,7 +55,7 @@ class Surroundings:
     """Told what the terminal shall say: of whom, what, and whether it is a failure."""
 
 
-class Acting:
+class ActionDispatcher:
     """The actions of a run.
 
     Args:
@@ -63,7 +63,7 @@ class Acting:
         is_acting: Whether anything is done.
     """
 
-    def __init__(self, run: str, manifest: Manifest, around: Surroundings, *, is_acting: bool = True) -> None:
+    def __init__(self, run: str, manifest: Manifest, around: JobContext, *, is_acting: bool = True) -> None:
         self._run, self._manifest, self._around = run, manifest, around
         self._path = os.path.join(run, layout.ACTIONS)
         self._unwritten: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ class Acting:
         return any(spec.rule == JOB or tuple(spec.statuses) != ("IssuesFound",) for spec in specs)
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[DeliveryQueue]:
         """The actions, each with what waits for it."""
         return [each.lane for each in self._entries]
 
@@ -95,7 +95,7 @@ class Acting:
             if not any(each.rule in ("*", alias) and canonical(each.action) == canonical(action) for each in specs):
                 self._add(ActionSpec(alias, action))
 
-    def follow(self, notice: Notice) -> str | None:
+    def follow(self, notice: Notification) -> str | None:
         """Do what follows a notice; what the terminal shall say behind a finding.
 
         What a judge before this one did is not done again: a notice's id is the same whoever judges.
@@ -107,9 +107,9 @@ class Acting:
                 told = self._hand_on(entry, notice) or told
         return told
 
-    def _hand_on(self, entry: _Entry, notice: Notice) -> str | None:
+    def _hand_on(self, entry: _Entry, notice: Notification) -> str | None:
         known = self._before.get((notice.id, entry.name, entry.place))
-        if known is None and isinstance(entry.lane, CourierLane):
+        if known is None and isinstance(entry.lane, ActionQueue):
             self._write_line(entry, Delivery(notice), "asked", Outcome("under way"))
         return entry.lane.add(notice, known)
 
@@ -138,13 +138,13 @@ class Acting:
 
         def report(delivery: Delivery, result: Result, outcome: Outcome) -> None:
             self._write_line(entry, delivery, result, outcome)
-            if isinstance(entry.lane, CourierLane) or result != "done":
+            if isinstance(entry.lane, ActionQueue) or result != "done":
                 self._tell(entry, delivery.notice, result, outcome)
 
         entry = _Entry(self._lane(spec, report), name, place)
         self._entries.append(entry)
 
-    def _lane(self, spec: ActionSpec, report: Report) -> Lane:
+    def _lane(self, spec: ActionSpec, report: Report) -> DeliveryQueue:
         """Built-in actions that only ask others run here; all others, and every stranger's, in a courier."""
         around, is_volatile = self._around, None
         try:
@@ -152,7 +152,7 @@ class Acting:
                 is_volatile = find_action(spec.action).is_volatile
             if is_built_in(spec.action) and find_action(spec.action).place != "judge":
                 action = make_action(spec.action, spec.parameters)
-                return InlineLane(spec, action, self._run, report, around.workers, around.can_be_heard)
+                return InlineQueue(spec, action, self._run, report, around.workers, around.can_be_heard)
         except LeadlineError as error:
             _LOG.info("%s cannot be made here; its courier says so: %s", spec.action, error)
         folder = spec.folder or self._manifest.folder
@@ -163,7 +163,7 @@ class Acting:
             "parameters": spec.parameters,
             "folder": folder,
         }
-        return CourierLane(spec, order, report, around.workers, is_volatile=is_volatile)
+        return ActionQueue(spec, order, report, around.workers, is_volatile=is_volatile)
 
     def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
         notice = delivery.notice
@@ -182,7 +182,7 @@ class Acting:
         self._unwritten.append(line if entry.place == 0 else {**line, "entry": entry.place})
         self.write()
 
-    def _tell(self, entry: _Entry, notice: Notice, result: Result, outcome: Outcome) -> None:
+    def _tell(self, entry: _Entry, notice: Notification, result: Result, outcome: Outcome) -> None:
         """What failed for good is said in the terminal, the first few times; so is what a courier has to say."""
         who = notice.rule or JOB
         if result in ("failed", "given up"):
@@ -210,7 +210,7 @@ def spoken(spec: ActionSpec) -> str:
     return spec.spoken or canonical(spec.action)
 
 
-def _matches(spec: ActionSpec, notice: Notice) -> bool:
+def _matches(spec: ActionSpec, notice: Notification) -> bool:
     """Whether an action follows a notice.
 
     ``*`` as the rule is every rule, and the job too where every status is asked for. A rule's status is followed when

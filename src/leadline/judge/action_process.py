@@ -19,7 +19,7 @@ CLOSE_SECONDS: Final = 5.0
 State = Literal["off", "starting", "idle", "preparing", "busy", "closing"]
 
 
-class CourierProcess:
+class ActionProcess:
     """One courier.
 
     Args:
@@ -66,7 +66,7 @@ class CourierProcess:
             os.close(command_read)
             os.close(answer_write)
         os.set_blocking(command_write, False)
-        self._command, self._inbox, self._outgoing = command_write, json_pipe.Inbox(answer_read), b""
+        self._command, self._inbox, self._outgoing = command_write, json_pipe.MessageReader(answer_read), b""
         self._send(self._order, "starting")
 
     def ask(self, message: dict[str, Any]) -> None:

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from leadline.actions.action import Outcome, Progress
-from leadline.judge.action_process import START_SECONDS, CourierProcess
-from leadline.judge.delivery import Delivery, Report, Restraint
-from leadline.judge.retry_policy import Manners
+from leadline.actions.action import Outcome, TrainingProgress
+from leadline.judge.action_process import START_SECONDS, ActionProcess
+from leadline.judge.delivery import Delivery, RateLimit, Report
+from leadline.judge.retry_policy import RetryPolicy
 from leadline.records.manifest import ActionSpec
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store.actions import FINAL, Line
 
-_UNTOLD: Final = Manners(dry_run=False, cooldown=0.0, is_once=False, retries=5, backoff=1.0, timeout=30.0)
+_UNTOLD: Final = RetryPolicy(dry_run=False, cooldown=0.0, is_once=False, retries=5, backoff=1.0, timeout=30.0)
 """Of an action whose courier fell before it told its manners."""
 
 
-class CourierLane:
+class ActionQueue:
     """One action, its courier, and what waits for it.
 
     The courier is started with the first notice, and again for the next try when it fell, hung or was killed.
@@ -31,7 +31,7 @@ class CourierLane:
         spec: ActionSpec,
         order: dict[str, Any],
         report: Report,
-        workers: Callable[[], tuple[Progress, ...]],
+        workers: Callable[[], tuple[TrainingProgress, ...]],
         *,
         is_volatile: bool | None = None,
     ) -> None:
@@ -40,11 +40,11 @@ class CourierLane:
             is_volatile: Whether a judge that begins again tells it all again; None: the courier says so.
         """
         self.spec = spec
-        self._courier = CourierProcess(order)
+        self._courier = ActionProcess(order)
         self._report, self._workers = report, workers
         self._waiting: deque[Delivery] = deque()
-        self._restraint = Restraint()
-        self._manners: Manners | None = None
+        self._restraint = RateLimit()
+        self._manners: RetryPolicy | None = None
         self._is_volatile = is_volatile
         self._broken = ""
 
@@ -58,7 +58,7 @@ class CourierLane:
         """What becomes readable when the courier answers."""
         return self._courier.descriptor
 
-    def add(self, notice: Notice, known: Line | None = None) -> str | None:
+    def add(self, notice: Notification, known: Line | None = None) -> str | None:
         """One more notice.
 
         Args:
@@ -131,7 +131,7 @@ class CourierLane:
 
     def _take(self, answer: dict[str, Any]) -> None:
         if "manners" in answer:
-            self._manners, self._is_volatile = Manners(**answer["manners"]), answer["is_volatile"]
+            self._manners, self._is_volatile = RetryPolicy(**answer["manners"]), answer["is_volatile"]
             self._courier.timeout = self._manners.timeout
         elif "error" in answer and self._manners is None:
             self._broken = answer["error"]

@@ -9,14 +9,14 @@ import traceback
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.actions.action import Action, LaterError, Occasion, Outcome, Progress, RefusedError
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError, TrainingProgress
 from leadline.actions.registry import is_built_in, make_action
 from leadline.config.secrets import Secret, resolve, scrub
 from leadline.errors import LeadlineError
 from leadline.judge import json_pipe
 from leadline.judge.parent_death import die_with_parent
-from leadline.judge.retry_policy import Manners
-from leadline.records.notification import Notice
+from leadline.judge.retry_policy import RetryPolicy
+from leadline.records.notification import Notification
 
 if TYPE_CHECKING:
     from leadline.judge.snapshots import Segments
@@ -29,15 +29,15 @@ Message = dict[str, Any]
 
 def main() -> int:
     """Do what the judge asks for until it closes the pipe."""
-    inbox, outbox = json_pipe.Inbox(int(sys.argv[1])), int(sys.argv[2])
+    inbox, outbox = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2])
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     die_with_parent()
-    courier: Courier | None = None
+    courier: ActionWorker | None = None
     while not inbox.is_closed:
         for message in inbox.receive():
             if courier is None:
-                courier = Courier(message)
+                courier = ActionWorker(message)
                 json_pipe.send(outbox, courier.said)
             else:
                 courier.prepare(message)
@@ -48,7 +48,7 @@ def main() -> int:
     return 0
 
 
-class Courier:
+class ActionWorker:
     """One action, made once.
 
     Attributes:
@@ -60,7 +60,7 @@ class Courier:
         self._is_custom = not is_built_in(order["action"])
         self._follows: str = order.get("follows", "*")
         self._secrets: tuple[Secret, ...] = ()
-        self._notice: Notice | None = None
+        self._notice: Notification | None = None
         self._segments: Segments | None = None
         self._prepared = ""
         self.said = self._guarded(lambda: self._hire(order))
@@ -70,10 +70,10 @@ class Courier:
         if self._prepared == message["notice"]["id"] and self._notice is not None:
             notice = self._notice  # another try
         else:
-            notice = self._with_snapshots(Notice.from_dict(message["notice"]))
+            notice = self._with_snapshots(Notification.from_dict(message["notice"]))
         self._notice, self._prepared = notice, notice.id
-        workers = tuple(Progress(**each) for each in message["workers"])
-        self._occasion = Occasion(self._run, notice, workers, message["now_ns"], self._follows)
+        workers = tuple(TrainingProgress(**each) for each in message["workers"])
+        self._occasion = ActionContext(self._run, notice, workers, message["now_ns"], self._follows)
 
     def deliver(self) -> Message:
         """Run the action; what came of it."""
@@ -88,9 +88,9 @@ class Courier:
         self._plain = make_action(order["action"], given, order["folder"])
         resolved, self._secrets = resolve(given, os.environ, self._plain.verbatim)
         self._action: Action = make_action(order["action"], resolved, order["folder"])
-        return {"manners": asdict(Manners.of(self._plain)), "is_volatile": self._plain.is_volatile}
+        return {"manners": asdict(RetryPolicy.of(self._plain)), "is_volatile": self._plain.is_volatile}
 
-    def _with_snapshots(self, notice: Notice) -> Notice:
+    def _with_snapshots(self, notice: Notification) -> Notification:
         wants = self._plain.wants_snapshot and not self._plain.dry_run
         if notice.kind != "finding" or not notice.tensors or not wants:
             return notice
@@ -125,9 +125,9 @@ class Courier:
         try:
             answer: Message = deed()
             return answer
-        except (RefusedError, LeadlineError) as error:
+        except (RejectedError, LeadlineError) as error:
             return {"error": self._line(f"{error}"), "is_final": True}
-        except LaterError as error:
+        except RetryLaterError as error:
             return {"error": self._line(f"{error}"), "after_seconds": error.after_seconds}
         except (Exception, SystemExit) as error:  # noqa: BLE001
             return {"error": self._line(f"{_described(error)}{self._where(error)}")}

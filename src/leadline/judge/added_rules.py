@@ -8,7 +8,7 @@ from typing import Final
 
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.request import REFUSED, RULE, Acknowledgement, Request
-from leadline.store.control import Inbox, read_acknowledgements, read_requests, write_acknowledgement
+from leadline.store.control import RequestReader, read_acknowledgements, read_requests, write_acknowledgement
 
 JUDGE: Final = "judge"
 """Who answers."""
@@ -38,7 +38,7 @@ class AddedRules:
 
     def __init__(self, run: str, known: Callable[[], Collection[str]], add: Add) -> None:
         self._run, self._known, self._add = run, known, add
-        self._inbox = Inbox(run)
+        self._inbox = RequestReader(run)
         answered = {each.id for each in read_acknowledgements(run) if each.worker == JUDGE}
         self._inbox.skip(answered)
         self._began_with = frozenset(known())

@@ -13,7 +13,7 @@ REACH_STEPS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FiredRule:
     """A rule that found something."""
 
     alias: str
@@ -29,7 +29,7 @@ class Found:
         """The step at which it first found something."""
         return self.findings[0].step
 
-    def may_lead_to(self, other: Found) -> bool:
+    def may_lead_to(self, other: FiredRule) -> bool:
         """Whether it declares to explain the other rule, and found something when or before that first did."""
         if other.rule not in self.explains or other.alias == self.alias:
             return False
@@ -39,7 +39,7 @@ class Found:
         )
 
 
-def causes(found: Iterable[Found]) -> dict[str, str]:
+def causes(found: Iterable[FiredRule]) -> dict[str, str]:
     """For each rule whose first finding follows from another's: the alias of the rule at the root of it.
 
     Of several that may be the cause the earliest is taken; where two explain each other at the same step, neither is.
@@ -50,7 +50,7 @@ def causes(found: Iterable[Found]) -> dict[str, str]:
     return {alias: root for alias, root in roots.items() if root is not None and root != alias}
 
 
-def _parent(effect: Found, known: Mapping[str, Found]) -> str | None:
+def _parent(effect: FiredRule, known: Mapping[str, FiredRule]) -> str | None:
     candidates = [
         each
         for each in known.values()

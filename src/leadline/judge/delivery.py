@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from leadline.actions.action import Outcome
-from leadline.judge.retry_policy import Manners
+from leadline.judge.retry_policy import RetryPolicy
 from leadline.records.manifest import ActionSpec
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store.actions import Line
 
 MOST_WAIT_SECONDS: Final = 60.0
@@ -21,7 +21,7 @@ Result = Literal["asked", "done", "failed", "given up", "dry run", "skipped"]
 class Delivery:
     """One notice for one action."""
 
-    notice: Notice
+    notice: Notification
     attempts: int = 0
     why: str = ""
     """How the last try failed."""
@@ -30,7 +30,7 @@ class Delivery:
     was_done: bool = False
     """Whether a judge before this one did it."""
 
-    def fail(self, manners: Manners, now: float, why: str, after_seconds: float | None = None) -> bool:
+    def fail(self, manners: RetryPolicy, now: float, why: str, after_seconds: float | None = None) -> bool:
         """Take in that a try failed; whether another follows."""
         wait = min(MOST_WAIT_SECONDS, manners.backoff * 2.0 ** min(self.attempts - 1, 30))
         self.not_before = now + max(wait, min(MOST_WAIT_SECONDS, after_seconds or 0.0))
@@ -48,7 +48,7 @@ Report = Callable[[Delivery, Result, Outcome], None]
 """Told of every result."""
 
 
-class Restraint:
+class RateLimit:
     """What of the notices of a rule is told: once or every time, and not again within the cool-down.
 
     Only findings are held back, and the closings of those that were.
@@ -58,16 +58,16 @@ class Restraint:
         self._done: dict[str | None, int] = {}
         self._withheld: set[str] = set()
 
-    def has_done(self, notice: Notice) -> None:
+    def has_done(self, notice: Notification) -> None:
         """A finding was told."""
         if notice.kind == "finding":
             self._done[notice.rule] = notice.time_ns
 
-    def has_withheld(self, notice: Notice) -> None:
+    def has_withheld(self, notice: Notification) -> None:
         """A finding was not told; nor will its closing be."""
         self._withheld.add(notice.id.replace("/opened/", "/closed/"))
 
-    def why_not(self, notice: Notice, manners: Manners) -> str:
+    def why_not(self, notice: Notification, manners: RetryPolicy) -> str:
         """Why a notice is not told; "": it is."""
         if notice.kind == "closed" and notice.id in self._withheld:
             return "its opening was not told"
@@ -79,7 +79,7 @@ class Restraint:
         return f"within its cool-down of {manners.cooldown:g} s" if 0 <= passed < manners.cooldown else ""
 
 
-class Lane(Protocol):
+class DeliveryQueue(Protocol):
     """What is still to be delivered to one action.
 
     Promises: nothing blocks; what comes of each notice is reported, its last result is final; whatever an action
@@ -94,7 +94,7 @@ class Lane(Protocol):
     @property
     def descriptor(self) -> int | None: ...
 
-    def add(self, notice: Notice, known: Line | None = None) -> str | None: ...
+    def add(self, notice: Notification, known: Line | None = None) -> str | None: ...
 
     def turn(self, now: float) -> None: ...
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from leadline.errors import LeadlineError
 from leadline.judge.episodes import Episodes, Event
-from leadline.judge.model_kind import Models, is_of_networks
+from leadline.judge.model_kind import ModelKind, is_of_networks
 from leadline.reader.feed import NEVER, Feed
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
 from leadline.reader.other_run import OtherRun
-from leadline.reader.throttling import Thinning, Thinnings, spoken
+from leadline.reader.throttling import Throttling, ThrottlingHistory, format_throttling
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
@@ -30,7 +30,7 @@ _CLOCK_EVERY: Final = 16
 
 
 @dataclass(slots=True)
-class Progress:
+class EvaluationProgress:
     """What came of some judging, as it goes from a rule worker to the judge: plain JSON values inside."""
 
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class RuleTrack:
         self.episodes = Episodes(self.alias)
         self.judged_steps = self.clear_steps = 0
         self.why = ""
-        self.missed: dict[Thinning, None] = {}
-        self._concerned: tuple[Thinning, ...] = ()
+        self.missed: dict[Throttling, None] = {}
+        self._concerned: tuple[Throttling, ...] = ()
         self._thinnings_version = 0
         self.memory: Any = None
         self.product: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class RuleTrack:
         found = {name: other.window(point) for name, other in self.others.items()}
         return {name: window for name, window in found.items() if window is not None}
 
-    def miss(self, point: Point, thinnings: Thinnings) -> bool:
+    def miss(self, point: Point, thinnings: ThrottlingHistory) -> bool:
         """Whether the overhead budget left out something that the rule needs of a point; kept for the verdict."""
         if not thinnings.version or not point.rows:
             return False
@@ -148,7 +148,7 @@ class RuleTrack:
         if self.episodes.count:
             verdict, why = "fired", ""
         elif self.missed:
-            verdict, why = "undecided", spoken(self.missed)
+            verdict, why = "undecided", format_throttling(self.missed)
         elif self.clear_steps:
             verdict, why = "clear", ""
         else:
@@ -197,7 +197,7 @@ class _Lane:
         return [other for track in self.tracks for other in track.others.values()]
 
 
-class Judging:
+class Evaluator:
     """All rules of one process on their way through a run.
 
     Args:
@@ -220,7 +220,7 @@ class Judging:
         is_over: bool = False,
     ) -> None:
         self._mark = mark or (lambda alias: None)
-        self._models = Models()
+        self._models = ModelKind()
         self._tracks = [RuleTrack(alias, rule, run) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
         self._grid = TimeGrid(started_ns, run, [track.needs for track in self._tracks if track.is_of_time])
@@ -232,7 +232,7 @@ class Judging:
 
     def advance(
         self, *, is_over: bool = False, gone: Collection[str] = (), most_seconds: float = float("inf")
-    ) -> Progress:
+    ) -> EvaluationProgress:
         """Judge what came.
 
         Args:
@@ -240,7 +240,7 @@ class Judging:
             gone: Workers of which the same is known.
             most_seconds: After so long what is done is told, and the rest left for the next call.
         """
-        progress = Progress()
+        progress = EvaluationProgress()
         until = time.monotonic() + most_seconds
         self._grid.refresh(is_over=is_over, gone=gone)
         for lane in self._lanes:
@@ -262,14 +262,14 @@ class Judging:
         self._dirty.clear()
         return progress
 
-    def _begin_again(self, tracks: Iterable[RuleTrack], progress: Progress) -> None:
+    def _begin_again(self, tracks: Iterable[RuleTrack], progress: EvaluationProgress) -> None:
         for track in tracks:
             if track.error is None:
                 track.begin()
                 progress.begun_again.append(track.alias)
                 self._dirty.add(track.alias)
 
-    def _judge_points(self, lane: _Lane, progress: Progress, until: float) -> bool:
+    def _judge_points(self, lane: _Lane, progress: EvaluationProgress, until: float) -> bool:
         """Judge the steps that are whole; whether all were before ``until``."""
         for count, point in enumerate(lane.points()):
             if self._models.meet(point):
@@ -281,7 +281,9 @@ class Judging:
                 return False
         return True
 
-    def _judge_point(self, track: RuleTrack, point: Point, thinnings: Thinnings, progress: Progress) -> None:
+    def _judge_point(
+        self, track: RuleTrack, point: Point, thinnings: ThrottlingHistory, progress: EvaluationProgress
+    ) -> None:
         known = len(track.missed)
         is_missing = track.miss(point, thinnings)
         if len(track.missed) > known:
@@ -294,7 +296,7 @@ class Judging:
         self._ask(track, window, track.view.names, progress)
         track.view.keep()
 
-    def _judge_scans(self, progress: Progress, until: float) -> bool:
+    def _judge_scans(self, progress: EvaluationProgress, until: float) -> bool:
         tracks = [track for track in self._tracks if track.is_of_time]
         if not tracks:
             return True
@@ -308,7 +310,7 @@ class Judging:
         return True
 
     def _ask(
-        self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]] | None, progress: Progress
+        self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]] | None, progress: EvaluationProgress
     ) -> None:
         self._mark(track.alias)
         events = track.judge(window, seen)
@@ -357,6 +359,6 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
 
 
-def to_message(progress: Progress) -> dict[str, Any]:
+def to_message(progress: EvaluationProgress) -> dict[str, Any]:
     """As plain JSON values."""
     return {each.name: getattr(progress, each.name) for each in fields(progress)}

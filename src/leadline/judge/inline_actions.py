@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from leadline.actions.action import Action, LaterError, Occasion, Outcome, Progress, RefusedError
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError, TrainingProgress
 from leadline.errors import LeadlineError
-from leadline.judge.delivery import Delivery, Report, Restraint
-from leadline.judge.retry_policy import Manners
+from leadline.judge.delivery import Delivery, RateLimit, Report
+from leadline.judge.retry_policy import RetryPolicy
 from leadline.records.manifest import ActionSpec
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.records.request import ENDED, FAILED, REFUSED, Acknowledgement
 from leadline.store import layout
 from leadline.store.actions import FINAL, Line, settled
@@ -27,7 +27,7 @@ _HEAR_SECONDS: Final = 0.05
 """Between two looks for answers."""
 
 
-class InlineLane:
+class InlineQueue:
     """One action that makes control requests, and what waits for it.
 
     Args:
@@ -41,16 +41,16 @@ class InlineLane:
         action: Action,
         run: str,
         report: Report,
-        workers: Callable[[], tuple[Progress, ...]],
+        workers: Callable[[], tuple[TrainingProgress, ...]],
         can_be_heard: Callable[[str], bool],
     ) -> None:
         self.spec = spec
         self.descriptor = None
-        self._action, self._manners, self._run = action, Manners.of(action), run
+        self._action, self._manners, self._run = action, RetryPolicy.of(action), run
         self._report, self._workers, self._can_be_heard = report, workers, can_be_heard
         self._waiting: list[Delivery] = []
         self._asked: dict[str, tuple[Delivery, Outcome]] = {}
-        self._restraint = Restraint()
+        self._restraint = RateLimit()
         self._heard_at = 0.0
         self._segments: Segments | None = None
 
@@ -60,7 +60,7 @@ class InlineLane:
         is_answered = self._action.place == "agent" and self._can_be_heard("agent")
         return len(self._waiting) + (len(self._asked) if is_answered else 0)
 
-    def add(self, notice: Notice, known: Line | None = None) -> str | None:
+    def add(self, notice: Notification, known: Line | None = None) -> str | None:
         """One more notice; what the terminal shall say of it.
 
         Args:
@@ -111,13 +111,13 @@ class InlineLane:
             self._report(delivery, "skipped", Outcome(why))
             return None
         delivery.attempts += 1
-        occasion = Occasion(
+        occasion = ActionContext(
             self._run, self._with_snapshots(delivery.notice), self._workers(), time.time_ns(), self.spec.rule
         )
         outcome = self._run_action(delivery, occasion, now)
         return outcome.announcement if outcome is not None else None
 
-    def _with_snapshots(self, notice: Notice) -> Notice:
+    def _with_snapshots(self, notice: Notification) -> Notification:
         """The notice with what the run holds of its tensors by now, where the action hands it on to others."""
         is_handed_on = self._action.place == "agent" and self._action.wants_snapshot and not self._action.dry_run
         if notice.kind != "finding" or not notice.tensors or not is_handed_on:
@@ -130,17 +130,17 @@ class InlineLane:
         except (LeadlineError, OSError):  # a run that cannot be read is no reason to tell nobody
             return notice
 
-    def _run_action(self, delivery: Delivery, occasion: Occasion, now: float) -> Outcome | None:
+    def _run_action(self, delivery: Delivery, occasion: ActionContext, now: float) -> Outcome | None:
         """The boundary "action runner": an action that fails is written down, and judging goes on."""
         try:
             if self._action.dry_run:
                 outcome = Outcome(f"dry run: {self._action.describe(occasion)}")
             else:
                 outcome = self._action.run(occasion)
-        except (RefusedError, LeadlineError) as error:
+        except (RejectedError, LeadlineError) as error:
             self._fail(delivery, now, f"{error}", is_final=True)
             return None
-        except LaterError as error:
+        except RetryLaterError as error:
             self._fail(delivery, now, f"{error}", error.after_seconds)
             return None
         except Exception as error:  # noqa: BLE001

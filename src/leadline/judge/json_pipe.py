@@ -22,7 +22,7 @@ def send(descriptor: int, message: Any) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-class Inbox:
+class MessageReader:
     """The messages that come through a pipe."""
 
     def __init__(self, descriptor: int) -> None:

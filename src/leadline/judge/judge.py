@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.actions.action import Progress
+from leadline.actions.action import TrainingProgress
 from leadline.errors import StoreFullError
-from leadline.judge.action_dispatcher import Acting, Surroundings
+from leadline.judge.action_dispatcher import ActionDispatcher, JobContext
 from leadline.judge.added_rules import AddedRules, rules_of
-from leadline.judge.notifications import Notices
-from leadline.judge.progress import Pace
-from leadline.judge.report_renderer import Printer, printing
-from leadline.judge.rule_pool import Limits, RuleProcess, gather
-from leadline.judge.rule_results import Ledger
-from leadline.judge.worker_processes import Seats
+from leadline.judge.notifications import Notifications
+from leadline.judge.progress import WorkerProgress
+from leadline.judge.report_renderer import ReportRenderer, printing
+from leadline.judge.rule_pool import RuleProcess, WorkerLimits, gather
+from leadline.judge.rule_results import RuleResults
+from leadline.judge.worker_processes import WorkerProcesses
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.run_watch import RunWatch
@@ -39,7 +39,7 @@ PRINT_SECONDS: Final = 30.0
 _SIGN_OF_LIFE_SECONDS: Final = 1.0
 
 
-class Hurried(SystemExit):
+class EndedEarly(SystemExit):
     """Raised where the judge was told to end."""
 
 
@@ -91,20 +91,20 @@ class Judge:
         specs: Sequence[RuleSpec] | None = None,
         *,
         is_written: bool = True,
-        limits: Limits | None = None,
-        seats: Seats | None = None,
+        limits: WorkerLimits | None = None,
+        seats: WorkerProcesses | None = None,
     ) -> None:
         manifest = read_manifest(run)
         specs = rules_of(run, manifest) if specs is None else specs
-        self._run, self._manifest, self._seats, self._limits = run, manifest, seats, limits or Limits()
+        self._run, self._manifest, self._seats, self._limits = run, manifest, seats, limits or WorkerLimits()
         self._is_acting = is_written
         self._needs: dict[str, list[TensorNeed]] = {}
         self._looks_at_phases: set[str] = set()
-        self._printers: dict[str, Printer] = {}
-        self._ledger = Ledger(run, specs, is_written=is_written)
-        self._pace, self._notices = Pace(), Notices(run, manifest)
-        around = Surroundings(self._running, self._can_be_heard, self._ledger.say)
-        self._acting = Acting(run, manifest, around, is_acting=is_written)
+        self._printers: dict[str, ReportRenderer] = {}
+        self._ledger = RuleResults(run, specs, is_written=is_written)
+        self._pace, self._notices = WorkerProgress(), Notifications(run, manifest)
+        around = JobContext(self._running, self._can_be_heard, self._ledger.say)
+        self._acting = ActionDispatcher(run, manifest, around, is_acting=is_written)
         self._told_version = -1
         self._crew = [
             RuleProcess(run, manifest, group, self._limits, self._ledger.blame, seats) for group in gather(specs)
@@ -152,7 +152,7 @@ class Judge:
             self._acting.close()
             while any(lane.descriptor is not None for lane in self._acting.lanes):
                 self._hear_couriers(_EAGER_SECONDS)
-        except Hurried:  # the couriers end with this process
+        except EndedEarly:  # the couriers end with this process
             self._acting.give_up("the judge was told to end")
 
     def _print_the_rest(self) -> None:
@@ -161,7 +161,7 @@ class Judge:
             return
         try:
             self._await_reports(time.monotonic() + PRINT_SECONDS)
-        except Hurried:
+        except EndedEarly:
             pass
         finally:
             for each in self._printers.values():
@@ -298,7 +298,9 @@ class Judge:
                 self._acting.imply(alias, said["implied"])
                 if said["product"]:
                     command = printing(self._run, said["product"])
-                    self._printers[alias] = Printer(f"{said['product']} report", command, self._complain_of(alias))
+                    self._printers[alias] = ReportRenderer(
+                        f"{said['product']} report", command, self._complain_of(alias)
+                    )
             self._ledger.describe(alias, said["parameters"], tuple(said["explains"]))
         process.described = {}
 
@@ -331,7 +333,7 @@ class Judge:
         if is_opening:
             self._ledger.announce(finding, told)
 
-    def _running(self) -> tuple[Progress, ...]:
+    def _running(self) -> tuple[TrainingProgress, ...]:
         return self._pace.progress(liveness.read_workers(self._run), self._gone)
 
     def _can_be_heard(self, place: str) -> bool:
@@ -368,7 +370,7 @@ def judge_run(
     *,
     write: bool = False,
     follow: bool = False,
-    limits: Limits | None = None,
+    limits: WorkerLimits | None = None,
 ) -> Results:
     """Judge a run as it stands.
 

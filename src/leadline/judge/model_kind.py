@@ -30,7 +30,7 @@ def is_of_networks(collection: str | None) -> bool:
     return collection in _OF_NETWORKS or is_module_collection(collection)
 
 
-class Models:
+class ModelKind:
     """What was met of models in a run."""
 
     def __init__(self) -> None:

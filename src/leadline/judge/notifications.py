@@ -8,7 +8,7 @@ from typing import Any, Final
 from leadline.records.finding import Finding
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB, JOB_ENDED
-from leadline.records.notification import Notice, NoticeKind, RuleState, TensorSnapshot
+from leadline.records.notification import NoticeKind, Notification, RuleState, TensorSnapshot
 
 _Heard = tuple[str, str | None, str]
 _JOB_WORDS: Final = {
@@ -22,7 +22,7 @@ _JOB_WORDS: Final = {
 }
 
 
-class Notices:
+class Notifications:
     """Makes the notices of a run; each id is the same whoever judges, and unique within the run.
 
     Attributes:
@@ -41,7 +41,7 @@ class Notices:
         """All of a rule is told again from the start, under the ids that it was told before."""
         self._openings = {name: ids for name, ids in self._openings.items() if not name.startswith(f"{alias}/")}
 
-    def of_finding(self, finding: Finding, kind: NoticeKind, rules: Sequence[RuleState]) -> Notice:
+    def of_finding(self, finding: Finding, kind: NoticeKind, rules: Sequence[RuleState]) -> Notification:
         """A finding that opened, or closed; its step is the one at which it did, or at which it last fired."""
         of_step = self._openings.setdefault(f"{finding.rule}/{finding.step}", [])
         if finding.id not in of_step:
@@ -85,7 +85,7 @@ class Notices:
             **common,
         )
 
-    def of_rules(self, rules: Sequence[RuleState]) -> list[Notice]:
+    def of_rules(self, rules: Sequence[RuleState]) -> list[Notification]:
         """What changed of the statuses and verdicts of rules since the last call; findings are told apart."""
         told = []
         for state in rules:
@@ -96,7 +96,7 @@ class Notices:
                     told.append(self._of_rule(state, before, rules))
         return told
 
-    def _of_rule(self, state: RuleState, before: _Heard | None, rules: Sequence[RuleState]) -> Notice:
+    def _of_rule(self, state: RuleState, before: _Heard | None, rules: Sequence[RuleState]) -> Notification:
         words = {None: "not judged yet", "clear": "clear", "undecided": "undecided"}
         message = f"failed: {state.why}" if state.status == "Error" else words.get(state.verdict, f"{state.verdict}")
         return self._notice(
@@ -113,7 +113,7 @@ class Notices:
             message=message,
         )
 
-    def of_job(self, document: Mapping[str, Any], rules: Sequence[RuleState], *, status: str) -> list[Notice]:
+    def of_job(self, document: Mapping[str, Any], rules: Sequence[RuleState], *, status: str) -> list[Notification]:
         """The transitions of the job that were not told yet.
 
         Args:
@@ -130,7 +130,9 @@ class Notices:
             told.append(self._of_job(status, ended_ns, rules, {}))
         return told
 
-    def _of_job(self, status: str, time_ns: int, rules: Sequence[RuleState], document: Mapping[str, Any]) -> Notice:
+    def _of_job(
+        self, status: str, time_ns: int, rules: Sequence[RuleState], document: Mapping[str, Any]
+    ) -> Notification:
         previous, self.job_status = self.job_status, status
         has_ended = status in JOB_ENDED and document.get("status") == status
         exit_status = document.get("exit_status") if has_ended else None
@@ -152,8 +154,8 @@ class Notices:
 
     def _notice(
         self, name: str, kind: NoticeKind, status: str, time_ns: int, rules: Iterable[RuleState], **more: Any
-    ) -> Notice:
-        return Notice(
+    ) -> Notification:
+        return Notification(
             name,
             kind,
             self._manifest.name,

@@ -34,7 +34,7 @@ def printing(run: str, product: str) -> list[str]:
     return [sys.executable, "-m", "leadline.judge.render_report", run, product]
 
 
-class Printer:
+class ReportRenderer:
     """Keeps one report of a run up to date.
 
     A process renders it at low priority and ends with the judge; a report is replaced when a new one is whole. What

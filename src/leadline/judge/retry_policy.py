@@ -8,7 +8,7 @@ from leadline.actions.action import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class RetryPolicy:
     """The parameters that every action has, and what its class says; plain JSON values."""
 
     dry_run: bool
@@ -22,7 +22,7 @@ class Manners:
     """Seconds."""
 
     @classmethod
-    def of(cls, action: Action) -> Manners:
+    def of(cls, action: Action) -> RetryPolicy:
         """Those of an action."""
         is_once = action.episodes == "once"
         return cls(action.dry_run, action.cooldown, is_once, action.retries, action.backoff, action.timeout)

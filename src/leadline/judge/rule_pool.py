@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from leadline.judge.rule_worker import OUT_OF_MEMORY
-from leadline.judge.worker_processes import Seat, Seats
+from leadline.judge.worker_processes import WorkerProcess, WorkerProcesses
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 
@@ -22,7 +22,7 @@ _STARVED: Final = "it wanted more memory than rules may take"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """What a rule may take."""
 
     hang_seconds: float = HANG_SECONDS
@@ -46,13 +46,13 @@ class RuleProcess:
         run: str,
         manifest: Manifest,
         specs: Iterable[RuleSpec],
-        limits: Limits,
+        limits: WorkerLimits,
         blame: Callable[[str, str], None],
-        seats: Seats | None = None,
+        seats: WorkerProcesses | None = None,
     ) -> None:
         self.specs = list(specs)
         self._kind = tuple((spec.rule, spec.folder) for spec in self.specs if spec.rule not in BUILT_IN)
-        self._seats = seats or Seats()
+        self._seats = seats or WorkerProcesses()
         self.is_finished = not self.specs
         self.described: dict[str, dict[str, Any]] = {}
         self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
@@ -62,7 +62,7 @@ class RuleProcess:
         self._is_ready = False
         self._was_over = self._is_whole = False
         self._is_wanted = True
-        self._seat: Seat | None = None
+        self._seat: WorkerProcess | None = None
         self._progress_at = (0, 0.0)
 
     @property
@@ -71,7 +71,7 @@ class RuleProcess:
         return self._seated.descriptor
 
     @property
-    def _seated(self) -> Seat:
+    def _seated(self) -> WorkerProcess:
         assert self._seat is not None
         return self._seat
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from leadline.judge.causes import Found, causes
+from leadline.judge.causes import FiredRule, causes
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.notification import RuleState
@@ -26,7 +26,7 @@ _MOST_ANNOUNCED = 100
 
 
 @dataclass(slots=True)
-class Entry:
+class RuleEntry:
     """One rule."""
 
     spec: RuleSpec
@@ -75,7 +75,7 @@ class Entry:
         return self.blind or ("" if self.verdict == "clear" else self.why)
 
 
-class Ledger:
+class RuleResults:
     """All rules of a run; writes their documents unless it is told to keep them to itself.
 
     Attributes:
@@ -86,7 +86,7 @@ class Ledger:
 
     def __init__(self, run: str, specs: Sequence[RuleSpec], *, is_written: bool) -> None:
         now_ns = time.time_ns()
-        self.entries = {spec.alias: Entry(spec, dict(spec.parameters), changed_ns=now_ns) for spec in specs}
+        self.entries = {spec.alias: RuleEntry(spec, dict(spec.parameters), changed_ns=now_ns) for spec in specs}
         self.judged_step = -1
         self.version = 0
         self.delivering: list[str] = []
@@ -108,7 +108,7 @@ class Ledger:
     def include(self, specs: Sequence[RuleSpec]) -> None:
         """More rules judge from now on."""
         for spec in specs:
-            self.entries[spec.alias] = Entry(spec, dict(spec.parameters))
+            self.entries[spec.alias] = RuleEntry(spec, dict(spec.parameters))
             if self._is_written:
                 self._begin_document(spec.alias)
             self._note(spec.alias)
@@ -222,7 +222,7 @@ class Ledger:
     def causes(self) -> dict[str, str]:
         """For each rule whose finding follows from another's: the alias of that one."""
         return causes(
-            Found(alias, entry.spec.rule, [entry.findings[each] for each in sorted(entry.findings)], entry.explains)
+            FiredRule(alias, entry.spec.rule, [entry.findings[each] for each in sorted(entry.findings)], entry.explains)
             for alias, entry in self.entries.items()
             if entry.findings
         )
@@ -240,7 +240,7 @@ class Ledger:
 
         return sorted(self.entries, key=place)
 
-    def _summary_of(self, entry: Entry, cause: str | None) -> dict[str, Any]:
+    def _summary_of(self, entry: RuleEntry, cause: str | None) -> dict[str, Any]:
         first = entry.findings[min(entry.findings)] if entry.findings else None
         suggestion = first.suggestion if first else None
         if cause is not None:
@@ -283,7 +283,7 @@ class Ledger:
         """Where the rules stand, as actions are told."""
         return tuple(self._state(alias, entry) for alias, entry in self.entries.items())
 
-    def _state(self, alias: str, entry: Entry) -> RuleState:
+    def _state(self, alias: str, entry: RuleEntry) -> RuleState:
         status = entry.status(is_complete=self.is_complete)
         verdict = entry.spoken_verdict(is_complete=self.is_complete)
         is_open = bool(entry.open_ids)

@@ -13,7 +13,7 @@ from typing import Any
 from leadline.errors import LeadlineError
 from leadline.judge import json_pipe
 from leadline.judge.parent_death import die_with_parent
-from leadline.judge.worker_status import Slate
+from leadline.judge.worker_status import WorkerStatus
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
 
@@ -27,7 +27,7 @@ OUT_OF_MEMORY = 77
 
 def main() -> int:
     """Answer until the judge closes the pipe; an order begins a run, what follows asks about it."""
-    inbox, outbox, slate = json_pipe.Inbox(int(sys.argv[1])), int(sys.argv[2]), Slate(int(sys.argv[3]))
+    inbox, outbox, slate = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2]), WorkerStatus(int(sys.argv[3]))
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     die_with_parent()
@@ -70,8 +70,8 @@ class _Worker:
             its ``error``. The judge itself runs nothing of a stranger's.
     """
 
-    def __init__(self, order: dict[str, Any], slate: Slate) -> None:
-        from leadline.judge.evaluator import Judging
+    def __init__(self, order: dict[str, Any], slate: WorkerStatus) -> None:
+        from leadline.judge.evaluator import Evaluator
         from leadline.judge.rule_plan import resolve_rule
 
         self.described: dict[str, dict[str, Any]] = {}
@@ -90,7 +90,7 @@ class _Worker:
             except LeadlineError as error:
                 self.described[spec.alias] = {"error": str(error)}
         slate.write(-1)
-        self._judging = Judging(
+        self._judging = Evaluator(
             order["run"],
             rules,
             started_ns=order["started_ns"],

@@ -16,7 +16,7 @@ from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.segments import Batch, SegmentTail
 from leadline.reader.tensors import StoredTensor, read_header
-from leadline.records.notification import Notice, TensorSnapshot
+from leadline.records.notification import Notification, TensorSnapshot
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import encode
@@ -48,7 +48,7 @@ class Segments:
 
 
 def snapshots(
-    run: str, notice: Notice, segments: Segments | None = None, wait_seconds: float = _WAIT_SECONDS
+    run: str, notice: Notification, segments: Segments | None = None, wait_seconds: float = _WAIT_SECONDS
 ) -> tuple[TensorSnapshot, ...]:
     """What was captured of the tensors that a notice names, at its step and in its worker.
 
@@ -86,7 +86,7 @@ def fitting(found: list[TensorSnapshot]) -> tuple[TensorSnapshot, ...]:
 
 
 def _size(found: Iterable[TensorSnapshot]) -> int:
-    return len(encode(Notice("", "finding", "", "", "", 0, tensors=tuple(found)).to_dict()["tensors"]))
+    return len(encode(Notification("", "finding", "", "", "", 0, tensors=tuple(found)).to_dict()["tensors"]))
 
 
 def _workers(run: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from leadline.errors import LeadlineError
 from leadline.judge import json_pipe
-from leadline.judge.worker_status import Slate
+from leadline.judge.worker_status import WorkerStatus
 
 _QUIET: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -23,11 +23,11 @@ _MOST_KEPT_BYTES: Final = 1 << 30
 """A process that holds more than this when its run is done is not given another."""
 
 
-class SeatsClosedError(LeadlineError):
+class WorkersClosedError(LeadlineError):
     """The seats are closed: somebody ended the judging."""
 
 
-class Seat:
+class WorkerProcess:
     """One process and the ways to it.
 
     Attributes:
@@ -37,7 +37,7 @@ class Seat:
     def __init__(self) -> None:
         command_read, self._command = os.pipe()
         answer_read, answer_write = os.pipe()
-        self.slate = Slate()
+        self.slate = WorkerStatus()
         passed = (command_read, answer_write, self.slate.descriptor)
         try:
             self._process = subprocess.Popen(
@@ -50,7 +50,7 @@ class Seat:
         finally:
             os.close(command_read)
             os.close(answer_write)
-        self._inbox = json_pipe.Inbox(answer_read)
+        self._inbox = json_pipe.MessageReader(answer_read)
 
     @property
     def descriptor(self) -> int:
@@ -100,7 +100,7 @@ class Seat:
         self.slate.close()
 
 
-class Seats:
+class WorkerProcesses:
     """Seats by the kind of rules that may sit there, kept from run to run; several threads may take from them.
 
     Args:
@@ -109,10 +109,10 @@ class Seats:
 
     def __init__(self, *, is_kept: bool = False) -> None:
         self._is_kept, self._is_closed = is_kept, False
-        self._idle: dict[Hashable, list[Seat]] = {}
-        self._all: set[Seat] = set()
+        self._idle: dict[Hashable, list[WorkerProcess]] = {}
+        self._all: set[WorkerProcess] = set()
 
-    def take(self, kind: Hashable) -> Seat:
+    def take(self, kind: Hashable) -> WorkerProcess:
         """A seat that waits, or a new one.
 
         Raises:
@@ -122,17 +122,17 @@ class Seats:
         seat = idle.pop() if idle else self._add()
         if self._is_closed:
             self.remove(seat)
-            raise SeatsClosedError("judging was ended; judge again")
+            raise WorkersClosedError("judging was ended; judge again")
         return seat
 
-    def give_back(self, kind: Hashable, seat: Seat) -> None:
+    def give_back(self, kind: Hashable, seat: WorkerProcess) -> None:
         """Let a seat wait for the next run."""
         if not self._is_kept or self._is_closed or seat.held_bytes > _MOST_KEPT_BYTES:
             self.remove(seat)
         else:
             self._idle.setdefault(kind, []).append(seat)
 
-    def remove(self, seat: Seat) -> None:
+    def remove(self, seat: WorkerProcess) -> None:
         """End a seat."""
         self._all.discard(seat)
         seat.close()
@@ -150,7 +150,7 @@ class Seats:
             self.remove(seat)
         self._idle.clear()
 
-    def _add(self) -> Seat:
-        seat = Seat()
+    def _add(self) -> WorkerProcess:
+        seat = WorkerProcess()
         self._all.add(seat)
         return seat

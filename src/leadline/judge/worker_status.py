@@ -11,7 +11,7 @@ _FORM: Final = struct.Struct("<qi")
 _NONE: Final = -1
 
 
-class Slate:
+class WorkerStatus:
     """A counter of how often a rule was asked, and which one is being asked."""
 
     def __init__(self, descriptor: int | None = None) -> None:

@@ -34,14 +34,14 @@ class MemoryLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """The tightest bounds of the groups that this process is in; None: there is none."""
 
     cpu: CpuLimit | None = None
     memory: MemoryLimit | None = None
 
 
-def read_limits(proc: str = PROC, root: str = CGROUPS) -> Limits:
+def read_limits(proc: str = PROC, root: str = CGROUPS) -> CgroupLimits:
     """The limits that hold for this process, of either version of control groups.
 
     Source:
@@ -51,7 +51,7 @@ def read_limits(proc: str = PROC, root: str = CGROUPS) -> Limits:
     own = _own_groups(proc)
     cpu = [_cpu(folder, root, own) for folder in _folders(root, own, "cpu")]
     memory = [_memory(folder) for folder in _folders(root, own, "memory")]
-    return Limits(
+    return CgroupLimits(
         min((each for each in cpu if each is not None), key=lambda each: each.cores, default=None),
         min((each for each in memory if each is not None), key=lambda each: each.limit_bytes, default=None),
     )

@@ -12,7 +12,7 @@ from leadline.reader.bulk import read_head
 from leadline.reader.feed import CLOCK
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
-from leadline.reader.tensors import StoredTensor, TensorFolder
+from leadline.reader.tensors import StoredTensor, TensorIndex
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
 
@@ -22,7 +22,7 @@ MUCH_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
-class Shelf:
+class StreamArchive:
     """The batches of one layout of one worker."""
 
     worker: str
@@ -46,22 +46,22 @@ class Archive:
     """
 
     def __init__(self, run: str, parts: Collection[str] = _PARTS) -> None:
-        self._shelves: dict[tuple[str, SeriesLayout], Shelf] = {}
+        self._shelves: dict[tuple[str, SeriesLayout], StreamArchive] = {}
         self._timeline: dict[str, list[Batch]] = {}
         self._system: dict[str, list[Batch]] = {}
         self._stored: dict[str, list[StoredTensor]] = {}
         self._vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self._complete_step: dict[str, int] = {}
         self._run, self._parts = run, tuple(parts)
-        self._shelf_of: dict[int, tuple[SegmentInfo, Shelf]] = {}
+        self._shelf_of: dict[int, tuple[SegmentInfo, StreamArchive]] = {}
         self._streams: dict[tuple[str, str], StreamTail] = {}
-        self._folders: dict[str, TensorFolder] = {}
+        self._folders: dict[str, TensorIndex] = {}
         self._heads: dict[str, SeriesLayout] = {}
         self._is_over, self._gone = False, frozenset[str]()
         self._stale = {*self._parts, *([layout.TENSORS] if layout.SERIES in self._parts else [])}
 
     @property
-    def shelves(self) -> dict[tuple[str, SeriesLayout], Shelf]:
+    def shelves(self) -> dict[tuple[str, SeriesLayout], StreamArchive]:
         """Series, by worker and layout."""
         self._read(layout.SERIES)
         return self._shelves
@@ -131,7 +131,7 @@ class Archive:
 
     def _read_tensors(self) -> None:
         for worker in _names(os.path.join(self._run, layout.TENSORS)):
-            for each in self._folders.setdefault(worker, TensorFolder(self._run, worker)).read_new():
+            for each in self._folders.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 vector = layout.parse_vector_name(each.name)
                 if vector is None:
                     self._stored.setdefault(each.name, []).append(each)
@@ -200,10 +200,10 @@ class Archive:
         whole = int(np.asarray(batch.columns["complete_step"])[-1])
         self._complete_step[name] = max(whole, self._complete_step.get(name, -1))
 
-    def _shelf(self, worker: str, segment: SegmentInfo) -> Shelf:
+    def _shelf(self, worker: str, segment: SegmentInfo) -> StreamArchive:
         if id(segment) not in self._shelf_of:
             assert segment.layout is not None
-            shelf = self._shelves.setdefault((worker, segment.layout), Shelf(worker, segment.layout))
+            shelf = self._shelves.setdefault((worker, segment.layout), StreamArchive(worker, segment.layout))
             self._shelf_of[id(segment)] = (segment, shelf)
         return self._shelf_of[id(segment)][1]
 

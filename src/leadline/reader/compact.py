@@ -47,7 +47,7 @@ class DamagedPartError(Exception):
     """A derived file cannot be read; it is ignored and made anew."""
 
 
-class Part:
+class ParquetPart:
     """One derived file.
 
     Attributes:
@@ -346,7 +346,7 @@ class PartChain:
     """The derived files of a stream that follow each other from the first go on; what follows a hole is ignored."""
 
     def __init__(self, place: str, part: str, stream: str) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[ParquetPart] = []
         self.place, self._part, self._stream = place, part, stream
         self._seen: list[tuple[int, int, str, int]] = []
         self._bad: set[tuple[str, int]] = set()
@@ -372,7 +372,7 @@ class PartChain:
         for first, last, path, made_ns in files:
             if first == self.next_go and (path, made_ns) not in self._bad:
                 try:
-                    self.parts.append(known.get((path, made_ns)) or Part(path, first, last))
+                    self.parts.append(known.get((path, made_ns)) or ParquetPart(path, first, last))
                 except DamagedPartError:
                     self._bad.add((path, made_ns))
         return before != [(each.path, each.made_ns) for each in self.parts]

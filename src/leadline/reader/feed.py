@@ -10,10 +10,10 @@ from typing import Final
 
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
-from leadline.reader.tensors import TensorFolder
-from leadline.reader.throttling import THINNED, Thinnings
+from leadline.reader.tensors import TensorIndex
+from leadline.reader.throttling import THINNED, ThrottlingHistory
 from leadline.reader.timegrid import TimeGrid
-from leadline.reader.view import Point, Row
+from leadline.reader.view import Point, SeriesRow
 from leadline.reader.window import TensorArray
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
@@ -48,7 +48,7 @@ class Feed:
         self._run, self._with_arrays = run, with_arrays
         self._series: dict[str, StreamTail] = {}
         self._timeline: dict[str, StreamTail] = {}
-        self._tensors: dict[str, TensorFolder] = {}
+        self._tensors: dict[str, TensorIndex] = {}
         self._complete: dict[str, int] = {}
         self._complete_before: dict[str, int] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
@@ -56,7 +56,7 @@ class Feed:
         self._points: dict[tuple[int, str, int], Point] = {}
         self._places: dict[tuple[int, str], int] = {}
         self._lost: set[int] = set()
-        self.thinnings = Thinnings(frozenset())
+        self.thinnings = ThrottlingHistory(frozenset())
 
     @property
     def damage(self) -> list[str]:
@@ -122,7 +122,7 @@ class Feed:
         for batch in events.read_new(is_finished=is_finished):
             self._take_events(worker, batch)
         if self._with_arrays:
-            for stored in self._tensors.setdefault(worker, TensorFolder(self._run, worker)).read_new():
+            for stored in self._tensors.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 if not stored.is_readable:
                     continue
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
@@ -139,7 +139,7 @@ class Feed:
             for step, mode in zip(steps, columns["mode"], strict=True):
                 self._point(int(step), str(mode)).is_skipped = True  # of training, as only an optimizer can be skipped
         for index in range(0 if not is_clock else batch.rows, batch.rows):
-            row = Row(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
+            row = SeriesRow(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
             self._point(int(steps[index]), str(columns["mode"][index]), row.mode_step).rows.append(row)
         self.grid.add_records(times, steps)
         self._note_complete(worker, int(columns["complete_step"][-1]))
@@ -183,7 +183,7 @@ class Feed:
                 self.is_overtaken = self.is_overtaken or step <= self.judged_step
             elif name == THINNED:
                 if not self.thinnings.version:
-                    self.thinnings = Thinnings(_planned(self._run))
+                    self.thinnings = ThrottlingHistory(_planned(self._run))
                 self.thinnings.add(worker, json.loads(str(args)))
                 self.is_overtaken = self.is_overtaken or step < self.judged_step
 

@@ -29,7 +29,7 @@ class OperatorKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorTime:
+class OperatorTotal:
     """What the calls of one operator took."""
 
     calls: int
@@ -55,7 +55,7 @@ class OperatorTimes:
     """When all of it had been written."""
     step_ns: Mapping[str, int] = field(default_factory=dict)
     """The time of its steps, by mode."""
-    by_operator: Mapping[OperatorKey, OperatorTime] = field(default_factory=dict)
+    by_operator: Mapping[OperatorKey, OperatorTotal] = field(default_factory=dict)
     bins: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Own time by operator, or by kernel and device, in intervals of ``BIN_NS`` since the epoch that it lies in."""
     why: str = ""
@@ -92,7 +92,7 @@ def whole_at(document: Mapping[str, Any]) -> int:
     return int(document.get("written_ns") or document["end_ns"])
 
 
-def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTime]:
+def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTotal]:
     """Calls, summed up by operator."""
     import numpy as np
 
@@ -103,7 +103,7 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTime]
         lengths[key].append(row["total_ns"])
         modules[key][row["module"]] += row["own_ns"]
     return {
-        key: OperatorTime(
+        key: OperatorTotal(
             len(lengths[key]),
             sum(own.values()),
             float(np.percentile(lengths[key], 95)),

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError, UnknownNameError
 from leadline.reader import operators
-from leadline.reader.python_profiles import CallTrees, FunctionTables, PythonProfile, Wanted
+from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.reader.recorded_window import RecordedWindow, read_table
 from leadline.records.profile_window import TIMERS
 from leadline.store import layout
@@ -137,7 +137,7 @@ class Profiles:
             for each in self._chosen((kind,), window, worker, step=steps, time_ns=time_ns)
             if (kind != "cprofile" or each.document["timer"] == timer) and each.document["part"] == part
         ]
-        wanted = Wanted(steps, time_ns, mode, phase, between)
+        wanted = ProfileQuery(steps, time_ns, mode, phase, between)
         if kind == "cprofile":
             return FunctionTables(chosen, wanted)
         return CallTrees(chosen, wanted)

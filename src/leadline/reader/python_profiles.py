@@ -29,7 +29,7 @@ _TIMES: Final = ("calls", "primitive_calls", "own_ns", "cumulative_ns")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProfileQuery:
     """Which slices are meant."""
 
     step: tuple[int, int] | None
@@ -99,7 +99,7 @@ class PythonProfile(ABC):
 class FunctionTables(PythonProfile):
     """cProfile's tables."""
 
-    def __init__(self, windows: Sequence[RecordedWindow], wanted: Wanted) -> None:
+    def __init__(self, windows: Sequence[RecordedWindow], wanted: ProfileQuery) -> None:
         self._windows, self._wanted = windows, wanted
 
     def slices(self) -> pa.Table:
@@ -171,7 +171,7 @@ def _flames(records: Sequence[tuple[list[str], float]], start_ns: int) -> list[F
 class CallTrees(PythonProfile):
     """pyinstrument's sessions."""
 
-    def __init__(self, windows: Sequence[RecordedWindow], wanted: Wanted) -> None:
+    def __init__(self, windows: Sequence[RecordedWindow], wanted: ProfileQuery) -> None:
         documents = [each for window in windows for each in _sessions(window)]
         meant = wanted.selector(documents)
         self._documents = [each for each in documents if meant(each)]

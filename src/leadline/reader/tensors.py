@@ -116,7 +116,7 @@ class StoredTensor:
         return np.frombuffer(data, dtype=_DTYPES[self.dtype]).reshape(self.shape)
 
 
-class TensorFolder:
+class TensorIndex:
     """The safetensors segments of one worker, read as they appear; only their headers are read.
 
     Attributes:

@@ -14,7 +14,7 @@ THINNED: Final = "capture_thinned"
 
 
 @dataclass(frozen=True, slots=True)
-class Thinning:
+class Throttling:
     """Wishes of one collection, captured more seldom than asked over some steps of a mode of one worker."""
 
     worker: str
@@ -69,7 +69,7 @@ class Thinning:
         return need.collection in anything or self.collection in anything or need.collection == self.collection
 
 
-class Thinnings:
+class ThrottlingHistory:
     """All that was thinned in a run, as far as it was read.
 
     Args:
@@ -79,7 +79,7 @@ class Thinnings:
     def __init__(self, planned: frozenset[str]) -> None:
         self.version = 0
         self._planned = planned
-        self._all: list[Thinning] = []
+        self._all: list[Throttling] = []
 
     def add(self, worker: str, args: Mapping[str, Any]) -> None:
         """Take in an event."""
@@ -91,7 +91,7 @@ class Thinnings:
             self._all.append(new)
         self.version += 1
 
-    def concerning(self, alias: str, needs: Iterable[TensorNeed]) -> tuple[Thinning, ...]:
+    def concerning(self, alias: str, needs: Iterable[TensorNeed]) -> tuple[Throttling, ...]:
         """What was thinned of that which a rule needs.
 
         A rule that the run was planned with is concerned where its own wishes were thinned; another, that judges
@@ -103,14 +103,14 @@ class Thinnings:
         return tuple(each for each in self._all if own in each.sources and any(map(each.concerns, needs)))
 
 
-def _wish(thinning: Thinning) -> tuple[Any, ...]:
+def _wish(thinning: Throttling) -> tuple[Any, ...]:
     each = thinning
     return each.worker, each.collection, each.statistics, each.raw, each.mode, each.sources, each.asked
 
 
-def _read(worker: str, args: Mapping[str, Any]) -> Thinning:
+def _read(worker: str, args: Mapping[str, Any]) -> Throttling:
     asked = Schedule(args["from_every"], args.get("from_seconds"), args.get("start", 0), args.get("end"))
-    return Thinning(
+    return Throttling(
         worker=worker,
         collection=args["collection"],
         statistics=frozenset(args.get("statistics", ())),
@@ -123,7 +123,7 @@ def _read(worker: str, args: Mapping[str, Any]) -> Thinning:
     )
 
 
-def spoken(thinnings: Iterable[Thinning]) -> str:
+def format_throttling(thinnings: Iterable[Throttling]) -> str:
     """In one line what was thinned: why a rule that saw nothing bad is not sure."""
     found = sorted(thinnings, key=lambda each: each.since_step)
     if not found:
@@ -135,14 +135,14 @@ def spoken(thinnings: Iterable[Thinning]) -> str:
     return f"the overhead budget thinned {what} from step {first:,} on: {_interval(widest)}; --budget off keeps all"
 
 
-def _factor(thinning: Thinning) -> float:
+def _factor(thinning: Throttling) -> float:
     asked, captured = thinning.asked, thinning.captured
     if asked.every is not None and captured.every is not None:
         return captured.every / asked.every
     return (captured.every_seconds or 1.0) / (asked.every_seconds or 1.0)
 
 
-def _interval(thinning: Thinning) -> str:
+def _interval(thinning: Throttling) -> str:
     asked, captured = thinning.asked, thinning.captured
     if captured.every is not None:
         return f"every {captured.every:,} steps, not every {'step' if asked.every == 1 else f'{asked.every:,}'}"

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.reader.window import Earlier, TensorArray, TensorReading, TensorVector, Window, natural, reading_order
+from leadline.reader.window import (
+    Earlier,
+    TensorArray,
+    TensorReading,
+    TensorVector,
+    Window,
+    natural_sort_key,
+    reading_order,
+)
 from leadline.records.needs import TensorNeed
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics import arrays as forms
@@ -29,7 +37,7 @@ _Infos = dict[tuple[str, str], TensorInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SeriesRow:
     """One row of a series."""
 
     worker: str
@@ -45,7 +53,7 @@ class Point:
 
     step: int
     mode: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SeriesRow] = field(default_factory=list)
     arrays: list[TensorArray] = field(default_factory=list)
     is_thinned: bool = False
     is_skipped: bool = False
@@ -92,7 +100,7 @@ class View:
         self._spacing: dict[tuple[_Key, int], list[int]] = {}
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
-        self._rows: list[tuple[Row, _Selection]] = []
+        self._rows: list[tuple[SeriesRow, _Selection]] = []
         self._mode_step = 0
         self._vector_names = sorted({each for need in self._needs for each in need.statistics if is_vector(each)})
         self._is_global = any(need.modes == ("global",) for need in self._needs)
@@ -163,7 +171,7 @@ class View:
             if layout.parse_vector_name(array.tensor) is None
             and any(need.selects(array.tensor, _collections(array.worker, array.tensor, infos)) for need in needs)
         ]
-        return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
+        return sorted(found, key=lambda each: (natural_sort_key(each.worker), natural_sort_key(each.tensor)))
 
     def vectors(self, statistic: str) -> list[TensorVector]:
         infos, point = self._point.infos, self._point
@@ -185,7 +193,7 @@ class View:
                     shape,
                 )
             )
-        return sorted(found, key=lambda each: (natural(each.worker), natural(each.tensor)))
+        return sorted(found, key=lambda each: (natural_sort_key(each.worker), natural_sort_key(each.tensor)))
 
     def _sources(self, statistic: str) -> dict[tuple[str, str], TensorArray]:
         """By worker and tensor: the vector as it was stored, else the tensor that it can be computed from."""
@@ -212,7 +220,7 @@ class View:
         return None
 
     def _readings_of(
-        self, row: Row, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
+        self, row: SeriesRow, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
     ) -> list[TensorReading]:
         values, tensors = row.values[columns.places], columns.tensors
         if where is not None:

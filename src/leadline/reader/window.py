@@ -60,7 +60,7 @@ class Earlier(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LoopCheck:
     """A step at which a tensor is due to be compared, and with what."""
 
     before: Earlier | None
@@ -183,7 +183,7 @@ class Window:
         """The readings before this one, oldest first, as far back as the need's ``history`` says."""
         return self._source.earlier(reading) if self._source else ()
 
-    def due(self, reading: TensorReading, num_steps: int) -> Check | None:
+    def due(self, reading: TensorReading, num_steps: int) -> LoopCheck | None:
         """Whether a reading is due to be compared when that happens every ``num_steps`` steps, and with which.
 
         A reading is due when ``num_steps`` steps have passed since the last that was; the count begins just
@@ -195,7 +195,7 @@ class Window:
             return None
         earlier = self._source.earlier(reading)
         position = bisect_right(earlier, reading.mode_step - num_steps, key=lambda each: each.mode_step)
-        return Check(earlier[position - 1] if position else None)
+        return LoopCheck(earlier[position - 1] if position else None)
 
     def arrays(self) -> list[TensorArray]:
         """The tensors that were stored whole at this step, of what the rule needs."""
@@ -228,7 +228,7 @@ _PARTS: Final = re.compile("([0-9]+)")
 
 
 @lru_cache(maxsize=1 << 16)
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts ``layers.2`` before ``layers.10``.
 
     Numbers are the runs of 0 to 9, however long; other digits, like that of ``m²``, are text.
@@ -244,4 +244,9 @@ def _by_size(digits: str) -> tuple[int, int, str]:
 
 def reading_order(reading: TensorReading) -> tuple[Any, ...]:
     """The order in which a window gives readings: losses first, then worker by worker as captured."""
-    return ("losses" not in reading.collections, natural(reading.worker), reading.order, natural(reading.tensor))
+    return (
+        "losses" not in reading.collections,
+        natural_sort_key(reading.worker),
+        reading.order,
+        natural_sort_key(reading.tensor),
+    )

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from leadline.records.overhead import spoken_share
+from leadline.records.overhead import format_share
 
 
 def number(value: int) -> str:
@@ -52,7 +52,7 @@ def size(count: int) -> str:
 
 def share(ratio: float) -> str:
     """``0.7 %``; what is too small to show is said so."""
-    return spoken_share(ratio)
+    return format_share(ratio)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ JOB: Final = "job"
 """In place of a rule: the run itself, with the job's statuses."""
 
 
-def spoken_name(owner: type) -> str:
+def display_name(owner: type) -> str:
     """The name of a rule's or an action's class as people write it: ``vanishing_gradient``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
 

@@ -45,7 +45,7 @@ class RuleState:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notification:
     """One finding that opened or closed, or one change of a rule's or the job's status."""
 
     id: str
@@ -88,7 +88,7 @@ class Notice:
         return {"format": NOTICE_FORMAT, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Notice:
+    def from_dict(cls, data: Mapping[str, Any]) -> Notification:
         """The inverse of ``to_dict``; unknown keys are of a newer version and left out."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         known["tensors"] = tuple(_snapshot(each) for each in known.get("tensors", ()))

@@ -19,7 +19,7 @@ def step_share(workers: Iterable[Document]) -> float | None:
     return sum(int(each.get("own_ns") or 0) for each in workers) / loop_ns if loop_ns else None
 
 
-def spoken_share(ratio: float) -> str:
+def format_share(ratio: float) -> str:
     """``0.7 %``; what is too small to show is said so."""
     percent = 100 * ratio
     if 0 < percent < 0.1:
@@ -27,7 +27,7 @@ def spoken_share(ratio: float) -> str:
     return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
 
 
-def thinned(workers: Iterable[Document]) -> list[dict[str, Any]]:
+def throttled(workers: Iterable[Document]) -> list[dict[str, Any]]:
     """What the overhead budget thinned: an entry for each wish, as it stands where it is thinned most.
 
     Keys: ``collection``, ``mode``, ``from_every`` and ``to_every`` (steps of the mode; where seconds were asked,
@@ -36,7 +36,7 @@ def thinned(workers: Iterable[Document]) -> list[dict[str, Any]]:
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for worker in workers:
-        for each in worker.get("thinned") or ():
+        for each in worker.get("throttled") or ():
             key = (
                 each["mode"],
                 each["collection"],
@@ -56,7 +56,7 @@ def _width(entry: Document) -> float:
     return float(entry["to_every"] or entry["to_seconds"] or 0)
 
 
-def spoken_thinning(entries: Iterable[Document]) -> list[str]:
+def format_throttling(entries: Iterable[Document]) -> list[str]:
     """In few words what is thinned now: ``gradients, weights every 200 steps instead of 50``."""
     alike: dict[str, list[str]] = {}
     for each in entries:

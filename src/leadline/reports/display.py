@@ -10,11 +10,11 @@ from typing import Any
 from leadline.errors import UnknownNameError
 from leadline.reader.run import open_run
 from leadline.reports.report import CHAPTERS
-from leadline.reports.section import Chapter, Section, Table, spoken_cell
+from leadline.reports.section import Chapter, Section, Table, format_cell
 from leadline.reports.sources import Sources
 
 
-class Shown:
+class DisplayedReport:
     """A run whose report is shown section by section; everything is computed from the run when it is asked for.
 
     Args:
@@ -98,4 +98,4 @@ def table_html(table: Table) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"<td>{escape(spoken_cell(value))}</td>"
+    return f"<td>{escape(format_cell(value))}</td>"

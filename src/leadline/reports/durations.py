@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from leadline.figures import steps
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.reports.section import Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import POINTS, Sources
 
@@ -36,7 +36,7 @@ def _last(sources: Sources) -> Any:
 def _statistics(spread: dict[str, dict[str, Any]]) -> Table:
     rows = [
         {"name": name, "count": each["count"], **{key: 1e3 * each[key] for key in _PERCENTILES}}
-        for name, each in sorted(spread.items(), key=lambda each: natural(each[0]))
+        for name, each in sorted(spread.items(), key=lambda each: natural_sort_key(each[0]))
     ]
     columns: Columns = {"name": "worker/mode", "count": "steps", **{key: Column(key, "ms") for key in _PERCENTILES}}
     return table_of(rows, columns, title="Statistics")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from leadline.figures import marks, scalars, steps, usage
 from leadline.records.formatting import counted
-from leadline.reports.section import Chart, Columns, Section, Table, empty, spoken_cell, table_of
+from leadline.reports.section import Chart, Columns, Section, Table, empty, format_cell, table_of
 from leadline.reports.sources import POINTS, Sources
 from leadline.rules.documentation import read_documentation
 
@@ -126,7 +126,7 @@ def _value(value: Any) -> str:
         return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return spoken_cell(value)
+    return format_cell(value)
 
 
 def _rule_of(sources: Sources, alias: str) -> str:

@@ -43,7 +43,7 @@ IO: Final = Cause("io-bottlenecks", "I/O bottlenecks", "iowait_percent", "cores 
 
 
 @dataclass(frozen=True, slots=True)
-class Starved:
+class StarvationSummary:
     """How the samples of all GPUs divide."""
 
     busy: int
@@ -82,7 +82,7 @@ def bottleneck(sources: Sources, cause: Cause) -> Section:
     return Section(cause.key, cause.title, (said,), (*charts, course), (_table(parts, whole),))
 
 
-def find_starved(run: Run, cause: Cause) -> Starved | None:
+def find_starved(run: Run, cause: Cause) -> StarvationSummary | None:
     """Each sample of each GPU beside that of its node's cores; None: there is nothing to lay side by side.
 
     Every sample is looked at, as the rules do: the mean of some of them hides that a cause came and went.
@@ -94,7 +94,7 @@ def find_starved(run: Run, cause: Cause) -> Starved | None:
         return None
     is_low = both["value"].to_numpy() < cause.gpu_threshold
     is_caused = is_low & (both["cause"].to_numpy() > cause.threshold)
-    return Starved(
+    return StarvationSummary(
         int((~is_low).sum()),
         int((is_low & ~is_caused).sum()),
         int(is_caused.sum()),
@@ -102,7 +102,7 @@ def find_starved(run: Run, cause: Cause) -> Starved | None:
     )
 
 
-def phases_then(sources: Sources, found: Starved) -> dict[str, float]:
+def phases_then(sources: Sources, found: StarvationSummary) -> dict[str, float]:
     """Seconds by phase in the moments at which GPUs waited; of very many a sample of them."""
     times = found.times_ns
     if len(times) > _MOST_INTERVALS:

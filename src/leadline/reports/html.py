@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import MissingExtraError
-from leadline.reports.section import Report, Section, spoken_cell
+from leadline.reports.section import Report, Section, format_cell
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -45,7 +45,7 @@ def render(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page.filters.update(cell=spoken_cell, number=_is_number, cut=_cut)
+    page.filters.update(cell=format_cell, number=_is_number, cut=_cut)
     return page.get_template("report.html").render(
         report=report,
         most=_MOST_IN_CELL,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leadline.analysis.interruptions import interruptions
-from leadline.analysis.operators import dearest, seconds_by_kind
+from leadline.analysis.operators import seconds_by_kind, top_operators
 from leadline.figures import operators, phases, shares, theme
 from leadline.records.formatting import duration, share
 from leadline.reports.section import Cell, Chart, Column, Columns, Section, Table, empty, table_of
@@ -82,7 +82,7 @@ def framework(sources: Sources) -> Section:
     shown = [each for each in charts if not (each.layout.meta or {}).get("empty")]
     charts_ = [Chart(each, width="half") for each in shown]
     if sources.operators is not None:
-        charts_.append(Chart(operators.bars(dearest(sources.operators))))
+        charts_.append(Chart(operators.bars(top_operators(sources.operators))))
     tables = _operator_tables(sources.operators)
     words = () if tables else (f"Operators: {_NO_WINDOW}.",)
     return Section(
@@ -129,7 +129,7 @@ def _operator_tables(found: pa.Table | None) -> tuple[Table, ...]:
     if found is None:
         return ()
     titles = {"cpu": "Operators on the CPU", "gpu": "Operators on the GPU"}
-    rows = {title: dearest(found, device=device, most=None) for device, title in titles.items()}
+    rows = {title: top_operators(found, device=device, most=None) for device, title in titles.items()}
     return tuple(_operators(each, title) for title, each in rows.items() if each)
 
 

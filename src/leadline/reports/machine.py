@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.distribution import Spread, balance, spreads
+from leadline.analysis.distribution import Distribution, balance, distributions
 from leadline.figures import box_plots, usage, utilization_heat_map
 from leadline.figures.units import unit_of, words_of
 from leadline.figures.usage import device_words
@@ -61,7 +61,7 @@ def batch_size(sources: Sources) -> Section:
     if not sources.has_gpu:
         return empty("batch-size", "Batch size", NO_GPU)
     run = sources.run
-    found = spreads(
+    found = distributions(
         pa.concat_tables(
             [
                 run.system_metrics("cpu", "total", "utilization_percent"),
@@ -81,7 +81,7 @@ def batch_size(sources: Sources) -> Section:
 def load_balancing(sources: Sources) -> Section:
     """How the utilization of each GPU is distributed, one beside the other."""
     table = _select(sources.machine, "gpu", "utilization_percent", None)
-    found = spreads(sources.run.system_metrics("gpu", None, "utilization_percent"))
+    found = distributions(sources.run.system_metrics("gpu", None, "utilization_percent"))
     if len(found) < 2:
         return empty(
             "load-balancing", "Load balancing", NO_GPU if not found else "there is one GPU: nothing to balance"
@@ -92,7 +92,7 @@ def load_balancing(sources: Sources) -> Section:
     return Section("load-balancing", "Load balancing", words, charts, (table_,))
 
 
-def _balance(found: list[Spread]) -> str:
+def _balance(found: list[Distribution]) -> str:
     told = balance(found)
     if told is None or told["is_even"]:
         return "On average they were used alike."
@@ -105,12 +105,12 @@ def _of_gpus(sources: Sources, key: str, title: str, metric: str, shown: Sequenc
     table = _select(sources.machine, "gpu", metric, None)
     if not table.num_rows:
         return empty(key, title, NO_GPU)
-    found = spreads(sources.run.system_metrics("gpu", None, metric))
+    found = distributions(sources.run.system_metrics("gpu", None, metric))
     charts = [Chart(usage.usage(table)), Chart(box_plots.boxes(found, title=f"{title}, device by device"))]
     return Section(key, title, (), _seen(charts), (_spread_table(found, shown),))
 
 
-def _spread_table(found: Sequence[Spread], shown: Sequence[str]) -> Table:
+def _spread_table(found: Sequence[Distribution], shown: Sequence[str]) -> Table:
     rows = [
         {**asdict(each), "what": words_of(each.kind, each.metric), "device": device_words(each.kind, each.device)}
         for each in found

@@ -8,7 +8,7 @@ from typing import Any, Final
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.formatting import duration, model, share, size
-from leadline.records.overhead import spoken_thinning
+from leadline.records.overhead import format_throttling
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
@@ -73,7 +73,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "model": ", ".join(sorted(models)),
         "rules": _verdicts(said["rules"]),
         "watching cost": _cost(said["cost"]),
-        "thinned": "; ".join(spoken_thinning(said["cost"]["thinned"])),
+        "thinned": "; ".join(format_throttling(said["cost"]["thinned"])),
         "damaged": "; ".join(said["damage"]),
         "made by": f"Leadline {__version__} from {said['uri']}",
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from leadline.records.formatting import counted
-from leadline.reports.section import Column, Columns, Section, Table, empty, spoken_cell, table_of
+from leadline.reports.section import Column, Columns, Section, Table, empty, format_cell, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
 from leadline.rules.registry import canonical
@@ -140,7 +140,7 @@ def _value(value: Any) -> str:
         return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_value, value))
-    return spoken_cell(value) if value is not None else "none"
+    return format_cell(value) if value is not None else "none"
 
 
 def _description(rule: str) -> str:

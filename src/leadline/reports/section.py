@@ -104,7 +104,7 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns, *, title: str 
     return Table(heads, shown, title, left_out=max(0, len(every) - most))
 
 
-def spoken_cell(cell: Cell) -> str:
+def format_cell(cell: Cell) -> str:
     """A cell as it is read: at most four significant digits, thousands apart, nothing as a dash."""
     if cell is None:
         return "–"
@@ -129,7 +129,7 @@ def _plain(value: Any) -> Cell:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {spoken_cell(_plain(each))}" for key, each in value.items())
+        return ", ".join(f"{key} {format_cell(_plain(each))}" for key, each in value.items())
     if isinstance(value, Sequence):
-        return ", ".join(spoken_cell(_plain(each)) for each in value)
+        return ", ".join(format_cell(_plain(each)) for each in value)
     return str(value)

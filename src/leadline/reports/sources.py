@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leadline.analysis.digest import Digest
-from leadline.analysis.job import Job
+from leadline.analysis.job import JobPhases
 from leadline.analysis.overview import overview
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
@@ -42,7 +42,7 @@ class Sources:
         return overview(self.run)
 
     @cached_property
-    def job(self) -> Job:
+    def job(self) -> JobPhases:
         """From its start to its end."""
         return self.digest.job()
 

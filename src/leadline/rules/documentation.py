@@ -19,7 +19,7 @@ _ENTRY: Final = re.compile(r"(\w+): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class ParameterDoc:
     """A parameter of a rule."""
 
     name: str
@@ -42,7 +42,7 @@ class Documentation:
     """What it fires on."""
     sections: tuple[tuple[str, str], ...]
     """Heading and text: ``Why it matters``, ``How it decides`` …"""
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ParameterDoc, ...]
 
     def section(self, heading: str) -> str:
         """The text under a heading; "": there is none."""
@@ -69,7 +69,7 @@ def read_documentation(rule: str) -> Documentation | None:
     about = _entries(sections.pop("Args", []))
     fields = {field.name: field for field in msgspec.structs.fields(found)}
     parameters = tuple(
-        Parameter(name, describe(kind), _default(fields[name]), about.get(name, ""))
+        ParameterDoc(name, describe(kind), _default(fields[name]), about.get(name, ""))
         for name, kind in parameter_types(found).items()
     )
     amazon = tuple(name for name, ours in registry.AMAZON.items() if ours == own)

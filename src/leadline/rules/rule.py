@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from leadline.config.parameters import check_parameters, spoken_name
+from leadline.config.parameters import check_parameters, display_name
 from leadline.records.needs import Needs
 from leadline.records.verdict import Verdict
 
@@ -53,7 +53,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The rule's own name."""
-        return spoken_name(type(self))
+        return display_name(type(self))
 
     def check(self) -> None:
         """Refuse parameters that are right each by itself but not together.

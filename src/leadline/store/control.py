@@ -45,7 +45,7 @@ def read_requests(
     return _read(os.path.join(run, layout.CONTROL), Request, complain, known)
 
 
-class Inbox:
+class RequestReader:
     """The requests of a run that one reader has not seen yet.
 
     Args:

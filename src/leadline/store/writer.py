@@ -42,7 +42,7 @@ class _Row:
 
 
 @dataclass(slots=True)
-class Losses:
+class DroppedData:
     """What could not be written."""
 
     since_step: int
@@ -91,7 +91,7 @@ class Writer:
         self.run, self.worker = run, worker
         self.bytes = 0
         self.rows = 0
-        self.lost: Losses | None = None
+        self.lost: DroppedData | None = None
         self._describe = document
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
@@ -344,7 +344,7 @@ class Writer:
 
     def _lose(self, step: int, reason: str | None, *, rows: int = 0, tensors: int = 0, size: int = 0) -> None:
         if self.lost is None:
-            self.lost = Losses(step, reason or "the disk refused")
+            self.lost = DroppedData(step, reason or "the disk refused")
             self._document_due = 0.0
         self.lost.rows += rows
         self.lost.tensors += tensors
@@ -364,7 +364,7 @@ class Writer:
     def _full_document(self, state: str) -> dict[str, Any]:
         lost = None
         if self.lost is not None:
-            lost = {name: getattr(self.lost, name) for name in Losses.__slots__}
+            lost = {name: getattr(self.lost, name) for name in DroppedData.__slots__}
         return {
             **self._describe(),
             "state": state,

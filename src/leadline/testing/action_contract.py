@@ -16,19 +16,19 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from leadline.actions.action import EVERY_STATUS, Action, Occasion
+from leadline.actions.action import EVERY_STATUS, Action, ActionContext
 from leadline.actions.registry import make_action
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.config.secrets import resolve
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
-from leadline.judge.action_worker import Courier
+from leadline.judge.action_worker import ActionWorker
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
-from leadline.records.notification import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notification, RuleState, TensorSnapshot
 from leadline.testing.runs import START_NS, RunWriter
 
 PATIENCE_SECONDS = 60.0
 SECRET = "s3cret-Key_0123456789"
-FINDING = Notice(
+FINDING = Notification(
     "stall_mail/opened/7",
     "finding",
     "a-run",
@@ -72,11 +72,13 @@ class ActionContract:
         given, _ = resolve(self.parameters, os.environ, self.make().verbatim)
         return make_action(self.name, given)
 
-    def courier(self, folder: Path, **changes: Any) -> Courier:
+    def courier(self, folder: Path, **changes: Any) -> ActionWorker:
         path = RunWriter(folder / "run").path
-        return Courier({"run": path, "action": self.name, "parameters": {**self.parameters, **changes}, "folder": ""})
+        return ActionWorker(
+            {"run": path, "action": self.name, "parameters": {**self.parameters, **changes}, "folder": ""}
+        )
 
-    def deliver(self, courier: Courier) -> dict[str, Any]:
+    def deliver(self, courier: ActionWorker) -> dict[str, Any]:
         courier.prepare({"notice": FINDING.to_dict(), "workers": [], "now_ns": START_NS})
         answer = courier.deliver()
         courier.close()
@@ -114,7 +116,7 @@ class ActionContract:
         assert own <= set(documented) <= set(parameter_types(kind))
 
     def test_describes_what_it_would_do_in_one_line_without_a_secret(self) -> None:
-        said = self.make().describe(Occasion("/runs/a-run", FINDING, (), START_NS))
+        said = self.make().describe(ActionContext("/runs/a-run", FINDING, (), START_NS))
         assert said.startswith("would ")
         assert "\n" not in said
         assert SECRET not in said

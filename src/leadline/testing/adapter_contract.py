@@ -32,7 +32,7 @@ class AdapterContract:
     **Switching off** - with ``LEADLINE_DISABLED`` nothing is written and nothing is replaced.
     **Leaving nothing** - what was replaced in the framework is put back.
     **Failing open** - a failure of ours is told, and nothing else ends.
-    **Stopping** - ``StopTraining`` comes out of the script's own call, at the end of the step that was asked for.
+    **Stopping** - ``TrainingStopped`` comes out of the script's own call, at the end of the step that was asked for.
 
     Attributes:
         python: The interpreter that has the framework.

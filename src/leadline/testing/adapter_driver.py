@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.errors import StopTraining
-from leadline.hook import Alone
+from leadline.errors import TrainingStopped
+from leadline.hook import StandaloneRun
 from leadline.records.request import Request
 from leadline.records.series import StepStamp
 from leadline.store.control import write_request
@@ -89,15 +89,15 @@ class Driver:
         told: dict[str, Any] = {"stopped": ""}
         try:
             self._train()
-        except StopTraining as stop:
+        except TrainingStopped as stop:
             told["stopped"] = str(stop)
         alone.close()
         return {**told, "run": alone.run, **self._left(before)}
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    def _begin(self) -> Alone:
-        return Alone(out=self._folder, name="run", preset="full", capture=self._given["CAPTURE"], budget="off")
+    def _begin(self) -> StandaloneRun:
+        return StandaloneRun(out=self._folder, name="run", preset="full", capture=self._given["CAPTURE"], budget="off")
 
     def _train(self) -> dict[str, Any]:
         random.seed(1)

@@ -12,7 +12,7 @@ import pytest
 
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.records.needs import Needs
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
@@ -44,7 +44,7 @@ class RuleContract:
             for name, other in self.beside.items():
                 RunWriter(f"{folder}/{name}").write_all(other).end()
             path = RunWriter(f"{folder}/run").write_all(story).end().path
-            judging = Judging(path, [("it", self.rule(**self.parameters))], started_ns=START_NS)
+            judging = Evaluator(path, [("it", self.rule(**self.parameters))], started_ns=START_NS)
             progress = judging.advance(is_over=True)
         return progress.rules["it"], [event for _, event in progress.events]
 

@@ -18,7 +18,7 @@ SHARES = st.sampled_from([0.0, 0.009, 0.01, 0.5, 0.51, 1.0, 1.0, float("nan")])
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, is_rich: bool = False) -> list[Part]:
+def scenarios(draw: st.DrawFn, *, is_rich: bool = False) -> list[Part]:
     """A run of one or two workers: losses every step, gradients and weights now and then, pauses, eval steps.
 
     Args:

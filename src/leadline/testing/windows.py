@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from leadline.reader.view import Point, Row, View
+from leadline.reader.view import Point, SeriesRow, View
 from leadline.reader.window import Scan, TensorArray, Window
 from leadline.records.series import SeriesLayout
 from leadline.records.verdict import Verdict
@@ -61,13 +61,13 @@ def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) 
     return Window(last_step, "train", moment.time_ns, scan=moment)
 
 
-def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> Row:
+def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> SeriesRow:
     names = list(part.values)
     tensors = tuple(part.info(each, shapes) for each in names)
     columns = tuple((index, each) for index, name in enumerate(names) for each in part.values[name])
     values = np.array([part.values[names[index]][each] for index, each in columns], dtype=np.float64)
     mode_step = part.step if part.mode_step is None else part.mode_step
-    return Row(part.worker, SeriesLayout(tensors, columns), mode_step, part.at_ns, values)
+    return SeriesRow(part.worker, SeriesLayout(tensors, columns), mode_step, part.at_ns, values)
 
 
 def _array(part: Raw, name: str, mode_step: int) -> TensorArray:

@@ -20,7 +20,7 @@ class Guard:
     **One at a time** - calls wait for one another, so that several threads may train at once; what is wrapped waits for
     nobody.
 
-    **Letting through** - ``StopTraining``, ``KeyboardInterrupt`` and other exits are the training's and pass.
+    **Letting through** - ``TrainingStopped``, ``KeyboardInterrupt`` and other exits are the training's and pass.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:

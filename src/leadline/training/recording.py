@@ -11,7 +11,7 @@ Finish = Callable[[str], Sequence[str]]
 """Writes what was recorded into a folder, in a thread of ours; gives the names of the files."""
 
 
-class RefusedError(Exception):
+class ProfileUnavailableError(Exception):
     """This cannot be recorded here; the message says why."""
 
 
@@ -32,7 +32,7 @@ class Recording(Protocol):
         """Begin to record; the step is about to begin.
 
         Raises:
-            RefusedError: It cannot.
+            ProfileUnavailableError: It cannot.
         """
 
     def enter(self, step: int, ended: str) -> None:

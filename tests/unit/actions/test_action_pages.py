@@ -17,7 +17,7 @@ from notices import occasion
 from leadline.actions.action import Action
 from leadline.actions.registry import BUILT_IN, find_action, make_action
 from leadline.actions.sagemaker_event import DETAIL_TYPE, SOURCE, detail
-from leadline.records.notification import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notification, RuleState, TensorSnapshot
 from leadline.store.documents import encode
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -76,24 +76,24 @@ def test_the_pages_name_files_and_sections_that_are_there(page: str) -> None:
 
 def test_the_example_of_a_notice_is_one() -> None:
     example = json.loads(blocks(EVENTS, "json")[0])
-    notice = Notice.from_dict(example)
+    notice = Notification.from_dict(example)
     assert json.loads(encode(notice.to_dict())) == example
     assert notice.tensors[0].statistics["abs_max"] == float("inf")
 
 
 @pytest.mark.parametrize(
-    ("above", "kind"), [("| field |", Notice), ("Of each tensor:", TensorSnapshot), ("Of each rule:", RuleState)]
+    ("above", "kind"), [("| field |", Notification), ("Of each tensor:", TensorSnapshot), ("Of each rule:", RuleState)]
 )
 def test_every_field_is_described_in_its_order_and_stands_in_the_example(above: str, kind: Any) -> None:
     example = json.loads(blocks(EVENTS, "json")[0])
-    shown = {Notice: example, TensorSnapshot: example["tensors"][0], RuleState: example["rules"][0]}[kind]
+    shown = {Notification: example, TensorSnapshot: example["tensors"][0], RuleState: example["rules"][0]}[kind]
     assert rows(EVENTS[EVENTS.index(above) - 1 :], above) == list(shown)
     assert [each for each in shown if each != "format"] == [each.name for each in fields(kind)]
 
 
 def test_the_example_for_amazon_is_what_comes_of_that_notice() -> None:
     notice, event = map(json.loads, blocks(EVENTS, "json"))
-    made = json.loads(detail(Notice.from_dict(notice)))
+    made = json.loads(detail(Notification.from_dict(notice)))
     whole = made.pop("leadline")
     part = event["detail"].pop("leadline")
     assert (event["source"], event["detail-type"], event["detail"]) == (SOURCE, DETAIL_TYPE, made)

@@ -10,7 +10,7 @@ import pytest
 from notices import FINDING
 
 from leadline.actions import message
-from leadline.records.notification import Notice, NoticeKind, TensorSnapshot
+from leadline.records.notification import NoticeKind, Notification, TensorSnapshot
 from leadline.store.documents import encode
 
 TEXT = """\
@@ -45,8 +45,8 @@ look: leadline show '/home/me/leadline runs/demo-1120'
 stop: leadline stop '/home/me/leadline runs/demo-1120'"""
 
 
-def of_rule(kind: NoticeKind, status: str, **fields: Any) -> Notice:
-    return Notice("1", kind, "demo", "/a", status, 1, rule="slow", **fields)
+def of_rule(kind: NoticeKind, status: str, **fields: Any) -> Notification:
+    return Notification("1", kind, "demo", "/a", status, 1, rule="slow", **fields)
 
 
 def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors() -> None:
@@ -64,12 +64,12 @@ def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors()
         ),
         (of_rule("rule_status", "Error"), "slow in demo: Error"),
         (
-            Notice("1", "job_status", "demo", "/a", "Completed", 1, previous="InProgress"),
+            Notification("1", "job_status", "demo", "/a", "Completed", 1, previous="InProgress"),
             "demo: Completed, before InProgress",
         ),
     ],
 )
-def test_the_other_kinds(notice: Notice, title: str) -> None:
+def test_the_other_kinds(notice: Notification, title: str) -> None:
     assert message.title(notice) == title
     assert message.text(notice).startswith(f"{title}\n\nrun ")
 
@@ -106,6 +106,6 @@ def test_a_short_text_message_is_whole() -> None:
 
 
 def test_what_came_through_json_reads_the_same() -> None:
-    assert message.text(Notice.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
+    assert message.text(Notification.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
         "limit                   inf", "limit                   Infinity"
     )

@@ -12,11 +12,11 @@ from endpoints import HANGS, MailEndpoint, Reply, free_port, http_endpoint, mail
 from notices import FINDING, occasion
 
 from leadline.actions import message
-from leadline.actions.action import RefusedError
+from leadline.actions.action import RejectedError
 from leadline.actions.notify import Notify
 from leadline.actions.registry import find_action
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
 PASSWORD = "p@ss/w0rd?"
@@ -27,7 +27,7 @@ def mail_url(server: MailEndpoint, login: str = "", to: str = "me@example.org") 
     return f"mailto://{login}127.0.0.1:{server.port}?from=train@example.org&to={to}"
 
 
-def tell(url: str, notice: Notice = FINDING, **parameters: Any) -> str:
+def tell(url: str, notice: Notification = FINDING, **parameters: Any) -> str:
     return Notify(url=url, **parameters).run(occasion(notice)).outcome
 
 
@@ -51,14 +51,14 @@ def test_a_mail_arrives_with_title_and_text(has_login: bool) -> None:
 )
 def test_a_refused_mail_is_not_tried_again_and_says_why(login: str, to: str, why: str) -> None:
     with mail_endpoint(password=PASSWORD, refuses="nobody@example.org") as server:
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(RejectedError) as caught:
             tell(mail_url(server, login, to))
         assert server.mails == []
     assert str(caught.value) == f"mail through 127.0.0.1: {why}"
 
 
 def test_a_login_at_a_server_that_knows_none_is_refused_for_good() -> None:
-    with mail_endpoint() as server, pytest.raises(RefusedError, match="AUTH"):
+    with mail_endpoint() as server, pytest.raises(RejectedError, match="AUTH"):
         tell(mail_url(server, "bob:secret@"))
 
 
@@ -78,7 +78,10 @@ def test_what_the_password_is_never_stands_in_an_error() -> None:
 
 @pytest.mark.parametrize(("status", "is_final"), [(401, True), (403, True), (404, True), (429, False), (503, False)])
 def test_what_http_services_refuse_for_good(status: int, is_final: bool) -> None:
-    with http_endpoint(Reply(status)) as server, pytest.raises(RefusedError if is_final else ConnectionError) as caught:
+    with (
+        http_endpoint(Reply(status)) as server,
+        pytest.raises(RejectedError if is_final else ConnectionError) as caught,
+    ):
         tell(f"json://127.0.0.1:{server.port}/x")
     assert f"error={status}" in str(caught.value)
     assert str(caught.value).startswith("json at 127.0.0.1: ")
@@ -99,7 +102,7 @@ def test_a_refusal_beside_a_failure_is_tried_again_and_alone_is_not() -> None:
         url = f"json://127.0.0.1:{shaky.port}/ json://127.0.0.1:{gone.port}/"
         with pytest.raises(ConnectionError, match=r"error=503.*; json.*error=404"):
             tell(url, replace(FINDING, id="both/1"))
-        with pytest.raises(RefusedError, match=r"^json.*error=404[^;]*$"):
+        with pytest.raises(RejectedError, match=r"^json.*error=404[^;]*$"):
             tell(url, replace(FINDING, id="both/1"))
         assert len(shaky.received) == 2
 
@@ -114,7 +117,7 @@ def test_a_refusal_beside_a_failure_is_tried_again_and_alone_is_not() -> None:
         (replace(FINDING, id="s5", kind="job_status", status="InProgress"), "info"),
     ],
 )
-def test_services_are_told_how_bad_it_is(notice: Notice, kind: str) -> None:
+def test_services_are_told_how_bad_it_is(notice: Notification, kind: str) -> None:
     with http_endpoint() as server:
         tell(f"json://127.0.0.1:{server.port}/", notice)
     (got,) = server.received

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from leadline.actions.action import Occasion
+from leadline.actions.action import ActionContext
 from leadline.actions.publish_metric import PublishMetric
 from leadline.actions.registry import make_action
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.records.notification import Notice, RuleState
+from leadline.records.notification import Notification, RuleState
 
 RULES = (RuleState("a", "a", "InProgress", None), RuleState("b", "b", "InProgress", None))
-NOTICE = Notice("n", "rule_status", "a-run", "/nowhere", "InProgress", 0, rules=RULES)
+NOTICE = Notification("n", "rule_status", "a-run", "/nowhere", "InProgress", 0, rules=RULES)
 
 
 def test_it_is_found_by_name_and_follows_every_status() -> None:
@@ -26,7 +26,7 @@ def test_it_is_found_by_name_and_follows_every_status() -> None:
 
 
 def test_what_would_be_done_fits_one_line() -> None:
-    said = PublishMetric(to="otlp").describe(Occasion("/nowhere", NOTICE, (), 0))
+    said = PublishMetric(to="otlp").describe(ActionContext("/nowhere", NOTICE, (), 0))
     assert said == "would publish the gauges of 2 rules: otlp"
 
 

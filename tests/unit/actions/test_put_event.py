@@ -13,12 +13,12 @@ from endpoints import HANGS, Reply, free_port, http_endpoint
 from notices import FINDING, RUN, occasion
 
 from leadline.actions import put_event
-from leadline.actions.action import LaterError, RefusedError
+from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.put_event import PutEvent
 from leadline.actions.registry import make_action
 from leadline.actions.sagemaker_event import MOST_BYTES, detail
 from leadline.errors import ConfigurationError, MissingExtraError
-from leadline.records.notification import Notice, RuleState, TensorSnapshot
+from leadline.records.notification import Notification, RuleState, TensorSnapshot
 
 PATTERN = json.dumps({"source": ["aws.sagemaker", "leadline"], "detail-type": ["SageMaker Training Job State Change"]})
 
@@ -87,7 +87,7 @@ def test_a_bus_of_ones_own(server: str) -> None:
     ],
 )
 def test_a_jobs_status_is_one_that_amazon_knows(ours: Any, status: str, secondary: str) -> None:
-    notice = Notice(f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1")
+    notice = Notification(f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1")
     said = json.loads(detail(notice))
     assert (said["TrainingJobStatus"], said["SecondaryStatus"]) == (status, secondary)
     assert said.get("FailureReason") == ("exit 1" if ours == "Failed" else None)
@@ -136,7 +136,7 @@ def test_what_is_too_large_leaves_something_out_and_says_what(
 
 def test_a_training_with_too_many_rules_for_an_event_is_refused() -> None:
     rules = tuple(RuleState(f"r{each}", "x", "Error", None) for each in range(3000))
-    with pytest.raises(RefusedError, match="larger than the 262,144 bytes"):
+    with pytest.raises(RejectedError, match="larger than the 262,144 bytes"):
         detail(replace(FINDING, rules=rules))
 
 
@@ -149,11 +149,11 @@ def answer(*entries: dict[str, str], status: int = 200) -> Reply:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("NotAuthorizedForSourceException", RefusedError),
-        ("MalformedDetail", RefusedError),
-        ("ThrottlingException", LaterError),
-        ("InternalFailure", LaterError),
-        ("InternalException", LaterError),
+        ("NotAuthorizedForSourceException", RejectedError),
+        ("MalformedDetail", RejectedError),
+        ("ThrottlingException", RetryLaterError),
+        ("InternalFailure", RetryLaterError),
+        ("InternalException", RetryLaterError),
     ],
 )
 def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str, error: type[Exception]) -> None:
@@ -166,13 +166,13 @@ def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str
 @pytest.mark.parametrize(
     ("status", "code", "error"),
     [
-        (400, "AccessDeniedException", RefusedError),
-        (400, "ResourceNotFoundException", RefusedError),
-        (403, "InvalidSignatureException", RefusedError),
-        (400, "ThrottlingException", LaterError),
-        (400, "ExpiredTokenException", LaterError),
-        (500, "InternalFailure", LaterError),
-        (503, "Whatever", LaterError),
+        (400, "AccessDeniedException", RejectedError),
+        (400, "ResourceNotFoundException", RejectedError),
+        (403, "InvalidSignatureException", RejectedError),
+        (400, "ThrottlingException", RetryLaterError),
+        (400, "ExpiredTokenException", RetryLaterError),
+        (500, "InternalFailure", RetryLaterError),
+        (503, "Whatever", RetryLaterError),
     ],
 )
 def test_what_amazon_refuses_for_good_and_what_may_pass(status: int, code: str, error: type[Exception]) -> None:
@@ -190,7 +190,7 @@ def test_credentials_that_expired_are_looked_for_anew(monkeypatch: pytest.Monkey
         action = PutEvent(endpoint=endpoint.url)
         action.run(occasion())
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANEW")
-        with pytest.raises(LaterError, match="too old"):
+        with pytest.raises(RetryLaterError, match="too old"):
             action.run(occasion())
         assert action.run(occasion()).outcome.endswith("event 2")
     keys = [each.headers["authorization"].partition("Credential=")[2].split("/")[0] for each in endpoint.received]
@@ -198,9 +198,9 @@ def test_credentials_that_expired_are_looked_for_anew(monkeypatch: pytest.Monkey
 
 
 def test_nobody_listens_and_somebody_hangs() -> None:
-    with pytest.raises(LaterError, match="Could not connect"):
+    with pytest.raises(RetryLaterError, match="Could not connect"):
         PutEvent(endpoint=f"http://127.0.0.1:{free_port()}").run(occasion())
-    with http_endpoint(Reply(HANGS)) as endpoint, pytest.raises(LaterError, match="timeout"):
+    with http_endpoint(Reply(HANGS)) as endpoint, pytest.raises(RetryLaterError, match="timeout"):
         PutEvent(endpoint=endpoint.url, timeout=1.0).run(occasion())
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from leadline.actions.action import Occasion
+from leadline.actions.action import ActionContext
 from leadline.actions.registry import make_action
 from leadline.actions.run_command import RunCommand
 from leadline.config.secrets import missing, resolve
 from leadline.errors import ConfigurationError
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store import control, layout
 
-NOTICE = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
+NOTICE = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 COMMAND = "curl -H \"Bearer $TOKEN\" 'https://h/?a=b,c=d'"
 
 
-def occasion(path: Path, notice: Notice = NOTICE) -> Occasion:
+def occasion(path: Path, notice: Notification = NOTICE) -> ActionContext:
     os.makedirs(path / layout.ACKS, exist_ok=True)
-    return Occasion(str(path), notice, (), 5)
+    return ActionContext(str(path), notice, (), 5)
 
 
 def test_it_asks_the_agent_with_the_command_as_it_was_written(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_it_asks_the_agent_with_the_command_as_it_was_written(tmp_path: Path) ->
 
 
 def test_of_the_job_nobody_in_particular_asks(tmp_path: Path) -> None:
-    RunCommand(command="true").run(occasion(tmp_path, Notice("job/Failed", "job_status", "a", "/a", "Failed", 0)))
+    RunCommand(command="true").run(occasion(tmp_path, Notification("job/Failed", "job_status", "a", "/a", "Failed", 0)))
     (request,) = control.read_requests(str(tmp_path))
     assert request.by == "action"
 

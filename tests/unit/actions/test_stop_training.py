@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from leadline.actions.action import Occasion, Progress
+from leadline.actions.action import ActionContext, TrainingProgress
 from leadline.actions.registry import find_action, make_action
 from leadline.actions.stop_training import StopTraining, stop_step
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store import control, layout
 
 SECOND_NS = 1_000_000_000
-NOTICE = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
+NOTICE = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 
 
-def progress(step: int, seconds_per_step: float = 0.1, worker: str = "rank0-1", time_ns: int = 0) -> Progress:
-    return Progress(worker, step, time_ns, seconds_per_step)
+def progress(step: int, seconds_per_step: float = 0.1, worker: str = "rank0-1", time_ns: int = 0) -> TrainingProgress:
+    return TrainingProgress(worker, step, time_ns, seconds_per_step)
 
 
 def test_one_worker_stops_at_its_next_boundary() -> None:
@@ -37,13 +37,13 @@ def test_one_worker_stops_at_its_next_boundary() -> None:
         ([progress(100, 0.1), progress(90, 0.1)], 1 * SECOND_NS, 116),
     ],
 )
-def test_several_workers_all_meet_the_step(others: list[Progress], now_ns: int, step: int) -> None:
+def test_several_workers_all_meet_the_step(others: list[TrainingProgress], now_ns: int, step: int) -> None:
     assert stop_step(others, now_ns=now_ns, at_least=8) == step
 
 
-def make_occasion(path: Path) -> Occasion:
+def make_occasion(path: Path) -> ActionContext:
     os.makedirs(path / layout.ACKS)
-    return Occasion(str(path), NOTICE, (progress(9),), SECOND_NS)
+    return ActionContext(str(path), NOTICE, (progress(9),), SECOND_NS)
 
 
 def test_it_writes_a_request_that_says_who_and_why(tmp_path: Path) -> None:

@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from leadline.actions.action import Occasion
+from leadline.actions.action import ActionContext
 from leadline.actions.registry import make_action
 from leadline.actions.tracker import Tracker
 from leadline.errors import ConfigurationError
-from leadline.records.notification import Notice, NoticeKind, RuleState
+from leadline.records.notification import NoticeKind, Notification, RuleState
 from leadline.store import control, layout
 
-FINDING = Notice("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
+FINDING = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 
 
-def make_occasion(path: Path, notice: Notice) -> Occasion:
+def make_occasion(path: Path, notice: Notification) -> ActionContext:
     os.makedirs(path / layout.ACKS, exist_ok=True)
-    return Occasion(str(path), notice, (), 1_000)
+    return ActionContext(str(path), notice, (), 1_000)
 
 
-def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notice:
+def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notification:
     states = (
         RuleState("other", "other", "IssuesFound", "fired", is_open=True),
         RuleState("e", "exploding_tensor", status, verdict, is_open=is_open),
@@ -32,7 +32,7 @@ def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notic
     return replace(FINDING, kind="rule_status", status=status, verdict=verdict, rules=states)
 
 
-def asked(path: Path, notice: Notice) -> float:
+def asked(path: Path, notice: Notification) -> float:
     outcome = Tracker().run(make_occasion(path, notice))
     request = control.read_requests(str(path))[-1]
     assert outcome.request == request.id
@@ -72,7 +72,7 @@ def test_a_status_stands_for_what_the_rule_sees_now(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("notice", [changed("NoIssuesFound", "undecided"), changed("Error", None)])
-def test_what_is_not_known_is_not_fine(tmp_path: Path, notice: Notice) -> None:
+def test_what_is_not_known_is_not_fine(tmp_path: Path, notice: Notification) -> None:
     assert math.isnan(asked(tmp_path, notice))
 
 

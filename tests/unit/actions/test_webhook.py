@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from endpoints import HANGS, HttpEndpoint, Reply, free_port, http_endpoint
 
-from leadline.actions.action import LaterError, Occasion, RefusedError
+from leadline.actions.action import ActionContext, RejectedError, RetryLaterError
 from leadline.actions.registry import make_action
 from leadline.actions.webhook import Webhook, retry_after_seconds
 from leadline.errors import ConfigurationError
-from leadline.records.notification import Notice, TensorSnapshot
+from leadline.records.notification import Notification, TensorSnapshot
 from leadline.records.version import __version__
 
-NOTICE = Notice(
+NOTICE = Notification(
     "e/opened/7",
     "finding",
     "a",
@@ -33,7 +33,7 @@ NOTICE = Notice(
     message="loss is NaN",
     tensors=(TensorSnapshot("loss", (), "float32", {"mean": float("nan"), "max": float("inf")}, (float("-inf"),)),),
 )
-OCCASION = Occasion("/rüns/a", NOTICE, (), 2)
+OCCASION = ActionContext("/rüns/a", NOTICE, (), 2)
 
 
 def post(server: HttpEndpoint, path: str = "/hook", **parameters: object) -> str:
@@ -51,7 +51,7 @@ def test_a_notice_arrives_as_json_that_any_program_reads() -> None:
     assert "authorization" not in got.headers
     assert got.json["tensors"][0]["statistics"] == {"mean": "NaN", "max": "Infinity"}
     assert got.json["tensors"][0]["values"] == ["-Infinity"]
-    assert Notice.from_dict(got.json).message == "loss is NaN"
+    assert Notification.from_dict(got.json).message == "loss is NaN"
 
 
 def test_authorization_is_sent_as_given_and_a_url_with_a_user_becomes_one() -> None:
@@ -65,7 +65,7 @@ def test_authorization_is_sent_as_given_and_a_url_with_a_user_becomes_one() -> N
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 413, 422])
 def test_a_refusal_is_for_good_and_says_what_was_answered(status: int) -> None:
-    with http_endpoint(Reply(status, "<h1>no such\n hook</h1>")) as server, pytest.raises(RefusedError) as caught:
+    with http_endpoint(Reply(status, "<h1>no such\n hook</h1>")) as server, pytest.raises(RejectedError) as caught:
         post(server)
     assert str(caught.value).startswith(f"127.0.0.1:{server.port} answered {status} ")
     assert str(caught.value).endswith(": no such hook")
@@ -75,10 +75,10 @@ def test_a_refusal_is_for_good_and_says_what_was_answered(status: int) -> None:
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 def test_what_may_pass_is_tried_again_not_before_the_server_wants(status: int) -> None:
     with http_endpoint(Reply(status, headers={"Retry-After": "7"}), Reply(status), Reply(200)) as server:
-        with pytest.raises(LaterError, match=f"answered {status}") as caught:
+        with pytest.raises(RetryLaterError, match=f"answered {status}") as caught:
             post(server)
         assert caught.value.after_seconds == 7
-        with pytest.raises(LaterError) as caught:
+        with pytest.raises(RetryLaterError) as caught:
             post(server)
         assert caught.value.after_seconds is None
         assert post(server).endswith("200 OK")
@@ -142,7 +142,7 @@ def test_a_status_counts_though_what_follows_breaks_off_or_hangs(is_closed: bool
         outcome = Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION).outcome
     assert outcome == f"posted to 127.0.0.1:{port}: 200 OK"
     gone = b"HTTP/1.1 404 Gone\r\nContent-Length: 9\r\n\r\nab"
-    with raw_endpoint(gone, is_closed=is_closed) as port, pytest.raises(RefusedError, match="answered 404 Gone"):
+    with raw_endpoint(gone, is_closed=is_closed) as port, pytest.raises(RejectedError, match="answered 404 Gone"):
         Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION)
 
 
@@ -183,7 +183,7 @@ def test_a_redirect_that_loses_the_notice_is_refused_and_says_where_to(status: i
     reply = Reply(status, headers={"Location": "https://user:key@hooks.example.org/secret"})
     with (
         http_endpoint(reply) as server,
-        pytest.raises(RefusedError, match=r"moved to https://hooks\.example\.org;") as caught,
+        pytest.raises(RejectedError, match=r"moved to https://hooks\.example\.org;") as caught,
     ):
         post(server)
     assert "key" not in str(caught.value)
@@ -194,7 +194,7 @@ def test_a_redirect_that_loses_the_notice_is_refused_and_says_where_to(status: i
 def test_a_redirect_to_nowhere_is_refused(location: str) -> None:
     with (
         http_endpoint(Reply(307, headers={"Location": location})) as server,
-        pytest.raises(RefusedError, match="place to"),
+        pytest.raises(RejectedError, match="place to"),
     ):
         post(server)
 
@@ -202,7 +202,7 @@ def test_a_redirect_to_nowhere_is_refused(location: str) -> None:
 def test_redirects_in_a_circle_end() -> None:
     with (
         http_endpoint(Reply(307, headers={"Location": "/hook"})) as server,
-        pytest.raises(RefusedError, match="than 3"),
+        pytest.raises(RejectedError, match="than 3"),
     ):
         post(server)
     assert len(server.received) == 4
@@ -260,5 +260,5 @@ def test_it_needs_a_url() -> None:
 
 def test_the_folder_of_the_run_is_left_alone(tmp_path: Path) -> None:
     with http_endpoint() as server:
-        Webhook(url=server.url).run(Occasion(str(tmp_path), NOTICE, (), 0))
+        Webhook(url=server.url).run(ActionContext(str(tmp_path), NOTICE, (), 0))
     assert list(tmp_path.iterdir()) == []

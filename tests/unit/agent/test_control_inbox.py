@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from leadline.agent.control_inbox import Inbox
+from leadline.agent.control_inbox import ControlInbox
 from leadline.records.request import Request
 from leadline.store import control, layout
 
@@ -17,13 +17,13 @@ class Clock:
         return self.now
 
 
-def make(tmp_path: Path) -> tuple[Inbox, Clock, list[str]]:
+def make(tmp_path: Path) -> tuple[ControlInbox, Clock, list[str]]:
     (tmp_path / layout.CONTROL).mkdir()
     clock, complaints = Clock(), list[str]()
-    return Inbox(str(tmp_path), complaints.append, clock=clock), clock, complaints
+    return ControlInbox(str(tmp_path), complaints.append, clock=clock), clock, complaints
 
 
-def ids(inbox: Inbox) -> list[str]:
+def ids(inbox: ControlInbox) -> list[str]:
     return [each.id for each in inbox.take()]
 
 
@@ -65,5 +65,5 @@ def test_what_cannot_be_read_is_told_of(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_told_of(tmp_path: Path) -> None:
     (tmp_path / layout.CONTROL).write_text("")
     complaints: list[str] = []
-    assert ids(Inbox(str(tmp_path), complaints.append)) == []
+    assert ids(ControlInbox(str(tmp_path), complaints.append)) == []
     assert len(complaints) == 1

@@ -84,7 +84,7 @@ def test_a_python_file_is_run_by_this_python() -> None:
 def test_the_environment_of_the_job() -> None:
     made = job_environment({"A": "1"}, "/run", "node", is_reachable=True)
     assert (made["A"], made["LEADLINE_RUN"], made["LEADLINE_NODE"]) == ("1", "/run", "node")
-    assert made["PYTHONPATH"].endswith(os.path.join("leadline", "bootstrap", "site"))
+    assert made["PYTHONPATH"].endswith(os.path.join("leadline", "training", "bootstrap", "site"))
     assert "PYTHONPATH" not in job_environment({}, "/run", "node", is_reachable=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.agent import run_documents as subject
-from leadline.agent.run_documents import Logbook
+from leadline.agent.run_documents import RunDocuments
 from leadline.store import layout
 from leadline.store.documents import read_document, write_document
 
@@ -28,7 +28,7 @@ def status(run: Path) -> dict[str, Any]:
 
 
 def test_a_transition_is_noted_once(run: Path) -> None:
-    log = Logbook(str(run), "n", clock=lambda: 5)
+    log = RunDocuments(str(run), "n", clock=lambda: 5)
     log.set_status(status="InProgress", job_pid=9)
     log.set_status(status="InProgress", exit_status=1)
     assert status(run)["transitions"] == [
@@ -43,14 +43,14 @@ def test_what_stood_there_is_kept(run: Path) -> None:
     write_document(
         str(run / layout.STATUS), {"status": "Starting", "transitions": [{"status": "Starting", "time_ns": 1}]}
     )
-    log = Logbook(str(run), "n", clock=lambda: 5)
+    log = RunDocuments(str(run), "n", clock=lambda: 5)
     log.set_status(status="InProgress")
     assert [each["time_ns"] for each in status(run)["transitions"]] == [1, 5]
     log.close()
 
 
 def test_a_full_disk_delays_and_the_reserve_saves(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Logbook(str(run), "n")
+    log = RunDocuments(str(run), "n")
     assert (run / layout.RESERVE).stat().st_size == 64 << 10
     real = subject.write_document
 
@@ -71,7 +71,7 @@ def test_a_full_disk_delays_and_the_reserve_saves(run: Path, monkeypatch: pytest
 
 
 def test_the_manifest_takes_what_came_to_be_known(run: Path) -> None:
-    log = Logbook(str(run), "n")
+    log = RunDocuments(str(run), "n")
     log.fold_manifest(workers=[1], lost=[])
     assert read_document(str(run / layout.MANIFEST)) == {"name": "x", "workers": [1], "lost": []}
     log.close()
@@ -79,7 +79,7 @@ def test_the_manifest_takes_what_came_to_be_known(run: Path) -> None:
 
 
 def test_the_node_is_written_when_it_changed(run: Path) -> None:
-    log = Logbook(str(run), "n")
+    log = RunDocuments(str(run), "n")
     path = run / layout.node_document("n")
     log.set_node({"gone": []})
     before = path.stat().st_mtime_ns

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from leadline.agent.summary import MOST_LINES, Ending, verdict_lines
+from leadline.agent.summary import MOST_LINES, RunOutcome, summary_lines
 
 WORKER = {"steps": {"train": 3750}, "own_ns": 7, "loop_ns": 1000}
 
@@ -21,7 +21,7 @@ def fired(name: str, **changes: Any) -> dict[str, Any]:
     return rule(name, **(finding | changes))
 
 
-def ending(*rules: dict[str, Any], complete: bool = True, **changes: Any) -> Ending:
+def ending(*rules: dict[str, Any], complete: bool = True, **changes: Any) -> RunOutcome:
     facts: dict[str, Any] = {
         "status": "Completed",
         "exit_status": 0,
@@ -33,11 +33,11 @@ def ending(*rules: dict[str, Any], complete: bool = True, **changes: Any) -> End
         "summary": {"complete": complete, "rules": list(rules)},
         "has_rules": True,
     }
-    return Ending(**(facts | changes))
+    return RunOutcome(**(facts | changes))
 
 
 def lines(*rules: dict[str, Any], width: int = 120, **changes: Any) -> list[str]:
-    return verdict_lines(ending(*rules, **changes), width=width)
+    return summary_lines(ending(*rules, **changes), width=width)
 
 
 def test_a_clear_run() -> None:

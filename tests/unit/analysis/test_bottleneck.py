@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.analysis.bottleneck import Bound
-from leadline.analysis.time_breakdown import TimeOf, read_time
+from leadline.analysis.bottleneck import Bottleneck
+from leadline.analysis.time_breakdown import TimeBreakdown, read_time
 from leadline.testing.runs import SECOND_NS, START_NS, Part, RunWriter
 from leadline.testing.timelines import CPU, MEMORY, gpu, in_time, sampled, training
 
 HEALTHY = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 
 
-def time_of(tmp_path, *stories: list[Part]) -> TimeOf:
+def time_of(tmp_path, *stories: list[Part]) -> TimeBreakdown:
     writer = RunWriter(tmp_path / "run", batch_rows=5).write_all(in_time(*stories))
     writer.end()
     return read_time(writer.path)
 
 
-def bound_of(tmp_path, *stories: list[Part]) -> Bound:
+def bound_of(tmp_path, *stories: list[Part]) -> Bottleneck:
     bound = time_of(tmp_path, *stories).bound
     assert bound is not None
     assert bound.message

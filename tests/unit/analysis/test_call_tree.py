@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from leadline.analysis.call_tree import Call, call_tree
+from leadline.analysis.call_tree import CallNode, call_tree
 from leadline.reader.python_profiles import Flame, _flames
 
 
@@ -13,7 +13,7 @@ def sampled(stacks: list[tuple[list[str], float]]) -> list[Flame]:
     return _flames([([f"{name}\0/x/{name}.py\x001" for name in stack], seconds) for stack, seconds in stacks], 0)
 
 
-def by_path(calls: list[Call]) -> dict[tuple[str, ...], Call]:
+def by_path(calls: list[CallNode]) -> dict[tuple[str, ...], CallNode]:
     ways: dict[str, tuple[str, ...]] = {}
     for each in calls:
         ways[each.id] = (*ways.get(each.parent, ()), each.function)

@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from leadline.analysis.distribution import balance, spreads
+from leadline.analysis.distribution import balance, distributions
 
 
 def table(by_device: dict[str, list[float]], weights: dict[str, list[int]] | None = None) -> pa.Table:
@@ -34,7 +34,7 @@ def percentile(values: list[float], percent: float) -> float:
 def test_percentiles_are_those_of_a_sort() -> None:
     chance = random.Random(4)
     given = {f"gpu{at}": [chance.uniform(0, 100) for _ in range(37 + at)] for at in (10, 2)}
-    found = spreads(table(given))
+    found = distributions(table(given))
     assert [each.device for each in found] == ["gpu2", "gpu10"]
     for each in found:
         values = given[each.device]
@@ -47,7 +47,7 @@ def test_percentiles_are_those_of_a_sort() -> None:
 
 def test_a_bucket_counts_as_often_as_it_has_samples() -> None:
     weights = [3, 1, 5]
-    (each,) = spreads(table({"gpu0": [10.0, 90.0, 30.0]}, {"gpu0": weights}))
+    (each,) = distributions(table({"gpu0": [10.0, 90.0, 30.0]}, {"gpu0": weights}))
     spelled_out = [10.0] * 3 + [90.0] + [30.0] * 5
     assert each.samples == 9
     assert each.mean == pytest.approx(sum(spelled_out) / 9)
@@ -57,17 +57,17 @@ def test_a_bucket_counts_as_often_as_it_has_samples() -> None:
 
 
 def test_what_is_not_finite_or_absent_is_left_out() -> None:
-    assert spreads(table({"gpu0": [math.nan, math.nan]})) == []
-    assert spreads(table({"gpu0": [math.nan, 5.0]}))[0].samples == 1
-    assert spreads(table({"gpu0": [1.0]}).slice(0, 0)) == []
+    assert distributions(table({"gpu0": [math.nan, math.nan]})) == []
+    assert distributions(table({"gpu0": [math.nan, 5.0]}))[0].samples == 1
+    assert distributions(table({"gpu0": [1.0]}).slice(0, 0)) == []
 
 
 def test_balance_names_the_busiest_and_the_idlest() -> None:
-    found = balance(spreads(table({"gpu0": [90.0], "gpu1": [70.0], "gpu2": [85.0]})))
+    found = balance(distributions(table({"gpu0": [90.0], "gpu1": [70.0], "gpu2": [85.0]})))
     assert found is not None
     assert (found["busiest"].device, found["idlest"].device, found["apart"]) == ("gpu0", "gpu1", 20.0)
     assert not found["is_even"]
-    even = balance(spreads(table({"gpu0": [90.0], "gpu1": [80.0]})))
+    even = balance(distributions(table({"gpu0": [90.0], "gpu1": [80.0]})))
     assert even is not None
     assert even["is_even"]  # exactly on the bound
-    assert balance(spreads(table({"gpu0": [90.0]}))) is None
+    assert balance(distributions(table({"gpu0": [90.0]}))) is None

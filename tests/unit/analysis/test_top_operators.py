@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from leadline.analysis.operators import dearest, label_of, seconds_by, seconds_by_kind
+from leadline.analysis.operators import label_of, seconds_by, seconds_by_kind, top_operators
 
 
 def operators(*rows: tuple[str, str, str, str, int]) -> pa.Table:
@@ -22,26 +22,26 @@ MIXED = operators(
 
 
 def test_the_dearest_come_first_with_shares_of_all() -> None:
-    rows = dearest(MIXED)
+    rows = top_operators(MIXED)
     assert [row["own_ns"] for row in rows] == [100, 50, 30, 20]
     assert [row["share"] for row in rows] == pytest.approx([0.5, 0.25, 0.15, 0.1])
     assert [row["cumulative_share"] for row in rows] == pytest.approx([0.5, 0.75, 0.9, 1.0])
 
 
 def test_shares_are_of_the_device_that_was_asked_for() -> None:
-    assert [row["share"] for row in dearest(MIXED, device="cpu")] == pytest.approx([50 / 80, 30 / 80])
-    assert [row["own_ns"] for row in dearest(MIXED, device="gpu")] == [100, 20]
-    assert [row["own_ns"] for row in dearest(MIXED, device="gpu1")] == [20]
-    assert dearest(MIXED, device="tpu") == []
+    assert [row["share"] for row in top_operators(MIXED, device="cpu")] == pytest.approx([50 / 80, 30 / 80])
+    assert [row["own_ns"] for row in top_operators(MIXED, device="gpu")] == [100, 20]
+    assert [row["own_ns"] for row in top_operators(MIXED, device="gpu1")] == [20]
+    assert top_operators(MIXED, device="tpu") == []
 
 
 def test_shares_of_those_that_are_cut_off_count() -> None:
-    (row,) = dearest(MIXED, most=1)
+    (row,) = top_operators(MIXED, most=1)
     assert row["share"] == 0.5
 
 
 def test_operators_that_took_no_time_have_no_share() -> None:
-    assert [row["share"] for row in dearest(operators(("forward", "x", "", "cpu", 0)))] == [0.0]
+    assert [row["share"] for row in top_operators(operators(("forward", "x", "", "cpu", 0)))] == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from leadline.cli.action_log import deeds
+from leadline.cli.action_log import action_log
 
 
 def deed(action: str, state: str, outcome: str = "sent", rule: str = "r") -> dict[str, Any]:
@@ -16,7 +16,7 @@ def deed(action: str, state: str, outcome: str = "sent", rule: str = "r") -> dic
 
 def shown(*actions: dict[str, Any]) -> list[str]:
     file = io.StringIO()
-    Console(file=file, width=120).print(deeds(list(actions)))
+    Console(file=file, width=120).print(action_log(list(actions)))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 

@@ -21,7 +21,7 @@ from long_runs import Day, write_day
 from leadline.analysis.digest import Digest
 from leadline.compaction import compactor
 from leadline.compaction.compactor import Compactor
-from leadline.reader.compact import Part as CompactPart
+from leadline.reader.compact import ParquetPart
 from leadline.reader.run import open_run
 from leadline.store import layout
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat, Part, RunWriter
@@ -301,7 +301,7 @@ def test_what_is_not_there_has_the_type_of_its_column(tmp_path, column: str) -> 
     run = write(tmp_path, story(5))
     Compactor(run).compact()
     path = next(each for each in files_of(run) if f"{os.sep}system{os.sep}" in each)
-    part = CompactPart(path, 0, 0)
+    part = ParquetPart(path, 0, 0)
     keys, nothing = part.read(0, [], [column], axis="time_ns")
     assert (len(keys), len(nothing[column])) == (0, 0)
     assert nothing[column].dtype == part.read(0, list(part.keys.values()), [column])[1][column].dtype

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from leadline.analysis.digest import Digest
-from leadline.analysis.job import Job
+from leadline.analysis.job import JobPhases
 from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
 from leadline.dashboard.phase_labels import phase_words
 from leadline.dashboard.rule_view import rule_views
@@ -132,7 +132,9 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
 
 
 def test_parts_of_the_job_add_up() -> None:
-    job = Job(0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0})
+    job = JobPhases(
+        0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0}
+    )
     parts = job_parts(job)
     assert [(each.name, each.seconds) for each in parts if not each.is_inner] == [
         ("initialization", 20.0),
@@ -142,7 +144,7 @@ def test_parts_of_the_job_add_up() -> None:
     assert sum(each.share or 0 for each in parts if not each.is_inner) == pytest.approx(1.0)
     inner = [each.seconds for each in parts[:4] if each.is_inner]
     assert sum(inner) == pytest.approx(20.0)
-    assert job_parts(Job(0, SECOND_NS, None, None, {})) == []
+    assert job_parts(JobPhases(0, SECOND_NS, None, None, {})) == []
 
 
 def test_usage_is_told_in_units_and_in_the_order_of_people() -> None:

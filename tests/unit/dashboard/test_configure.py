@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.cli.configuration import Wishes
+from leadline.cli.configuration import RunOptions
 from leadline.cli.run_setup import prepare
 from leadline.config.settings import load
 from leadline.config.settings import parse as parse_settings
-from leadline.control.configurator import Wish, check, command_line, default_rules, settings, toml
+from leadline.control.configurator import RunChoices, check, command_line, default_rules, settings, toml
 from leadline.dashboard.pages.configure import read_wish
 from leadline.dashboard.rule_forms import parameter_words, rule_choices
 from leadline.errors import ConfigurationError
@@ -49,7 +49,7 @@ def form(**more: str) -> dict[str, str]:
 
 
 def made(tmp_path: Path, name: str, **wishes: Any) -> Manifest:
-    return read_manifest(prepare(Wishes(name=name, out=str(tmp_path / "runs"), **wishes), ["python", "train.py"]))
+    return read_manifest(prepare(RunOptions(name=name, out=str(tmp_path / "runs"), **wishes), ["python", "train.py"]))
 
 
 def options(line: str) -> dict[str, Any]:
@@ -93,12 +93,12 @@ def test_line_file_and_plan_mean_the_same_run(
 @given(st.text(max_size=40), st.text(min_size=1, max_size=20))
 def test_whatever_is_written_into_a_field_is_read_back_or_refused(value: str, name: str) -> None:
     try:
-        wish = Wish(on=(f"*=run_command:{value}",), rules=(parameter_words("loss_spike", {"regex": value}),))
+        wish = RunChoices(on=(f"*=run_command:{value}",), rules=(parameter_words("loss_spike", {"regex": value}),))
         written = toml(wish)
     except ConfigurationError:
         return
     assert parse_settings(tomllib.loads(written), "it") == parse_settings(settings(wish), "it")
-    assert shlex.split(command_line(Wish(command=(name,))))[2:] == [name]
+    assert shlex.split(command_line(RunChoices(command=(name,))))[2:] == [name]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.dashboard import live_events
-from leadline.dashboard.change_stamp import Glance, RootGlance
+from leadline.dashboard.change_stamp import ChangeStamp, RootChangeStamp
 from leadline.dashboard.live_events import Watchers
 from leadline.store.documents import append_line
 from leadline.testing.runs import Capture, RunWriter
@@ -42,7 +42,7 @@ def test_a_glance_tells_which_part_has_changed(tmp_path: Path) -> None:
     writer = RunWriter(str(tmp_path / "run"))
     writer.write(capture(0))
     writer.flush()
-    glance = Glance(writer.path)
+    glance = ChangeStamp(writer.path)
     before = glance.look()
     assert glance.look() == before
     writer.write(capture(1))
@@ -63,12 +63,12 @@ def test_a_glance_tells_which_part_has_changed(tmp_path: Path) -> None:
 
 
 def test_a_glance_at_what_was_removed_is_no_error(tmp_path: Path) -> None:
-    assert Glance(str(tmp_path / "gone")).look()["status"] == "Starting"
-    assert RootGlance(str(tmp_path / "gone")).look()["status"] == ""
+    assert ChangeStamp(str(tmp_path / "gone")).look()["status"] == "Starting"
+    assert RootChangeStamp(str(tmp_path / "gone")).look()["status"] == ""
 
 
 def test_a_root_tells_of_runs_that_come_go_on_and_go(tmp_path: Path) -> None:
-    glance = RootGlance(str(tmp_path))
+    glance = RootChangeStamp(str(tmp_path))
     seen = [glance.look()]
     writer = RunWriter(str(tmp_path / "first"))
     seen.append(glance.look())

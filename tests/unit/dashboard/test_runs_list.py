@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.pages.runs import ROWS, Wanted, select
-from leadline.dashboard.run_list import Board, Row
+from leadline.dashboard.pages.runs import ROWS, RunQuery, select
+from leadline.dashboard.run_list import RunList, RunRow
 from leadline.reader.find_runs import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
@@ -36,13 +36,13 @@ def put_rules(run: Path, **statuses: str) -> None:
     (run / "rules" / "summary.json").write_text(json.dumps({"rules": rules}))
 
 
-def fresh(board: Board) -> dict[str, Row]:
+def fresh(board: RunList) -> dict[str, RunRow]:
     """The rows as the disk is now."""
     board._read_at = float("-inf")
     return {row.name: row for row in board.rows()}
 
 
-def row(name: str, **changes: Any) -> Row:
+def row(name: str, **changes: Any) -> RunRow:
     said = {
         "status": "Completed",
         "is_over": True,
@@ -57,13 +57,13 @@ def row(name: str, **changes: Any) -> Row:
         "command": "python train.py",
         "version": 1,
     }
-    return Row(name=name, **{**said, **changes})
+    return RunRow(name=name, **{**said, **changes})
 
 
 def test_a_row_says_what_the_documents_say(tmp_path: Path) -> None:
     run = write_run(tmp_path, "first", 5)
     put_rules(run, loss_spike="NoIssuesFound", exploding_tensor="IssuesFound", vanishing_gradient="Error")
-    (found,) = Board(str(tmp_path)).rows()
+    (found,) = RunList(str(tmp_path)).rows()
     assert (found.name, found.status, found.is_over) == ("first", "Completed", True)
     assert (found.worst, found.fired, found.rules) == ("IssuesFound", ("exploding_tensor",), 3)
     assert found.command == "python train.py"
@@ -79,13 +79,13 @@ def test_rows_are_those_of_the_terminals_list(tmp_path: Path) -> None:
         each.name: (each.status, each.started_ns, each.steps["train"], each.preset, len(each.rules))
         for each in list_runs(tmp_path)
     }
-    rows = Board(str(tmp_path)).rows()
+    rows = RunList(str(tmp_path)).rows()
     assert {each.name: (each.status, each.started_ns, each.steps, each.preset, each.rules) for each in rows} == listed
     assert set(listed) == {"a", "b", "c"}
 
 
 def test_the_list_follows_the_disk(tmp_path: Path) -> None:
-    board = Board(str(tmp_path))
+    board = RunList(str(tmp_path))
     assert fresh(board) == {}
     first = write_run(tmp_path, "first", status="InProgress")
     assert fresh(board)["first"].status == "InProgress"
@@ -117,25 +117,25 @@ def test_what_is_no_run_is_left_out(tmp_path: Path) -> None:
     (root / "folder").mkdir()
     (root / "file").write_text("")
     os.symlink(write_run(tmp_path, "outside"), root / "link")
-    assert set(fresh(Board(str(root)))) == {"good"}
-    assert Board(str(tmp_path / "nowhere")).rows() == []
+    assert set(fresh(RunList(str(root)))) == {"good"}
+    assert RunList(str(tmp_path / "nowhere")).rows() == []
 
 
 @pytest.mark.parametrize(
     ("wanted", "names"),
     [
-        (Wanted(), ["c", "b", "a"]),
-        (Wanted(is_reversed=True), ["a", "b", "c"]),
-        (Wanted(sort="name"), ["a", "b", "c"]),
-        (Wanted(sort="steps"), ["b", "c", "a"]),
-        (Wanted(sort="rules"), ["a", "b", "c"]),
-        (Wanted(status="Failed"), ["b"]),
-        (Wanted(worst="IssuesFound"), ["a"]),
-        (Wanted(words="SPIKE train"), ["a"]),
-        (Wanted(words="absent"), []),
+        (RunQuery(), ["c", "b", "a"]),
+        (RunQuery(is_reversed=True), ["a", "b", "c"]),
+        (RunQuery(sort="name"), ["a", "b", "c"]),
+        (RunQuery(sort="steps"), ["b", "c", "a"]),
+        (RunQuery(sort="rules"), ["a", "b", "c"]),
+        (RunQuery(status="Failed"), ["b"]),
+        (RunQuery(worst="IssuesFound"), ["a"]),
+        (RunQuery(words="SPIKE train"), ["a"]),
+        (RunQuery(words="absent"), []),
     ],
 )
-def test_runs_are_filtered_and_sorted(wanted: Wanted, names: list[str]) -> None:
+def test_runs_are_filtered_and_sorted(wanted: RunQuery, names: list[str]) -> None:
     rows = [
         row("a", started_ns=1, steps=1, worst="IssuesFound", fired=("loss_spike",)),
         row("b", started_ns=2, steps=30, status="Failed", worst="InProgress"),
@@ -154,10 +154,10 @@ def test_a_query_that_makes_no_sense_shows_all(tmp_path: Path, open_dashboard: C
 
 
 def test_links_keep_what_was_chosen() -> None:
-    wanted = Wanted(words='a&b="', status="Failed", sort="steps", page=2)
+    wanted = RunQuery(words='a&b="', status="Failed", sort="steps", page=2)
     assert wanted.link(page=3) == "/?q=a%26b%3D%22&status=Failed&sort=steps&page=3"
     assert wanted.turned("steps") == "/?q=a%26b%3D%22&status=Failed&sort=steps&reversed=yes"
-    assert Wanted().turned("name") == "/?sort=name"
+    assert RunQuery().turned("name") == "/?sort=name"
 
 
 def test_long_lists_come_in_pages(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
@@ -200,7 +200,7 @@ def test_ten_thousand_runs_are_asked_for_by_few_calls(tmp_path: Path, monkeypatc
     original = write_run(tmp_path, "run-0")
     for number in range(1, 30):
         shutil.copytree(original, tmp_path / f"run-{number}")
-    board = Board(str(tmp_path))
+    board = RunList(str(tmp_path))
     fresh(board)
     opened: list[str] = []
     real = os.open

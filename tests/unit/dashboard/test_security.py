@@ -15,7 +15,15 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from leadline.dashboard.page import RUN_PAGES
-from leadline.dashboard.security import MOST_BODY_BYTES, POLICY, Access, Guard, is_loopback, is_ours, make_access
+from leadline.dashboard.security import (
+    MOST_BODY_BYTES,
+    POLICY,
+    Access,
+    AccessMiddleware,
+    is_loopback,
+    is_ours,
+    make_access,
+)
 from leadline.errors import ConfigurationError
 from leadline.testing.runs import Capture, RunWriter
 
@@ -37,7 +45,7 @@ class Counter:
         self.changes: list[bytes] = []
         app = Starlette(
             routes=[Route("/change", self._change, methods=["POST", "GET"])],
-            middleware=[Middleware(Guard, access=access)],
+            middleware=[Middleware(AccessMiddleware, access=access)],
         )
         self.client = TestClient(app, base_url=ADDRESS, follow_redirects=False)
 

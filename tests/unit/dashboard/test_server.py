@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.run_cache import Shelf
+from leadline.dashboard.run_cache import RunCache
 from leadline.dashboard.server import bind
 from leadline.errors import ConfigurationError
 from leadline.testing.runs import RunWriter
@@ -76,10 +76,10 @@ def test_a_fault_of_ours_is_told_on_the_terminal_and_in_one_line(
 ) -> None:
     RunWriter(str(tmp_path / "first")).end()
 
-    def fail(self: Shelf, name: str) -> None:
+    def fail(self: RunCache, name: str) -> None:
         raise ZeroDivisionError("secret of the inside")
 
-    monkeypatch.setattr(Shelf, "open", fail)
+    monkeypatch.setattr(RunCache, "open", fail)
     answer = open_dashboard(tmp_path, raise_server_exceptions=False).get("/runs/first/nodes")
     assert answer.status_code == 500
     assert "a fault of Leadline's" in answer.text

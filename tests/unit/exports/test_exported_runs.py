@@ -140,7 +140,7 @@ def test_a_counter_with_very_many_samples_is_thinned_and_says_so(
     export: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(machine, "MOST_SAMPLES", 4)
-    monkeypatch.setattr(machine.thin, "__defaults__", (4,))
+    monkeypatch.setattr(machine.downsample, "__defaults__", (4,))
     trace = read_trace(str(export("trace.json")))
     assert trace["otherData"]["system_metrics"]["written"] == 4 + 2
     assert "2 counters had more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]

@@ -11,13 +11,13 @@ from chrome_trace import check_trace, tracks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.exports.machine import thin
-from leadline.exports.trace import JITTER_NS, Slice, Trace
+from leadline.exports.machine import downsample
+from leadline.exports.trace import JITTER_NS, Trace, TraceSpan
 
 MS = 1_000_000
 
 
-def written(*slices: Slice) -> dict[str, list[tuple[float, float]]]:
+def written(*slices: TraceSpan) -> dict[str, list[tuple[float, float]]]:
     """Begin and duration, in ms, by track."""
     file = io.StringIO()
     trace = Trace(file, origin_ns=0)
@@ -32,13 +32,13 @@ def written(*slices: Slice) -> dict[str, list[tuple[float, float]]]:
 
 
 def test_what_lies_within_and_what_follows_share_a_track() -> None:
-    assert written(Slice("a", 0, 4 * MS), Slice("b", MS, 3 * MS), Slice("c", 4 * MS, MS)) == {
+    assert written(TraceSpan("a", 0, 4 * MS), TraceSpan("b", MS, 3 * MS), TraceSpan("c", 4 * MS, MS)) == {
         "track": [(0, 4), (1, 3), (4, 1)]
     }
 
 
 def test_what_overlaps_has_a_track_of_its_own() -> None:
-    assert written(Slice("a", 0, 4 * MS), Slice("b", 3 * MS, 3 * MS), Slice("c", 5 * MS, 3 * MS)) == {
+    assert written(TraceSpan("a", 0, 4 * MS), TraceSpan("b", 3 * MS, 3 * MS), TraceSpan("c", 5 * MS, 3 * MS)) == {
         "track": [(0, 4), (5, 3)],
         "track (2)": [(3, 3)],
     }
@@ -46,12 +46,12 @@ def test_what_overlaps_has_a_track_of_its_own() -> None:
 
 def test_what_two_readings_of_a_clock_differ_by_is_cut_off() -> None:
     late = MS - JITTER_NS // 2
-    assert written(Slice("a", 0, MS), Slice("b", late, MS)) == {"track": [(0, 1), (1, 0.975)]}
+    assert written(TraceSpan("a", 0, MS), TraceSpan("b", late, MS)) == {"track": [(0, 1), (1, 0.975)]}
 
 
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 900)), max_size=40))
 def test_any_slices_nest_on_their_tracks_and_none_is_lost(spans: list[tuple[int, int]]) -> None:
-    slices = [Slice("x", start * 1000, length * 1000) for start, length in spans]
+    slices = [TraceSpan("x", start * 1000, length * 1000) for start, length in spans]
     slices.sort(key=lambda each: (each.start_ns, -each.duration_ns))
     assert sum(map(len, written(*slices).values())) == len(slices)
 
@@ -59,7 +59,7 @@ def test_any_slices_nest_on_their_tracks_and_none_is_lost(spans: list[tuple[int,
 def test_a_number_that_json_has_no_word_for_is_a_text() -> None:
     file = io.StringIO()
     trace = Trace(file, origin_ns=0)
-    trace.put(trace.process("worker"), "track", [Slice("x", 0, 1, {"loss": math.nan})])
+    trace.put(trace.process("worker"), "track", [TraceSpan("x", 0, 1, {"loss": math.nan})])
     trace.close({})
     (event,) = [each for each in json.loads(file.getvalue())["traceEvents"] if each["ph"] == "X"]
     assert event["args"] == {"loss": "NaN"}
@@ -69,7 +69,7 @@ def test_thinning_keeps_each_intervals_least_and_greatest() -> None:
     times = np.arange(1000) * 10
     values = np.sin(np.arange(1000))
     values[617] = 50.0
-    places = thin(times, values, most=100)
+    places = downsample(times, values, most=100)
     assert len(places) <= 100
     assert 617 in places
     for start in range(0, 1000, 20):
@@ -79,4 +79,4 @@ def test_thinning_keeps_each_intervals_least_and_greatest() -> None:
 
 
 def test_few_samples_are_all_written() -> None:
-    assert thin(np.arange(7), np.ones(7), most=8).tolist() == list(range(7))
+    assert downsample(np.arange(7), np.ones(7), most=8).tolist() == list(range(7))

@@ -51,7 +51,7 @@ class Made:
     digest: Digest
 
     @property
-    def steps(self) -> steps.Steps:
+    def steps(self) -> steps.StepTable:
         return steps.read_steps(self.run.timeline())
 
 
@@ -124,7 +124,7 @@ def full(made: Made) -> dict[str, go.Figure]:
         "usage_bytes": usage.usage(digest.system("gpu", "memory_used_bytes")),
         "usage_histogram": usage.histogram(gpus),
         "heat_map": utilization_heat_map.heat_map(digest.system()),
-        "boxes": box_plots.boxes(distribution.spreads(gpus)),
+        "boxes": box_plots.boxes(distribution.distributions(gpus)),
         "durations": step_charts.durations(digest.steps()),
         "step_histogram": step_charts.histogram(digest.step_durations()),
         "step_timeline": step_charts.timeline(digest.steps("rank0-7")),
@@ -145,7 +145,7 @@ def full(made: Made) -> dict[str, go.Figure]:
         "layers": layer_heat_map.layers(digest.layers("gradients", "abs_mean"), statistic="abs_mean"),
         "rank_times": rank_charts.step_times(ranks.compare_ranks(made.steps)),
         "rank_phases": rank_charts.phases(ranks.compare_ranks(made.steps)),
-        "operators": operator_charts.bars(operators.dearest(operator_table("convolution", "layer1.0"))),
+        "operators": operator_charts.bars(operators.top_operators(operator_table("convolution", "layer1.0"))),
         "window": profile_window.window(call_table("convolution", "layer1.0")),
         "icicle": flames.icicle(call_tree.call_tree([({}, flame_list("step"))])),
         "linked": linked.linked([usage.usage(gpus), phases.over_time(digest.steps())], title="Both"),
@@ -157,7 +157,7 @@ def empty(made: Made) -> dict[str, go.Figure]:
     digest, run = made.digest, made.run
     nothing = digest.system("tpu")
     no_steps, no_numbers = digest.steps("nobody"), digest.scalar("nothing")
-    nobody = job.Job(0, 1, None, None, {})
+    nobody = job.JobPhases(0, 1, None, None, {})
     return {
         "usage": usage.usage(nothing),
         "usage_together": usage.usage(nothing, together=True),
@@ -209,7 +209,7 @@ def hostile(made: Made) -> dict[str, go.Figure]:
         "usage": usage.usage(gpus),
         "usage_histogram": usage.histogram(gpus),
         "heat_map": utilization_heat_map.heat_map(gpus),
-        "boxes": box_plots.boxes(distribution.spreads(gpus)),
+        "boxes": box_plots.boxes(distribution.distributions(gpus)),
         "durations": step_charts.durations(rows),
         "step_histogram": step_charts.histogram({EVIL: next(iter(digest.step_durations().values()))}),
         "lanes": phases.lanes(timeline),
@@ -223,7 +223,7 @@ def hostile(made: Made) -> dict[str, go.Figure]:
         "ridge": values.ridge(evil_histograms),
         "at_step": values.at_step(np.arange(5.0), tensor=EVIL, step=1),
         "layers": layer_heat_map.layers(told, statistic=EVIL),
-        "operators": operator_charts.bars(operators.dearest(operator_table(EVIL, EVIL))),
+        "operators": operator_charts.bars(operators.top_operators(operator_table(EVIL, EVIL))),
         "window": profile_window.window(call_table(EVIL, EVIL)),
         "icicle": flames.icicle(call_tree.call_tree([({}, flame_list(EVIL))])),
         "words": usage.usage(digest.system("tpu"), missing=EVIL),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from leadline.analysis.distribution import spreads
+from leadline.analysis.distribution import distributions
 from leadline.analysis.steps import PARTS
 from leadline.figures import box_plots, layer_heat_map, phases, scalars, steps, usage, utilization_heat_map, values
 from leadline.testing.runs import START_NS
@@ -51,7 +51,7 @@ def test_the_machine(rows: list[tuple[str, str, str, int, float]], metric: str) 
         usage.usage(table, together=True),
         usage.histogram(table),
         utilization_heat_map.heat_map(table),
-        box_plots.boxes(spreads(table)),
+        box_plots.boxes(distributions(table)),
     ):
         check(shown)
 

@@ -241,7 +241,7 @@ def test_a_pie_puts_small_slices_together() -> None:
 
 
 def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
-    found = distribution.spreads(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    found = distribution.distributions(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
     (box,) = box_plots.boxes(found).data
     assert list(box.x) == ["GPU 0", "GPU 1"]
     assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)
@@ -249,7 +249,7 @@ def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
 
 
 def test_operators_are_told_by_device_with_the_dearest_first() -> None:
-    rows = operators.dearest(every_figure.operator_table("aten::conv2d", "layer1.0"))
+    rows = operators.top_operators(every_figure.operator_table("aten::conv2d", "layer1.0"))
     shown = operator_charts.bars(rows)
     assert [each.name for each in shown.data] == ["gpu0", "cpu"]
     assert list(shown.layout.yaxis.categoryarray)[-1] == "conv2d, forward of layer1.0 on gpu0"

@@ -13,7 +13,7 @@ from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
-from leadline.training.recording import RefusedError
+from leadline.training.recording import ProfileUnavailableError
 
 
 class Probes:
@@ -97,7 +97,7 @@ def test_it_says_who_trains(frameworks: Any) -> None:
 def test_what_only_pytorch_has_is_refused_without_it(frameworks: Any) -> None:
     found, _, notes = frameworks
     found.add(Hearing("a", "trees", notes))
-    with pytest.raises(RefusedError, match="only PyTorch's operators are recorded; here is a"):
+    with pytest.raises(ProfileUnavailableError, match="only PyTorch's operators are recorded; here is a"):
         found.open_operators(ProfileWindow("detailed"), Guard(notes.append))
     with pytest.raises(TypeError, match="a model is one of a, not a str"):
         found.register("model")

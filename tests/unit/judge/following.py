@@ -9,12 +9,12 @@ from typing import Any
 from leadline.actions.action import Outcome
 from leadline.judge.delivery import Delivery, Result
 from leadline.records.manifest import ActionSpec
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 
 PATIENCE_SECONDS = 120.0
 ACTIONS = '''
 import json, os, signal, time
-from leadline.actions import Action, LaterError, Outcome, RefusedError
+from leadline.actions import Action, RetryLaterError, Outcome, RejectedError
 
 class Note(Action, frozen=True, kw_only=True):
     """Notes each notice in a file; a word in the file `<path>.do` decides what else it does."""
@@ -28,9 +28,9 @@ class Note(Action, frozen=True, kw_only=True):
             case "fail":
                 raise ConnectionRefusedError(111, "Connection refused")
             case "refuse":
-                raise RefusedError("404 Not Found")
+                raise RejectedError("404 Not Found")
             case "later":
-                raise LaterError("503 Busy", 0.3)
+                raise RetryLaterError("503 Busy", 0.3)
             case "hang":
                 time.sleep(3600)
             case "die":
@@ -69,14 +69,14 @@ REFUSED = f"connection refused (mine.py:{1 + ACTIONS[: ACTIONS.index('raise Conn
 """What ``fail`` is told as, with its place."""
 
 
-def finding(step: int, rule: str = "e", time_ns: int = 0) -> Notice:
-    return Notice(
+def finding(step: int, rule: str = "e", time_ns: int = 0) -> Notification:
+    return Notification(
         f"{rule}/opened/{step}", "finding", "run", "/run", "IssuesFound", time_ns, rule=rule, step=step, message="seen"
     )
 
 
-def closing(step: int, rule: str = "e") -> Notice:
-    return Notice(f"{rule}/closed/{step}", "closed", "run", "/run", "IssuesFound", 0, rule=rule, step=step)
+def closing(step: int, rule: str = "e") -> Notification:
+    return Notification(f"{rule}/closed/{step}", "closed", "run", "/run", "IssuesFound", 0, rule=rule, step=step)
 
 
 class Reports:

@@ -10,15 +10,15 @@ import pytest
 from following import ACTIONS, closing, finding, spec, wait_until
 
 from leadline.judge import action_dispatcher
-from leadline.judge.action_dispatcher import Acting, Surroundings
+from leadline.judge.action_dispatcher import ActionDispatcher, JobContext
 from leadline.records.manifest import ActionSpec, Manifest
-from leadline.records.notification import Notice
+from leadline.records.notification import Notification
 from leadline.store import control, layout
 from leadline.store.actions import read_actions
 from leadline.store.documents import make_folder, read_lines
 
-JOB = Notice("job/Completed", "job_status", "run", "/run", "Completed", 0, previous="InProgress")
-REACHED = Notice("e/status/Error/none", "rule_status", "run", "/run", "Error", 0, rule="e", previous="InProgress")
+JOB = Notification("job/Completed", "job_status", "run", "/run", "Completed", 0, previous="InProgress")
+REACHED = Notification("e/status/Error/none", "rule_status", "run", "/run", "Error", 0, rule="e", previous="InProgress")
 DECIDED = replace(REACHED, id="e/status/InProgress/clear", status="InProgress", verdict="clear")
 
 
@@ -30,8 +30,8 @@ class Scene:
         make_folder(f"{run}/{layout.CONTROL}")
         self.said: list[tuple[str, str, bool]] = []
         manifest = Manifest("run", self.run, (), 0, "0.1.0", actions=actions, folder=self.run)
-        around = Surroundings(lambda: (), lambda place: True, lambda *said: self.said.append(said))
-        self.acting = Acting(self.run, manifest, around)
+        around = JobContext(lambda: (), lambda place: True, lambda *said: self.said.append(said))
+        self.acting = ActionDispatcher(self.run, manifest, around)
 
     def lines(self) -> list[dict[str, Any]]:
         return read_lines(f"{self.run}/{layout.ACTIONS}")
@@ -179,6 +179,6 @@ def test_what_the_disk_refuses_is_written_later(tmp_path: Path, monkeypatch: pyt
 
 def test_a_judge_that_does_not_act_has_no_actions(tmp_path: Path) -> None:
     manifest = Manifest("run", str(tmp_path), (), 0, "0.1.0", actions=(stop(),))
-    around = Surroundings(lambda: (), lambda place: True, lambda *said: None)
-    idle = Acting(str(tmp_path), manifest, around, is_acting=False)
+    around = JobContext(lambda: (), lambda place: True, lambda *said: None)
+    idle = ActionDispatcher(str(tmp_path), manifest, around, is_acting=False)
     assert (idle.lanes, idle.pending, idle.wants_statuses) == ([], [], False)

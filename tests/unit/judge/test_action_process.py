@@ -12,20 +12,20 @@ import pytest
 from following import ACTIONS, PATIENCE_SECONDS, finding
 
 from leadline.judge import action_process
-from leadline.judge.action_process import CourierProcess
+from leadline.judge.action_process import ActionProcess
 
 
 @pytest.fixture
-def courier(tmp_path: Path) -> Iterator[CourierProcess]:
+def courier(tmp_path: Path) -> Iterator[ActionProcess]:
     (tmp_path / "mine.py").write_text(ACTIONS)
     parameters = {"path": str(tmp_path / "noted")}
     order = {"run": str(tmp_path), "action": "mine.py:Note", "parameters": parameters, "folder": str(tmp_path)}
-    made = CourierProcess(order)
+    made = ActionProcess(order)
     yield made
     made.end()
 
 
-def hear(courier: CourierProcess, key: str) -> dict[str, Any]:
+def hear(courier: ActionProcess, key: str) -> dict[str, Any]:
     """Its next answer that has a word in it; a pipe that never speaks ends the test by its time limit."""
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until and not courier.has_ended:
@@ -39,7 +39,7 @@ def message() -> dict[str, Any]:
     return {"notice": finding(7).to_dict(), "workers": [], "now_ns": 0}
 
 
-def test_from_its_start_to_its_end(courier: CourierProcess, tmp_path: Path) -> None:
+def test_from_its_start_to_its_end(courier: ActionProcess, tmp_path: Path) -> None:
     assert (courier.state, courier.descriptor) == ("off", None)
     courier.start()
     assert courier.state == "starting"
@@ -60,7 +60,7 @@ def test_from_its_start_to_its_end(courier: CourierProcess, tmp_path: Path) -> N
     assert (tmp_path / "noted").read_text().split() == ["e/opened/7", "closed"]
 
 
-def test_one_that_is_busy_is_not_waited_for(courier: CourierProcess, tmp_path: Path) -> None:
+def test_one_that_is_busy_is_not_waited_for(courier: ActionProcess, tmp_path: Path) -> None:
     (tmp_path / "noted.do").write_text("hang")
     courier.timeout = 0.0
     courier.start()
@@ -74,7 +74,7 @@ def test_one_that_is_busy_is_not_waited_for(courier: CourierProcess, tmp_path: P
 
 
 @pytest.mark.parametrize("state", ["starting", "preparing", "closing"])
-def test_each_state_has_its_limit(courier: CourierProcess, state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_state_has_its_limit(courier: ActionProcess, state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("START_SECONDS", "CLOSE_SECONDS"):
         monkeypatch.setattr(action_process, name, 5.0)
     courier._turn_to(state)
@@ -86,7 +86,7 @@ def test_each_state_has_its_limit(courier: CourierProcess, state: Any, monkeypat
 
 
 def test_one_that_cannot_be_started_leaves_nothing_open(
-    courier: CourierProcess, monkeypatch: pytest.MonkeyPatch
+    courier: ActionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.listdir("/proc/self/fd")
     monkeypatch.setattr(action_process.sys, "executable", "/no/such/python")

@@ -15,7 +15,7 @@ import pytest
 from following import ACTIONS, REFUSED, Reports, closing, finding, spec, wait_until
 
 from leadline.judge import action_process, action_queue
-from leadline.judge.action_queue import CourierLane
+from leadline.judge.action_queue import ActionQueue
 from leadline.store.actions import Line
 
 DONE: Line = {"state": "done", "outcome": "sent", "request": None, "step": None}
@@ -36,7 +36,7 @@ class Desk:
         given = {"path": str(self.path), "backoff": 0.05, **parameters}
         order = {"run": str(folder), "action": f"mine.py:{name}", "parameters": given, "folder": str(folder)}
         self.others: list[Desk] = []
-        self.lane = CourierLane(spec(name, str(folder)), order, reports, lambda: ())
+        self.lane = ActionQueue(spec(name, str(folder)), order, reports, lambda: ())
 
     def script(self, words: str) -> None:
         (self.path.parent / "noted.do").write_text(words)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from leadline.judge.action_worker import Courier
-from leadline.records.notification import Notice, TensorSnapshot
+from leadline.judge.action_worker import ActionWorker
+from leadline.records.notification import Notification, TensorSnapshot
 from leadline.testing.runs import Capture, RunWriter
 
 SECRET = "s3cret-Key_0123456789"
 ACTIONS = """
-from leadline.actions import Action, LaterError, Outcome, RefusedError
+from leadline.actions import Action, RetryLaterError, Outcome, RejectedError
 
 class Says(Action, frozen=True, kw_only=True):
     text: str = "done"
@@ -30,14 +30,14 @@ class Raises(Action, frozen=True, kw_only=True):
     text: str = "no"
     def run(self, occasion):
         if self.kind == "later":
-            raise LaterError(self.text, 7.0)
+            raise RetryLaterError(self.text, 7.0)
         if self.kind == "refused":
-            raise RefusedError(self.text)
+            raise RejectedError(self.text)
         raise {"ValueError": ValueError, "OSError": OSError, "SystemExit": SystemExit}[self.kind](self.text)
     def close(self):
         raise ValueError(self.text)
 """
-FINDING = Notice(
+FINDING = Notification(
     "e/opened/7",
     "finding",
     "run",
@@ -57,13 +57,15 @@ def hire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     run = RunWriter(tmp_path / "run").write_all([Capture(7, {"loss": {"value": 0.25}})]).path
     monkeypatch.setenv("SECRET", SECRET)
 
-    def made(name: str, **parameters: Any) -> Courier:
-        return Courier({"run": run, "action": f"mine.py:{name}", "parameters": parameters, "folder": str(tmp_path)})
+    def made(name: str, **parameters: Any) -> ActionWorker:
+        return ActionWorker(
+            {"run": run, "action": f"mine.py:{name}", "parameters": parameters, "folder": str(tmp_path)}
+        )
 
     return made
 
 
-def deliver(courier: Courier, notice: Notice = FINDING) -> dict[str, Any]:
+def deliver(courier: ActionWorker, notice: Notification = FINDING) -> dict[str, Any]:
     courier.prepare({"notice": notice.to_dict(), "workers": [], "now_ns": 5})
     return courier.deliver()
 

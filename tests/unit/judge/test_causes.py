@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from leadline.judge.causes import REACH_STEPS, Found, causes
+from leadline.judge.causes import REACH_STEPS, FiredRule, causes
 from leadline.records.finding import Finding
 from leadline.rules.registry import BUILT_IN, find_rule
 
 
-def found(alias: str, step: int, *explains: str, last_step: int | None = None, rule: str = "") -> Found:
+def found(alias: str, step: int, *explains: str, last_step: int | None = None, rule: str = "") -> FiredRule:
     last = step if last_step is None else last_step
     finding = Finding(1, alias, step, last, last_step is None, 0, "it is so")
-    return Found(alias, rule or alias, (finding,), explains)
+    return FiredRule(alias, rule or alias, (finding,), explains)
 
 
 def test_the_earlier_finding_explains_the_later_if_it_says_so() -> None:

@@ -9,8 +9,16 @@ from typing import Any, ClassVar
 import pytest
 from following import Reports, closing, finding
 
-from leadline.actions.action import Action, LaterError, Occasion, Outcome, Place, Progress, RefusedError
-from leadline.judge.inline_actions import InlineLane
+from leadline.actions.action import (
+    Action,
+    ActionContext,
+    Outcome,
+    Place,
+    RejectedError,
+    RetryLaterError,
+    TrainingProgress,
+)
+from leadline.judge.inline_actions import InlineQueue
 from leadline.records.manifest import ActionSpec
 from leadline.records.request import Acknowledgement
 from leadline.store import layout
@@ -18,7 +26,7 @@ from leadline.store.actions import Line
 from leadline.store.control import write_acknowledgement
 from leadline.store.documents import make_folder
 
-WORKERS = tuple(Progress(name, 7, 0, 0.1) for name in ("rank0-1", "rank1-2"))
+WORKERS = tuple(TrainingProgress(name, 7, 0, 0.1) for name in ("rank0-1", "rank1-2"))
 
 
 class Asks(Action, frozen=True, kw_only=True):
@@ -27,7 +35,7 @@ class Asks(Action, frozen=True, kw_only=True):
     place: ClassVar[Place] = "worker"
     errors: ClassVar[list[Exception]] = []
 
-    def run(self, occasion: Occasion) -> Outcome:
+    def run(self, occasion: ActionContext) -> Outcome:
         if self.errors:
             raise self.errors.pop(0)
         return Outcome(f"asked by {occasion.notice.id}", 9, f"request-{occasion.notice.step}", "asking")
@@ -46,7 +54,7 @@ class Office:
         self.workers = WORKERS
         self.now = time.monotonic()
         spec = ActionSpec("*", "asks")
-        self.lane = InlineLane(
+        self.lane = InlineQueue(
             spec, action, self.run, self.reports, lambda: self.workers, lambda place: place in self.heard
         )
 
@@ -124,9 +132,9 @@ def test_what_was_refused_is_final_and_what_failed_is_asked_again(run: Path) -> 
     ("errors", "last"),
     [
         ([OSError("disk full")], ("done", "")),
-        ([LaterError("busy", 0.2)], ("done", "")),
+        ([RetryLaterError("busy", 0.2)], ("done", "")),
         ([OSError("disk full")] * 3, ("failed", "failed after 3 tries: OSError: disk full")),
-        ([RefusedError("no")], ("failed", "failed: no")),
+        ([RejectedError("no")], ("failed", "failed: no")),
     ],
 )
 def test_what_raises_is_tried_again_unless_it_is_refused(run: Path, errors: list[Any], last: tuple[str, str]) -> None:

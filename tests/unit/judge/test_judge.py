@@ -14,7 +14,7 @@ import pytest
 from leadline.errors import DamagedRunError, RunNotFoundError
 from leadline.judge import rule_results
 from leadline.judge.judge import Results, RuleResult, judge_run
-from leadline.judge.rule_pool import Limits
+from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
@@ -39,7 +39,7 @@ class Mine(Rule):
             {body}
         return Clear()
 """
-LARGE = Limits(hang_seconds=60.0, memory_bytes=256 << 20, start_seconds=60.0)
+LARGE = WorkerLimits(hang_seconds=60.0, memory_bytes=256 << 20, start_seconds=60.0)
 """Only a rule that takes much memory meets them."""
 THINKING = replace(LARGE, hang_seconds=5.0)
 SOON = replace(LARGE, hang_seconds=8.0, start_seconds=8.0)
@@ -254,7 +254,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypat
         monkeypatch.setattr(rule_results, name, refuse(getattr(rule_results, name)))
     monkeypatch.setattr(rule_results, "_RETRY_SECONDS", 0.0)
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
-    entries = rule_results.Ledger(writer.path, [writer.manifest.rules[0]], is_written=True)
+    entries = rule_results.RuleResults(writer.path, [writer.manifest.rules[0]], is_written=True)
     finding = {**asdict(Finding(1, "e", 7, 7, True, 0, "loss is NaN")), "event": "opened"}
     entries.add("e", finding)
     for _ in range(5):

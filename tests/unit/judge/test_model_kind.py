@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tree_scenarios import importances, loss
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.records.series import TensorInfo
 from leadline.rules.registry import DEFAULT, find_rule
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter
@@ -19,7 +19,7 @@ OF_NETWORKS = {"exploding_gradient", "no_learning", "missing_zero_grad", "unused
 def whys(folder: Path, parts: list[Part], *, in_pieces: bool = False) -> dict[str, str]:
     """Why each default rule is undecided; "" of those that are not."""
     writer = RunWriter(folder / "run")
-    judging = Judging(writer.path, [(each, find_rule(each)()) for each in DEFAULT], started_ns=START_NS)
+    judging = Evaluator(writer.path, [(each, find_rule(each)()) for each in DEFAULT], started_ns=START_NS)
     found: dict[str, str] = {}
     for _ in writer.grow(parts):
         if in_pieces:
@@ -43,7 +43,7 @@ def test_importances_alone_tell_a_booster_too(tmp_path: Path) -> None:
 def test_labels_that_are_no_classes_are_told_as_such(tmp_path: Path) -> None:
     path = RunWriter(tmp_path / "run").write_all([loss(0, train=1.0)]).end().path
     rules = [(each, find_rule(each)()) for each in ("class_imbalance", "confusion", "create_xgboost_report")]
-    said = Judging(path, rules, started_ns=START_NS).advance(is_over=True).rules
+    said = Evaluator(path, rules, started_ns=START_NS).advance(is_over=True).rules
     assert {said[each]["why"] for each in ("class_imbalance", "confusion")} == {
         "no labels that are classes were captured; those of a regression or ranking are none"
     }

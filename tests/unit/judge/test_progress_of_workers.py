@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from leadline.actions.action import Progress
-from leadline.judge.progress import Pace
+from leadline.actions.action import TrainingProgress
+from leadline.judge.progress import WorkerProgress
 
 SECOND_NS = 1_000_000_000
 
 
 def test_the_pace_of_each_worker_that_still_runs() -> None:
-    pace = Pace()
+    pace = WorkerProgress()
     for step in range(0, 40, 2):
         pace.see({"rank0-1": (step, step * SECOND_NS // 10), "rank1-2": (step, step * SECOND_NS // 5)})
     pace.see({"rank0-1": (38, 99 * SECOND_NS)})  # nothing new
-    assert pace.progress({}, gone=["rank1-2"]) == (Progress("rank0-1", 38, 38 * SECOND_NS // 10, 0.1),)
+    assert pace.progress({}, gone=["rank1-2"]) == (TrainingProgress("rank0-1", 38, 38 * SECOND_NS // 10, 0.1),)
     assert [each.seconds_per_step for each in pace.progress({}, gone=())] == [0.1, 0.2]
 
 
 def test_a_workers_own_document_may_know_of_a_later_step() -> None:
-    pace = Pace()
+    pace = WorkerProgress()
     pace.see({"rank0-1": (3, 30)})
     documents = {"rank0-1": {"step": 5, "time_ns": 50}, "rank1-2": {"step": -1, "time_ns": 0}, "rank2-3": {}}
     assert pace.progress(documents, gone=()) == (
-        Progress("rank0-1", 5, 50, 0.0),
-        Progress("rank1-2", -1, 0, 0.0),
-        Progress("rank2-3", -1, 0, 0.0),
+        TrainingProgress("rank0-1", 5, 50, 0.0),
+        TrainingProgress("rank1-2", -1, 0, 0.0),
+        TrainingProgress("rank2-3", -1, 0, 0.0),
     )

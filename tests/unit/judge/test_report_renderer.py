@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from leadline.judge.report_renderer import EVERY_SECONDS, FIRST_SECONDS, LONGEST_SECONDS, SHARE, Printer, printing
+from leadline.judge.report_renderer import (
+    EVERY_SECONDS,
+    FIRST_SECONDS,
+    LONGEST_SECONDS,
+    SHARE,
+    ReportRenderer,
+    printing,
+)
 
 PATIENCE_SECONDS = 60.0
 
@@ -49,7 +56,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def until_idle(printer: Printer) -> None:
+def until_idle(printer: ReportRenderer) -> None:
     def turn() -> bool:
         printer.turn()
         return not printer.is_busy
@@ -58,7 +65,7 @@ def until_idle(printer: Printer) -> None:
 
 
 def test_nothing_is_rendered_before_its_time_or_without_a_wish(tmp_path: Path, hand: Hand) -> None:
-    printer = Printer("a report", writing(tmp_path), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
     hand.now = FIRST_SECONDS
     printer.turn()
     assert not printer.is_busy
@@ -74,7 +81,7 @@ def test_nothing_is_rendered_before_its_time_or_without_a_wish(tmp_path: Path, h
 
 
 def test_what_is_wanted_meanwhile_waits_until_it_is_due_again(tmp_path: Path, hand: Hand) -> None:
-    printer = Printer("a report", writing(tmp_path), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
     printer.want()
     hand.now = FIRST_SECONDS
     printer.turn()
@@ -94,7 +101,7 @@ def test_what_is_wanted_meanwhile_waits_until_it_is_due_again(tmp_path: Path, ha
 def test_one_that_takes_long_is_left_alone_for_longer(tmp_path: Path, hand: Hand) -> None:
     go_on = tmp_path / "go"
     more = f"import os\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.01)"
-    printer = Printer("a report", writing(tmp_path, more), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path, more), pytest.fail, hand)
     printer.want()
     hand.now = FIRST_SECONDS
     printer.turn()
@@ -112,7 +119,7 @@ def test_one_that_takes_long_is_left_alone_for_longer(tmp_path: Path, hand: Hand
 
 
 def test_the_last_is_rendered_at_once(tmp_path: Path, hand: Hand) -> None:
-    printer = Printer("a report", writing(tmp_path), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
     printer.want()
     printer.turn(is_last=True)
     assert printer.is_busy
@@ -121,7 +128,7 @@ def test_the_last_is_rendered_at_once(tmp_path: Path, hand: Hand) -> None:
 
 
 def test_one_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path, hand: Hand) -> None:
-    printer = Printer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
     printer.want()
     printer.turn(is_last=True)
     hand.now += LONGEST_SECONDS
@@ -135,7 +142,7 @@ def test_one_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path, hand: H
 def test_why_it_failed_is_said_once(tmp_path: Path, hand: Hand) -> None:
     said: list[str] = []
     more = "sys.stderr.write('Traceback\\nleadline: no plotly here\\n'); sys.exit(2)"
-    printer = Printer("profiling report", writing(tmp_path, more), said.append, hand)
+    printer = ReportRenderer("profiling report", writing(tmp_path, more), said.append, hand)
     for _ in range(2):
         printer.want()
         printer.turn(is_last=True)
@@ -146,7 +153,7 @@ def test_why_it_failed_is_said_once(tmp_path: Path, hand: Hand) -> None:
 
 def test_a_command_that_is_not_there_is_said_and_harms_nobody(tmp_path: Path, hand: Hand) -> None:
     said: list[str] = []
-    printer = Printer("a report", [str(tmp_path / "nothing")], said.append, hand)
+    printer = ReportRenderer("a report", [str(tmp_path / "nothing")], said.append, hand)
     printer.want()
     printer.turn(is_last=True)
     assert not printer.is_busy
@@ -156,7 +163,7 @@ def test_a_command_that_is_not_there_is_said_and_harms_nobody(tmp_path: Path, ha
 def test_much_that_is_said_does_not_stop_it(tmp_path: Path, hand: Hand) -> None:
     said: list[str] = []
     more = "sys.stderr.write('w' * 1_000_000 + '\\n' + 'y' * 5000 + '\\n'); sys.exit(1)"
-    printer = Printer("a report", writing(tmp_path, more), said.append, hand)
+    printer = ReportRenderer("a report", writing(tmp_path, more), said.append, hand)
     printer.want()
     printer.turn(is_last=True)
     until_idle(printer)
@@ -165,7 +172,7 @@ def test_much_that_is_said_does_not_stop_it(tmp_path: Path, hand: Hand) -> None:
 
 
 def test_closing_ends_what_is_under_way(tmp_path: Path, hand: Hand) -> None:
-    printer = Printer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
+    printer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
     printer.want()
     printer.turn(is_last=True)
     printer.close()

@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 
 from leadline.actions.stop_training import StopTraining
-from leadline.judge.retry_policy import Manners
+from leadline.judge.retry_policy import RetryPolicy
 
 
 def test_they_are_the_actions_own_and_survive_a_pipe() -> None:
     action = StopTraining(cooldown=60.0, episodes="once", retries=2, backoff=0.5, timeout=9.0, dry_run=True)
-    manners = Manners.of(action)
-    assert manners == Manners(dry_run=True, cooldown=60.0, is_once=True, retries=2, backoff=0.5, timeout=9.0)
-    assert Manners(**json.loads(json.dumps(asdict(manners)))) == manners
+    manners = RetryPolicy.of(action)
+    assert manners == RetryPolicy(dry_run=True, cooldown=60.0, is_once=True, retries=2, backoff=0.5, timeout=9.0)
+    assert RetryPolicy(**json.loads(json.dumps(asdict(manners)))) == manners

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from leadline.judge.snapshots import MOST_BYTES, MOST_VALUES, fitting, snapshots
-from leadline.records.notification import Notice, TensorSnapshot
+from leadline.records.notification import Notification, TensorSnapshot
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.records.series import TensorInfo
 from leadline.store import layout
@@ -23,9 +23,9 @@ from leadline.testing.runs import Capture, Part, Raw, RunWriter
 INFO = TensorInfo("fc.weight", ("weights",), (2, 3), "float32")
 
 
-def notice(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notice:
+def notice(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notification:
     tensors = tuple(map(TensorSnapshot, names))
-    return Notice(
+    return Notification(
         "e/opened/7", "finding", "r", "/r", "IssuesFound", 0, rule="e", step=step, worker=worker, tensors=tensors
     )
 
@@ -127,7 +127,10 @@ def test_no_more_goes_out_than_four_kilobytes_and_names_go_last() -> None:
         for index in range(20)
     ]
     kept = fitting(found)
-    assert len(json.dumps(Notice("", "finding", "", "", "", 0, tensors=kept).to_dict()["tensors"])) <= 1.1 * MOST_BYTES
+    assert (
+        len(json.dumps(Notification("", "finding", "", "", "", 0, tensors=kept).to_dict()["tensors"]))
+        <= 1.1 * MOST_BYTES
+    )
     assert [each.name for each in kept] == [each.name for each in found]
     assert kept[0].statistics == statistics
     assert kept[-1].statistics == {}

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from leadline.judge.judge import Judge, Results, RuleResult
-from leadline.judge.rule_pool import Limits
-from leadline.judge.worker_processes import Seats, SeatsClosedError
+from leadline.judge.rule_pool import WorkerLimits
+from leadline.judge.worker_processes import WorkerProcesses, WorkersClosedError
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 
@@ -57,8 +57,8 @@ def runs(tmp_path: Path) -> list[str]:
     return written
 
 
-def judged(run: str, seats: Seats, *specs: RuleSpec) -> dict[str, RuleResult]:
-    results: Results = Judge(run, specs, is_written=False, limits=Limits(), seats=seats).judge(follow=False)
+def judged(run: str, seats: WorkerProcesses, *specs: RuleSpec) -> dict[str, RuleResult]:
+    results: Results = Judge(run, specs, is_written=False, limits=WorkerLimits(), seats=seats).judge(follow=False)
     return {each.name: each for each in results.rules}
 
 
@@ -68,7 +68,7 @@ def children() -> set[int]:
 
 def test_a_process_is_kept_for_the_next_run_and_remembers_nothing_of_the_last(runs: list[str], tmp_path: Path) -> None:
     counting = RuleSpec("counting", "counting.py:Counting", folder=str(tmp_path))
-    seats = Seats(is_kept=True)
+    seats = WorkerProcesses(is_kept=True)
     first = judged(runs[0], seats, BUILT_IN, counting)
     kept = children()
     second = judged(runs[1], seats, BUILT_IN, counting)
@@ -85,7 +85,7 @@ def test_a_process_is_kept_for_the_next_run_and_remembers_nothing_of_the_last(ru
 
 def test_a_process_that_fell_is_not_given_to_the_next_run(runs: list[str], tmp_path: Path) -> None:
     falling = RuleSpec("falling", "falling.py:Falling", folder=str(tmp_path))
-    seats = Seats(is_kept=True)
+    seats = WorkerProcesses(is_kept=True)
     for run in runs:
         results = judged(run, seats, BUILT_IN, falling)
         assert (results["falling"].status, results["falling"].why) == ("Error", "its process ended with status 7")
@@ -95,7 +95,7 @@ def test_a_process_that_fell_is_not_given_to_the_next_run(runs: list[str], tmp_p
 
 
 def test_a_process_that_died_while_it_waited_is_replaced(runs: list[str]) -> None:
-    seats = Seats(is_kept=True)
+    seats = WorkerProcesses(is_kept=True)
     judged(runs[0], seats, BUILT_IN)
     (pid,) = children()
     os.kill(pid, 9)
@@ -107,16 +107,16 @@ def test_a_process_that_died_while_it_waited_is_replaced(runs: list[str]) -> Non
 
 def test_a_process_that_holds_too_much_is_not_kept(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leadline.judge.worker_processes._MOST_KEPT_BYTES", 1 << 20)
-    seats = Seats(is_kept=True)
+    seats = WorkerProcesses(is_kept=True)
     judged(runs[0], seats, BUILT_IN)
     assert children() == set()
 
 
 def test_seats_that_were_ended_are_given_to_nobody(runs: list[str]) -> None:
-    seats = Seats(is_kept=True)
+    seats = WorkerProcesses(is_kept=True)
     judged(runs[0], seats, BUILT_IN)
     seats.end()
-    with pytest.raises(SeatsClosedError):
+    with pytest.raises(WorkersClosedError):
         judged(runs[1], seats, BUILT_IN)
     seats.close()
     assert children() == set()

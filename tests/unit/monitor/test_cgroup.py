@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from leadline.monitor.cgroup import CpuLimit, Limits, MemoryLimit, read_limits
+from leadline.monitor.cgroup import CgroupLimits, CpuLimit, MemoryLimit, read_limits
 from leadline.monitor.cpu import CpuSampler
 from leadline.monitor.memory import MemorySampler
 
@@ -21,7 +21,7 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def limits(tmp_path: Path, own: str) -> Limits:
+def limits(tmp_path: Path, own: str) -> CgroupLimits:
     write(tmp_path / "proc" / "self", cgroup=own)
     return read_limits(str(tmp_path / "proc"), str(tmp_path / "cgroup"))
 
@@ -79,7 +79,7 @@ def test_without_limits_there_are_none(tmp_path: Path, own: str) -> None:
     write(tmp_path / "cgroup", cpu__max="max 100000", memory__max="max")
     write(tmp_path / "cgroup/cpu", cpu__cfs_quota_us="-1", cpu__cfs_period_us="100000")
     write(tmp_path / "cgroup/memory", memory__limit_in_bytes=str((1 << 63) - 4096))
-    assert limits(tmp_path, own) == Limits()
+    assert limits(tmp_path, own) == CgroupLimits()
 
 
 class Account:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leadline.errors import LeadlineError
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run
 from leadline.reader.find_runs import list_runs, read_manifest
 from leadline.reader.run import Run
@@ -48,7 +48,7 @@ def ask_everything(path: Path) -> None:
         assert repr(run.tensor(name))
     run.verify()
     rules = [(name, find_rule(name)()) for name in BUILT_IN] + [("raw", find_rule("weight_update_ratio")(num_steps=1))]
-    progress = Judging(str(path), rules, started_ns=read_manifest(str(path)).started_ns).advance(is_over=True)
+    progress = Evaluator(str(path), rules, started_ns=read_manifest(str(path)).started_ns).advance(is_over=True)
     assert not any(each["error"] for each in progress.rules.values())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.reader.run_watch import RunWatch
-from leadline.reader.tensors import TensorFolder
+from leadline.reader.tensors import TensorIndex
 from leadline.store import layout
 from leadline.testing.runs import Capture, RunWriter
 from leadline.testing.scenarios import float_tensors
@@ -59,7 +59,7 @@ def test_a_file_that_is_being_written_is_no_news(writer: RunWriter) -> None:
 
 
 def test_tensors_are_found_in_a_folder_that_was_old_and_changes(writer: RunWriter) -> None:
-    folder = TensorFolder(writer.path, WORKER)
+    folder = TensorIndex(writer.path, WORKER)
     settle(writer)
     assert [each.step for each in folder.read_new()] == [0]
     assert folder.read_new() == []
@@ -69,7 +69,7 @@ def test_tensors_are_found_in_a_folder_that_was_old_and_changes(writer: RunWrite
 
 
 def test_a_folder_that_did_not_change_is_not_listed_again(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = TensorFolder(writer.path, WORKER)
+    folder = TensorIndex(writer.path, WORKER)
     settle(writer)
     folder.read_new()
     monkeypatch.setattr(os, "listdir", lambda path: pytest.fail(f"{path} was listed"))

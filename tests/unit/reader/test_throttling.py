@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.judge.evaluator import Judging
-from leadline.reader.throttling import Thinnings, spoken
+from leadline.judge.evaluator import Evaluator
+from leadline.reader.throttling import ThrottlingHistory, format_throttling
 from leadline.reader.window import Window
 from leadline.records.event import Event
 from leadline.records.needs import Needs, TensorNeed
@@ -85,7 +85,7 @@ def plan(path: Path, items: tuple[CaptureItem, ...]) -> None:
 
 
 def judge(path: str, rule: Rule | None = None, alias: str = "mine") -> dict[str, object]:
-    judging = Judging(path, [(alias, rule or Gradients())], started_ns=START_NS)
+    judging = Evaluator(path, [(alias, rule or Gradients())], started_ns=START_NS)
     return judging.advance(is_over=True).rules[alias]
 
 
@@ -139,7 +139,7 @@ def replace_sources(part: Part, *sources: str) -> Part:
 
 def test_a_window_in_which_a_part_was_left_out_is_thinned(tmp_path: Path) -> None:
     both = Gradients(collections=("gradients", "losses"))
-    judging = Judging(write(tmp_path / "run", story(20, since=9, to=4)), [("it", both)], started_ns=START_NS)
+    judging = Evaluator(write(tmp_path / "run", story(20, since=9, to=4)), [("it", both)], started_ns=START_NS)
     assert judging.advance(is_over=True).rules["it"]["judged_steps"] == 20
     (track,) = judging._tracks
     assert track.clear_steps == 9 + 2
@@ -148,7 +148,7 @@ def test_a_window_in_which_a_part_was_left_out_is_thinned(tmp_path: Path) -> Non
 def test_live_it_is_as_afterwards(tmp_path: Path) -> None:
     parts = [*story(30, since=9, to=4), thinned(30, 8), *(Capture(s, {"loss": {"value": 1.0}}) for s in range(30, 40))]
     writer = RunWriter(tmp_path / "live")
-    live = Judging(writer.path, [("it", Gradients())], started_ns=START_NS)
+    live = Evaluator(writer.path, [("it", Gradients())], started_ns=START_NS)
     states: dict[str, dict] = {}
     for count, _ in enumerate(writer.grow(parts)):
         if count % 3 == 0:
@@ -190,7 +190,7 @@ def test_a_rule_is_told_what_a_plain_loop_tells_it(
         assert once["verdict"] == ("undecided" if is_concerned else "clear")
         writer = RunWriter(Path(folder, "live"), batch_rows=rows, segment_batches=batches)
         plan(Path(writer.path), planned)
-        live, states = Judging(writer.path, [("it", Gradients())], started_ns=START_NS), {}
+        live, states = Evaluator(writer.path, [("it", Gradients())], started_ns=START_NS), {}
         for count, _ in enumerate(writer.grow(parts)):
             if count % look == 0:
                 states |= live.advance().rules
@@ -202,7 +202,7 @@ def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: 
     parts = story(20, since=9, to=4)
     event = next(part for part in parts if isinstance(part, Happening))
     writer = RunWriter(tmp_path / "live")
-    live = Judging(writer.path, [("it", Gradients())], started_ns=START_NS)
+    live = Evaluator(writer.path, [("it", Gradients())], started_ns=START_NS)
     writer.write_all([part for part in parts if part is not event])
     assert live.advance().rules["it"]["verdict"] == "clear"
     writer.write_all([event])
@@ -211,28 +211,28 @@ def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: 
 
 
 def test_every_collection_and_the_widest_interval_are_named() -> None:
-    thinnings = Thinnings(frozenset())
+    thinnings = ThrottlingHistory(frozenset())
     for collection, to in (("gradients", 100), ("weights", 400)):
         args = {**thinned(51, to, every=50).event.args, "collection": collection}
         thinnings.add("rank0-1", json.loads(json.dumps(args)))
     found = thinnings.concerning("any", [TensorNeed("all", statistics=("abs_mean",))])
-    assert spoken(found) == (
+    assert format_throttling(found) == (
         "the overhead budget thinned gradients and weights from step 51 on: "
         "every 400 steps, not every 50; --budget off keeps all"
     )
 
 
 def test_seconds_are_told_as_such() -> None:
-    thinnings = Thinnings(frozenset())
+    thinnings = ThrottlingHistory(frozenset())
     args = thinned(5, 1, from_seconds=2.0, to_seconds=8.0).event.args | {"from_every": None, "to_every": None}
     thinnings.add("rank0-1", args)
     (found,) = thinnings.concerning("any", [TensorNeed("gradients", statistics=("abs_mean",))])
     assert (found.has_missed_by("train", 5), found.has_missed_by("train", 6)) == (False, True)
-    assert "every 8 s, not every 2 s" in spoken([found])
+    assert "every 8 s, not every 2 s" in format_throttling([found])
 
 
 def test_other_modes_are_not_concerned() -> None:
-    thinnings = Thinnings(frozenset())
+    thinnings = ThrottlingHistory(frozenset())
     thinnings.add("rank0-1", thinned(5, 8, mode="eval").event.args)
     need = TensorNeed("gradients", statistics=("abs_mean",))
     assert thinnings.concerning("any", [need])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear
 from leadline.rules.rule import Rule
@@ -26,7 +26,7 @@ def seen(path: str, *needs: TensorNeed) -> Seen:
             shown.append((window.step, [(each.tensor, each.value) for each in window.readings("value")]))
             return Clear()
 
-    judging = Judging(path, [("looking", Looking())], started_ns=START_NS)
+    judging = Evaluator(path, [("looking", Looking())], started_ns=START_NS)
     assert judging.advance(is_over=True).rules["looking"]["error"] is None
     return shown
 

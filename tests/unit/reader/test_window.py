@@ -7,14 +7,14 @@ import numpy as np
 from leadline.reader.feed import Feed
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import View
-from leadline.reader.window import natural
+from leadline.reader.window import natural_sort_key
 from leadline.records.needs import Needs, TensorNeed
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
 from leadline.testing.windows import points
 
 
 def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
-    assert sorted(["l.10", "l.9", "l.b", "rank11-5", "rank2-9"], key=natural) == [
+    assert sorted(["l.10", "l.9", "l.b", "rank11-5", "rank2-9"], key=natural_sort_key) == [
         "l.9",
         "l.10",
         "l.b",
@@ -26,7 +26,7 @@ def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
 def test_any_name_has_a_place_in_the_order() -> None:
     nines, tens = f"l{'9' * 9999}", f"l1{'0' * 9999}"
     ordered = ["", "7", "l007", "l9", "l10", nines, tens, "l.", "l²", "l٣", "\ud800"]
-    assert sorted(set(ordered), key=natural) == ordered
+    assert sorted(set(ordered), key=natural_sort_key) == ordered
 
 
 def test_readings_come_losses_first_then_as_captured() -> None:

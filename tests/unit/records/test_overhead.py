@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from leadline.agent.summary import Ending, verdict_lines
+from leadline.agent.summary import RunOutcome, summary_lines
 from leadline.analysis.overview import cost_of
 from leadline.records.formatting import share
-from leadline.records.overhead import spoken_share, spoken_thinning, step_share, thinned
+from leadline.records.overhead import format_share, format_throttling, step_share, throttled
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.testing.runs import RunWriter
@@ -47,12 +47,12 @@ def test_the_share_is_of_all_workers_together() -> None:
     ("ratio", "spoken"), [(0.0, "0.0 %"), (0.0004, "under 0.1 %"), (0.0071, "0.7 %"), (0.437, "44 %")]
 )
 def test_it_is_spoken_alike_everywhere(ratio: float, spoken: str) -> None:
-    assert spoken_share(ratio) == share(ratio) == spoken
+    assert format_share(ratio) == share(ratio) == spoken
 
 
 def test_of_workers_that_are_thinned_differently_the_widest_is_told() -> None:
-    workers = [{"thinned": [entry(to_every=100)]}, {"thinned": [entry(to_every=400)]}, {"thinned": []}, {}]
-    assert thinned(workers) == [entry(to_every=400)]
+    workers = [{"throttled": [entry(to_every=100)]}, {"throttled": [entry(to_every=400)]}, {"throttled": []}, {}]
+    assert throttled(workers) == [entry(to_every=400)]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,19 @@ def test_of_workers_that_are_thinned_differently_the_widest_is_told() -> None:
     ],
 )
 def test_thinning_in_few_words(entries: list[dict[str, Any]], spoken: list[str]) -> None:
-    assert spoken_thinning(entries) == spoken
+    assert format_throttling(entries) == spoken
 
 
 def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     documents = {
-        "rank0-1": {"worker": "rank0-1", "steps": {"train": 9}, "own_ns": 70, "loop_ns": 10_000, "thinned": [entry()]},
-        "rank1-2": {"worker": "rank1-2", "steps": {"train": 9}, "own_ns": 50, "loop_ns": 10_000, "thinned": []},
+        "rank0-1": {
+            "worker": "rank0-1",
+            "steps": {"train": 9},
+            "own_ns": 70,
+            "loop_ns": 10_000,
+            "throttled": [entry()],
+        },
+        "rank1-2": {"worker": "rank1-2", "steps": {"train": 9}, "own_ns": 50, "loop_ns": 10_000, "throttled": []},
     }
     writer = RunWriter(tmp_path / "run")
     make_folder(str(tmp_path / "run" / layout.WORKERS))
@@ -85,9 +91,9 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
         write_document(str(tmp_path / "run" / layout.worker_document(name)), document)
     workers = list(documents.values())
     cost = cost_of(writer.path, workers)
-    assert (cost["step_share"], cost["thinned"]) == (0.006, [entry()])
-    ending = Ending("Completed", 0, 0, None, 1.0, tuple(workers), 10, None, False)
-    said = "\n".join(verdict_lines(ending, width=100))
+    assert (cost["step_share"], cost["throttled"]) == (0.006, [entry()])
+    ending = RunOutcome("Completed", 0, 0, None, 1.0, tuple(workers), 10, None, False)
+    said = "\n".join(summary_lines(ending, width=100))
     assert "Watching cost 0.6 % and " in said
     assert "leadline  thinned to the budget: gradients every 200 steps instead of 50" in said
     html = verdict_html(writer.path)

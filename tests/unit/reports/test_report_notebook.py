@@ -12,7 +12,7 @@ from report_runs import HOSTILE, bare_run, machine_run
 
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
-from leadline.reports.display import Shown, html_of, table_html
+from leadline.reports.display import DisplayedReport, html_of, table_html
 from leadline.reports.notebook import build_notebook
 from leadline.reports.report import build
 from leadline.reports.section import Column, Section, Table
@@ -54,7 +54,7 @@ def test_a_path_is_text_whatever_it_holds(tmp_path: Path) -> None:
 
 
 def test_a_section_that_is_not_there_is_named(tmp_path: Path) -> None:
-    shown = Shown(bare_run(tmp_path / "run"))
+    shown = DisplayedReport(bare_run(tmp_path / "run"))
     with pytest.raises(UnknownNameError, match="no chapter of this run's report named 'xgboost'"):
         shown.show("xgboost", "roc")
     with pytest.raises(UnknownNameError, match="did you mean 'losses'"):

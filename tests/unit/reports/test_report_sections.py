@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from leadline.reports.section import Column, empty, spoken_cell, table_of
+from leadline.reports.section import Column, empty, format_cell, table_of
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from leadline.reports.section import Column, empty, spoken_cell, table_of
     ],
 )
 def test_a_cell_is_spoken_in_four_digits(cell: object, spoken: str) -> None:
-    assert spoken_cell(cell) == spoken  # type: ignore[arg-type]
+    assert format_cell(cell) == spoken  # type: ignore[arg-type]
 
 
 def test_a_table_holds_the_asked_columns_and_counts_what_it_leaves_out() -> None:

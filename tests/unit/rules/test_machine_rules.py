@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.errors import ConfigurationError
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, in_time, sampled, training
@@ -18,7 +18,7 @@ SOON = {"patience": 2, "window": 10}
 def said(tmp_path, name: str, story: list[Part], **parameters: Any) -> tuple[str, str, list[dict[str, Any]]]:
     """Verdict, why, and what opened and closed."""
     path = RunWriter(tmp_path / "run", batch_rows=20).write_all(story).end().path
-    progress = Judging(path, [("it", find_rule(name)(**parameters))], started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(path, [("it", find_rule(name)(**parameters))], started_ns=START_NS).advance(is_over=True)
     state = progress.rules["it"]
     assert state["error"] is None
     return state["verdict"], state["why"], [event for _, event in progress.events]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.reader import operator_times
 from leadline.rules.system.operator_time import OperatorTime
 from leadline.store.documents import encode
@@ -35,7 +35,7 @@ def window(number: int, **lengths_ms: float) -> Detailed:
 def judged(parts: Sequence[Part], **parameters: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         path = RunWriter(f"{folder}/run").write_all(parts).end().path
-        progress = Judging(path, [("it", OperatorTime(**parameters))], started_ns=START_NS).advance(is_over=True)
+        progress = Evaluator(path, [("it", OperatorTime(**parameters))], started_ns=START_NS).advance(is_over=True)
     return progress.rules["it"], [event for _, event in progress.events]
 
 
@@ -89,7 +89,7 @@ def test_a_trace_that_is_too_large_is_undecided_and_says_so(monkeypatch: pytest.
 def test_a_damaged_trace_is_undecided_and_says_so(tmp_path: Path) -> None:
     path = RunWriter(tmp_path / "run").write_all([window(1, conv=18.0)]).end().path
     (Path(path) / "profiles/rank0-1/w1/trace.json.gz").write_bytes(b"torn")
-    progress = Judging(path, [("it", OperatorTime())], started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(path, [("it", OperatorTime())], started_ns=START_NS).advance(is_over=True)
     assert progress.rules["it"]["verdict"] == "undecided"
     assert "cannot be read" in progress.rules["it"]["why"]
 
@@ -164,7 +164,7 @@ class _Hearing:
     def __init__(self, path: str) -> None:
         self.events: list[bytes] = []
         self.state: dict[str, Any] = {}
-        self._judging = Judging(path, [("it", OperatorTime())], started_ns=START_NS)
+        self._judging = Evaluator(path, [("it", OperatorTime())], started_ns=START_NS)
 
     def listen(self, *, is_over: bool) -> None:
         progress = self._judging.advance(is_over=is_over)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.reader.operator_times import BIN_NS, OperatorTimes, cut_up
 from leadline.rules.rule import Rule
 from leadline.rules.system.batch_size import BatchSize
@@ -75,7 +75,7 @@ def test_a_finding_names_the_operators_of_its_bad_intervals(
     window = Detailed("d", 40, START_NS + 6 * SECOND_NS, calls, step_ms=1000.0)
     story = in_time(training([{"data": 80.0, "forward": 20.0}] * 180), sampled(channels), [window])
     path = RunWriter(tmp_path / "run").write_all(story).end().path
-    progress = Judging(path, [("it", rule)], started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(path, [("it", rule)], started_ns=START_NS).advance(is_over=True)
     opened = next(event for _, event in progress.events if event["event"] == "opened")
     assert "; meanwhile: 80 % data, 20 % forward; operators: 60 % aten::decode, 20 % aten::mm" in opened["message"]
     assert opened["evidence"]["operators"] == {"aten::decode": pytest.approx(0.6), "aten::mm": pytest.approx(0.2)}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from leadline.config.parameters import describe, parameter_types, read_parameters, spoken_name
+from leadline.config.parameters import describe, display_name, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
 
 
@@ -79,4 +79,4 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 def test_every_kind_is_described() -> None:
     assert all(describe(kind) for kind in parameter_types(ManyKinds).values())
-    assert spoken_name(type("CPUBottleneck", (), {})) == "cpu_bottleneck"
+    assert display_name(type("CPUBottleneck", (), {})) == "cpu_bottleneck"

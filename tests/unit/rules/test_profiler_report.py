@@ -14,7 +14,7 @@ from system_scenarios import system_story
 
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.records.needs import Needs
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
 from leadline.rules.rule import Rule
@@ -41,7 +41,7 @@ SOON = {
 
 
 def judged(path: str, rules: Sequence[tuple[str, Rule]]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    progress = Judging(path, rules, started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(path, rules, started_ns=START_NS).advance(is_over=True)
     return progress.rules, progress.events
 
 

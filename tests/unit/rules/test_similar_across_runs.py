@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.errors import ConfigurationError
-from leadline.judge.evaluator import Judging
+from leadline.judge.evaluator import Evaluator
 from leadline.rules.tensors.similar_across_runs import SimilarAcrossRuns
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
@@ -23,7 +23,7 @@ def write(path: Path, parts: list[Capture]) -> str:
 
 def judge(path: str, **parameters: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     rule = SimilarAcrossRuns(**{"other_trials": ("base",), **parameters})
-    progress = Judging(path, [("it", rule)], started_ns=START_NS).advance(is_over=True)
+    progress = Evaluator(path, [("it", rule)], started_ns=START_NS).advance(is_over=True)
     return progress.rules["it"], [event for _, event in progress.events]
 
 
@@ -79,7 +79,7 @@ def test_steps_that_the_other_run_lacks_are_undecided(tmp_path: Path) -> None:
 def test_a_live_judge_waits_for_the_other_run(tmp_path: Path) -> None:
     base = RunWriter(tmp_path / "base")
     run = RunWriter(tmp_path / "run").write_all(losses(1.0, 0.5))
-    judging = Judging(run.path, [("it", SimilarAcrossRuns(other_trials=("base",)))], started_ns=START_NS)
+    judging = Evaluator(run.path, [("it", SimilarAcrossRuns(other_trials=("base",)))], started_ns=START_NS)
     assert judging.advance().rules["it"]["judged_steps"] == 0
     base.write_all(losses(1.0, 0.75))
     assert judging.advance().rules["it"]["judged_steps"] == 1, "what the other run says of step 1 may grow"

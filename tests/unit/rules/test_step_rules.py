@@ -138,7 +138,7 @@ def test_memory_without_steps_is_undecided(tmp_path) -> None:
 
 
 def test_the_loaders_workers_are_counted_against_the_cores(tmp_path) -> None:
-    from leadline.judge.evaluator import Judging
+    from leadline.judge.evaluator import Evaluator
     from leadline.rules.registry import find_rule
     from leadline.testing.runs import RunWriter
 
@@ -147,7 +147,7 @@ def test_the_loaders_workers_are_counted_against_the_cores(tmp_path) -> None:
         writer.end()
         writer.write_node("node", cpu_count=4)
         writer.write_worker("rank0-1", state="ended", facts={"dataloader_workers": workers})
-        judging = Judging(writer.path, [("it", find_rule("dataloader")())], started_ns=START_NS)
+        judging = Evaluator(writer.path, [("it", find_rule("dataloader")())], started_ns=START_NS)
         return judging.advance(is_over=True).rules["it"]
 
     assert [judged(f"run{each}", each)["verdict"] for each in (2, 3, 8, 9)] == ["fired", "clear", "clear", "fired"]

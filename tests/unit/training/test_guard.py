@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from leadline.errors import StopTraining
+from leadline.errors import TrainingStopped
 from leadline.training.guard import Guard
 
 
@@ -27,7 +27,7 @@ def test_a_failure_is_told_once_and_everything_after_it_is_a_no_op() -> None:
     assert "test_guard.py:" in told[0]
 
 
-@pytest.mark.parametrize("kind", [StopTraining, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("kind", [TrainingStopped, KeyboardInterrupt, SystemExit])
 def test_exits_pass(kind: type[BaseException]) -> None:
     guard = Guard(lambda _: None)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from leadline.actions.aws import failure, make_client
-from leadline.actions.metrics.run_metrics import Board, Sample
+from leadline.actions.metrics.run_metrics import MetricSample, RunMetrics
 
 _MOST_IN_A_CALL: Final = 500
 
@@ -26,7 +26,7 @@ class CloudWatch:
 
     is_pushed = True
 
-    def __init__(self, board: Board, namespace: str, region: str, endpoint: str, seconds: float) -> None:
+    def __init__(self, board: RunMetrics, namespace: str, region: str, endpoint: str, seconds: float) -> None:
         self._board, self._namespace = board, namespace
         self._client = make_client(
             "cloudwatch", action="publish_metric", region=region, endpoint=endpoint, seconds=seconds
@@ -50,7 +50,7 @@ class CloudWatch:
         self._client.close()
 
 
-def _datum(sample: Sample, run: str) -> dict[str, Any]:
+def _datum(sample: MetricSample, run: str) -> dict[str, Any]:
     dimensions = {"Run": run} | {key.capitalize(): value for key, value in sample.labels.items()}
     return {
         "MetricName": "".join(each.capitalize() for each in sample.name.split("_")),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Outlet(Protocol):
+class MetricExporter(Protocol):
     """One place that gauges are published at, made for one board.
 
     **Fails in two ways**
-    ``publish`` raises ``LaterError`` where a later try may succeed, and ``RefusedError`` where none will; nothing else.
+    ``publish`` raises ``RetryLaterError`` where a later try may succeed, and ``RejectedError`` where none will; nothing else.
 
     **Ends**
     ``publish`` comes back within its limit, and ``close`` too; no thread of it keeps the process alive.

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from leadline.actions.action import LaterError, RefusedError
+from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.http_client import host
-from leadline.actions.metrics.run_metrics import GAUGES, Board, GaugeName, Sample
+from leadline.actions.metrics.run_metrics import GAUGES, GaugeName, MetricSample, RunMetrics
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 
@@ -31,7 +31,7 @@ class OtlpReceiver:
 
     is_pushed = True
 
-    def __init__(self, board: Board, endpoint: str, headers: str, seconds: float) -> None:
+    def __init__(self, board: RunMetrics, endpoint: str, headers: str, seconds: float) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.resources import Resource
 
@@ -60,15 +60,15 @@ class OtlpReceiver:
         last = self._heard[-1] if self._heard else None
         place = host(urlsplit(self._endpoint))
         if last is None:
-            return LaterError(f"{place} could not be sent to")
+            return RetryLaterError(f"{place} could not be sent to")
         if isinstance(last, Exception):
-            return LaterError(f"{place}: {_why(last)}")
+            return RetryLaterError(f"{place}: {_why(last)}")
         said = f"{place} answered {last.status_code} {last.reason}"
         is_final = 400 <= last.status_code < 500 and last.status_code not in _LATER
-        return RefusedError(said) if is_final else LaterError(said)
+        return RejectedError(said) if is_final else RetryLaterError(said)
 
 
-def _metrics_data(board: Board, resource: Any) -> Any:
+def _metrics_data(board: RunMetrics, resource: Any) -> Any:
     """The gauges as OpenTelemetry has them; not by its instruments, which leave out what is NaN."""
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -79,7 +79,7 @@ def _metrics_data(board: Board, resource: Any) -> Any:
     return MetricsData([ResourceMetrics(resource, [scope], "")])
 
 
-def _metric(name: GaugeName, samples: Iterable[Sample], run: str, now_ns: int) -> Any:
+def _metric(name: GaugeName, samples: Iterable[MetricSample], run: str, now_ns: int) -> Any:
     from opentelemetry.sdk.metrics.export import Gauge, Metric, NumberDataPoint
 
     points = [NumberDataPoint({"run": run, **each.labels}, now_ns, now_ns, each.value) for each in samples]

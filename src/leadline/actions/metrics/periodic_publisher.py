@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 
-from leadline.actions.action import LaterError, RefusedError
-from leadline.actions.metrics.exporter import Outlet
+from leadline.actions.action import RejectedError, RetryLaterError
+from leadline.actions.metrics.exporter import MetricExporter
 
 _LOG = logging.getLogger(__name__)
 
 
-class Repeater:
+class PeriodicPublisher:
     """Publishes at an outlet, on demand and every so many seconds, never twice at once.
 
     Args:
@@ -19,7 +19,7 @@ class Repeater:
         patience_seconds: How long ``close`` waits for one that is under way.
     """
 
-    def __init__(self, outlet: Outlet, seconds: float, patience_seconds: float) -> None:
+    def __init__(self, outlet: MetricExporter, seconds: float, patience_seconds: float) -> None:
         self._outlet, self._seconds, self._patience_seconds = outlet, seconds, patience_seconds
         self._lock = threading.Lock()
         self._is_over = threading.Event()
@@ -31,8 +31,8 @@ class Repeater:
         """Publish now; what was done, in one line.
 
         Raises:
-            LaterError: It failed; a later try may succeed.
-            RefusedError: It failed for good.
+            RetryLaterError: It failed; a later try may succeed.
+            RejectedError: It failed for good.
         """
         with self._lock:
             return self._outlet.publish()
@@ -48,5 +48,5 @@ class Repeater:
         while not self._is_over.wait(self._seconds):
             try:
                 self.publish()
-            except (LaterError, RefusedError, OSError) as error:  # the next notice meets the same, and tells it
+            except (RetryLaterError, RejectedError, OSError) as error:  # the next notice meets the same, and tells it
                 _LOG.info("the metrics could not be sent again: %s", error)

@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from leadline.actions.action import LaterError, RefusedError
+from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.http_client import host
-from leadline.actions.metrics.run_metrics import GAUGES, Board
+from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics
 from leadline.errors import ConfigurationError
 
 _JOB: Final = "leadline"
@@ -21,7 +21,7 @@ _LATER: Final = frozenset({408, 425, 429})
 class Collector:
     """Gives Prometheus' library the gauges of a board, as they are at the moment of the scrape."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: RunMetrics) -> None:
         self._board = board
 
     def collect(self) -> Iterator[Any]:
@@ -49,7 +49,7 @@ class Endpoint:
 
     is_pushed = False
 
-    def __init__(self, board: Board, address: str, port: int) -> None:
+    def __init__(self, board: RunMetrics, address: str, port: int) -> None:
         self._board, self._host, self._port = board, address, port
         self._server: Any = None
         self._thread: Any = None
@@ -76,7 +76,7 @@ class Endpoint:
         try:
             self._server, self._thread = start_http_server(self._port, self._host, _registry(self._board))
         except OSError as error:
-            raise LaterError(why_unbindable(self._host, self._port, error)) from error
+            raise RetryLaterError(why_unbindable(self._host, self._port, error)) from error
 
 
 class Gateway:
@@ -88,7 +88,7 @@ class Gateway:
 
     is_pushed = True
 
-    def __init__(self, board: Board, url: str, seconds: float) -> None:
+    def __init__(self, board: RunMetrics, url: str, seconds: float) -> None:
         self._board, self._url, self._seconds = board, url, seconds
         self._registry = _registry(board)
 
@@ -102,13 +102,13 @@ class Gateway:
             push_to_gateway(bare, _JOB, self._registry, grouping, self._seconds, _handler(parts))
         except HTTPError as error:
             said = f"{host(parts)} answered {error.code} {error.reason}"
-            raise (RefusedError if 400 <= error.code < 500 and error.code not in (408, 429) else LaterError)(
+            raise (RejectedError if 400 <= error.code < 500 and error.code not in (408, 429) else RetryLaterError)(
                 said
             ) from None
         except TimeoutError:
-            raise LaterError(f"{host(parts)} did not answer within {self._seconds:g} s") from None
+            raise RetryLaterError(f"{host(parts)} did not answer within {self._seconds:g} s") from None
         except URLError as error:
-            raise LaterError(f"{host(parts)}: {error.reason}") from None
+            raise RetryLaterError(f"{host(parts)}: {error.reason}") from None
         return f"pushed to {host(parts)}"
 
     def close(self) -> None: ...
@@ -138,7 +138,7 @@ def why_unbindable(address: str, port: int, error: OSError) -> str:
     return f"port {port} of {address} cannot be opened: {error.strerror}"
 
 
-def _registry(board: Board) -> Any:
+def _registry(board: RunMetrics) -> Any:
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry()

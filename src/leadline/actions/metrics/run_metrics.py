@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from leadline.actions.action import Occasion
+from leadline.actions.action import ActionContext
 from leadline.reader import liveness
 from leadline.records.names import JOB_STATUSES
-from leadline.records.notification import Notice, RuleState
+from leadline.records.notification import Notification, RuleState
 
 GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
 GAUGES: Final[Mapping[GaugeName, str]] = {
@@ -24,7 +24,7 @@ GAUGES: Final[Mapping[GaugeName, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One gauge at one moment."""
 
     name: GaugeName
@@ -42,7 +42,7 @@ def rule_value(state: RuleState) -> float:
     return 0.0 if state.verdict in ("clear", "fired") else math.nan
 
 
-class Board:
+class RunMetrics:
     """How the run stands: its rules as the last notice had them, its job as the run directory has it.
 
     Read by the threads of a server or a repeater while notices come in.
@@ -51,7 +51,7 @@ class Board:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folder, self._follows = "", "*"
-        self._notice: Notice | None = None
+        self._notice: Notification | None = None
         self._step = -1
 
     @property
@@ -60,7 +60,7 @@ class Board:
         with self._lock:
             return self._notice.run if self._notice else ""
 
-    def take(self, occasion: Occasion) -> None:
+    def take(self, occasion: ActionContext) -> None:
         """Take in what a notice says of all rules, and how far the workers are."""
         steps = [each.step for each in occasion.workers]
         steps += [] if occasion.notice.step is None else [occasion.notice.step]
@@ -68,7 +68,7 @@ class Board:
             self._folder, self._follows, self._notice = occasion.run, occasion.follows, occasion.notice
             self._step = max([self._step, *steps])
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[MetricSample]:
         """All gauges as they are now; none before the first notice."""
         with self._lock:
             folder, notice, step, follows = self._folder, self._notice, self._step, self._follows
@@ -79,10 +79,10 @@ class Board:
         # of others nothing would be heard when they change
         rules = [each for each in notice.rules if follows in ("*", each.name)]
         return [
-            *(Sample("rule_fired", rule_value(each), {"rule": each.name}) for each in rules),
-            *(Sample("job_status", float(each == status), {"status": each}) for each in JOB_STATUSES),
-            *([Sample("job_step", float(step))] if step >= 0 else []),
-            Sample("job_findings", float(sum(each.findings for each in rules))),
+            *(MetricSample("rule_fired", rule_value(each), {"rule": each.name}) for each in rules),
+            *(MetricSample("job_status", float(each == status), {"status": each}) for each in JOB_STATUSES),
+            *([MetricSample("job_step", float(step))] if step >= 0 else []),
+            MetricSample("job_findings", float(sum(each.findings for each in rules))),
         ]
 
 

@@ -14,7 +14,7 @@ from leadline.dashboard import run_difference, tensor_charts
 from leadline.dashboard import tensor_view as view
 from leadline.dashboard.charts import Chart, Question, read_question
 from leadline.dashboard.page import render, site
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.figures import scalars, theme
 from leadline.reader.find_runs import list_runs
 
@@ -43,7 +43,7 @@ def compare(request: Request) -> Response:
     return render(request, "compare.html", {**frame, **_beside(one, other), **_choices(request, offered, also)})
 
 
-def _beside(one: Opened, other: Opened) -> dict[str, Any]:
+def _beside(one: OpenedRun, other: OpenedRun) -> dict[str, Any]:
     return {
         "facts": run_difference.facts(one.run, other.run),
         "rules": run_difference.rules(one.run, other.run),
@@ -51,7 +51,7 @@ def _beside(one: Opened, other: Opened) -> dict[str, Any]:
     }
 
 
-def _offered(found: Opened) -> dict[str, Any]:
+def _offered(found: OpenedRun) -> dict[str, Any]:
     groups = tensor_charts.scalar_groups(found)
     statistics = view.statistics_by_collection(found)
     first = next(iter(statistics), None)
@@ -101,7 +101,7 @@ def chart(request: Request) -> Response:
     return Response(figure.to_json(), media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
-def _figure(question: Question, names: list[str], found: list[Opened]) -> Figure:
+def _figure(question: Question, names: list[str], found: list[OpenedRun]) -> Figure:
     name, statistic = question.get("name") or "", question.get("statistic") or "value"
     labels = names if names[0] != names[1] else [names[0], f"{names[1]} again"]
     tables = {label: _table(each, name, statistic, question) for label, each in zip(labels, found, strict=True)}
@@ -111,7 +111,7 @@ def _figure(question: Question, names: list[str], found: list[Opened]) -> Figure
     return scalars.compare(tables, title=title, y=words, is_log=is_log, missing="neither run has it")
 
 
-def _table(found: Opened, name: str, statistic: str, question: Question) -> pa.Table:
+def _table(found: OpenedRun, name: str, statistic: str, question: Question) -> pa.Table:
     with found.lock:
         return found.digest.statistic(
             name,

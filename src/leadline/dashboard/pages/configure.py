@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from leadline.actions.registry import BUILT_IN, find_action
 from leadline.config.budget import DEFAULT_BUDGET
-from leadline.control.configurator import Wish, capture_words, check, command_line, default_rules, toml
+from leadline.control.configurator import RunChoices, capture_words, check, command_line, default_rules, toml
 from leadline.control.responses import spoken_interval
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render, site
@@ -93,7 +93,7 @@ def _result(run: Run, given: Mapping[str, str], root: str) -> dict[str, Any]:
         return {"error": str(error), "line": "", "toml": "", "plan": [], "estimate": []}
 
 
-def read_wish(given: Mapping[str, str]) -> Wish:
+def read_wish(given: Mapping[str, str]) -> RunChoices:
     """A form as a wish.
 
     Raises:
@@ -122,7 +122,7 @@ def read_wish(given: Mapping[str, str]) -> Wish:
             chosen.append(parameter_words(each.name, parameters))
     without = tuple(each for each in defaults if not is_chosen.get(each, True))
     command = tuple(given.get("command", "").split()) or ("train.py",)
-    return Wish(
+    return RunChoices(
         preset=preset,
         interval_ms=int(interval),
         budget=given.get("budget", "").strip() or DEFAULT_BUDGET,

@@ -17,11 +17,11 @@ from starlette.routing import Route
 from leadline.analysis.boosted_run import Boosted, Known
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.figures import theme
 from leadline.reader.run import Run
 from leadline.reports import xgboost
-from leadline.reports.section import Chapter, Section, spoken_cell
+from leadline.reports.section import Chapter, Section, format_cell
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def model(request: Request) -> Response:
     found = opened(request)
     with found.lock:
         chapter = _chapter(_look(found)) if xgboost.is_of_trees(found.run) else None
-    return render(request, "model.html", {"chapter": chapter, "spoken": spoken_cell}, page="model")
+    return render(request, "model.html", {"chapter": chapter, "spoken": format_cell}, page="model")
 
 
 def _chapter(look: _Look) -> Chapter:
@@ -56,7 +56,7 @@ def _chapter(look: _Look) -> Chapter:
     return Chapter("xgboost", "Boosted trees", sections, xgboost.opening(look.boosted))
 
 
-def _look(found: Opened) -> _Look:
+def _look(found: OpenedRun) -> _Look:
     """The run as it was last read; its lock is held."""
     archive, look = found.run.archive, _LOOKS.get(found.run)
     extent = (
@@ -70,7 +70,7 @@ def _look(found: Opened) -> _Look:
     return look
 
 
-def _chart(found: Opened, question: Question) -> Figure:
+def _chart(found: OpenedRun, question: Question) -> Figure:
     """One chart of one section: ``section=loss&place=0``."""
     wanted, place = question.get("section") or "", question.get("place") or "0"
     if wanted not in xgboost.SECTIONS or not _PLACE.fullmatch(place):

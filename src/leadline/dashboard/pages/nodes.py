@@ -15,8 +15,8 @@ from leadline.dashboard import node_view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.query_parameters import whole_number
-from leadline.dashboard.run_cache import Opened
-from leadline.reader.window import natural
+from leadline.dashboard.run_cache import OpenedRun
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import JOB_ENDED
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def nodes(request: Request) -> Response:
     return render(request, "nodes.html", said, page="nodes")
 
 
-def usage_chart(found: Opened, question: Question) -> Figure:
+def usage_chart(found: OpenedRun, question: Question) -> Figure:
     """Metrics of one unit over time: ``kind, metric, node, device`` (several by commas)``, together, title``."""
     from leadline.figures.usage import usage
 
@@ -69,7 +69,7 @@ def usage_chart(found: Opened, question: Question) -> Figure:
     )
 
 
-def machine_chart(found: Opened, question: Question) -> Figure:
+def machine_chart(found: OpenedRun, question: Question) -> Figure:
     """CPU, memory, GPU and GPU memory of a node, each as one line: ``node``."""
     from leadline.figures.usage import over_devices, usage
 
@@ -88,7 +88,7 @@ def _listed(text: str | None) -> list[str] | None:
     return [each for each in text.split(",") if each] or None if text else None
 
 
-def heat_map_chart(found: Opened, question: Question) -> Figure:
+def heat_map_chart(found: OpenedRun, question: Question) -> Figure:
     """Every core and GPU of a node, or of all."""
     from leadline.figures.utilization_heat_map import heat_map
 
@@ -103,7 +103,7 @@ def heat_map_chart(found: Opened, question: Question) -> Figure:
     return heat_map(table)
 
 
-def training_chart(found: Opened, question: Question) -> Figure:
+def training_chart(found: OpenedRun, question: Question) -> Figure:
     """What the training did over time: of few steps each phase in its lane, of many their shares: ``worker``."""
     from leadline.figures.phases import lanes, over_time
 
@@ -112,7 +112,7 @@ def training_chart(found: Opened, question: Question) -> Figure:
     table = found.digest.steps(worker=worker, start_ns=start, end_ns=end, points=points)
     if not table.num_rows:
         return over_time(table, missing="no step was timed in this interval")
-    one = worker or min(pc.unique(table["worker"]).to_pylist(), key=natural)
+    one = worker or min(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
     of_one = table.filter(pc.equal(table["worker"], one))
     if pc.sum(of_one["count"]).as_py() > _FEW_STEPS:
         return over_time(table)
@@ -120,7 +120,7 @@ def training_chart(found: Opened, question: Question) -> Figure:
     return lanes(found.digest.timeline(one, first, last if last is not None else found.digest.span_ns()[1] + 1))
 
 
-def step_timeline_chart(found: Opened, question: Question) -> Figure:
+def step_timeline_chart(found: OpenedRun, question: Question) -> Figure:
     """The phases of the last steps: ``last`` (30), ``worker``."""
     from leadline.figures.steps import timeline
 
@@ -137,7 +137,7 @@ def step_timeline_chart(found: Opened, question: Question) -> Figure:
     return timeline(table, last=last)
 
 
-def step_durations_chart(found: Opened, question: Question) -> Figure:
+def step_durations_chart(found: OpenedRun, question: Question) -> Figure:
     """How long steps took: ``worker``."""
     from leadline.figures.steps import durations
 
@@ -147,7 +147,7 @@ def step_durations_chart(found: Opened, question: Question) -> Figure:
     return durations(table)
 
 
-def step_histogram_chart(found: Opened, question: Question) -> Figure:
+def step_histogram_chart(found: OpenedRun, question: Question) -> Figure:
     """How often a step took how long: ``worker``."""
     from leadline.figures.steps import histogram
 

@@ -22,7 +22,7 @@ from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import model
 from leadline.records.names import JOB_ENDED
 from leadline.store.actions import read_actions
@@ -43,7 +43,7 @@ def overview(request: Request) -> Response:
     return render(request, "overview.html", said, page="overview")
 
 
-def _run_said(found: Opened) -> dict[str, Any]:
+def _run_said(found: OpenedRun) -> dict[str, Any]:
     """The job, where its time went, the machine, and what watching cost."""
     run, digest = found.run, found.digest
     fired = set(pc.unique(run.findings()["rule"]).to_pylist())
@@ -74,14 +74,14 @@ def _run_said(found: Opened) -> dict[str, Any]:
     }
 
 
-def _in_all(found: Opened, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _in_all(found: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The use of all nodes together, where there are several."""
     if len({each["node"] for each in usage}) < 2:
         return []
     return usage_in_all(found.digest.system(kind=_WATCHED_KINDS, points=_SAMPLES))
 
 
-def _rules_said(found: Opened, name: str) -> dict[str, Any]:
+def _rules_said(found: OpenedRun, name: str) -> dict[str, Any]:
     views = rule_views(found.run)
     return {
         "groups": overview_view.rule_groups(views),
@@ -91,14 +91,14 @@ def _rules_said(found: Opened, name: str) -> dict[str, Any]:
     }
 
 
-def _models(found: Opened) -> list[str]:
+def _models(found: OpenedRun) -> list[str]:
     """What trains: ``ResNet (36 parameter tensors)``, ``SGD``."""
     documents = found.run.worker_documents().values()
     models = {model(each["name"], each["parameters"]) for one in documents for each in one["models"]}
     return [*sorted(models), *sorted({each for one in documents for each in one["optimizers"]})]
 
 
-def _losses(found: Opened) -> list[str]:
+def _losses(found: OpenedRun) -> list[str]:
     """The losses, and the metrics that tell most."""
     infos = found.digest.infos()
     names = list(dict.fromkeys(name for name, _ in found.digest.scalar_names()))
@@ -106,7 +106,7 @@ def _losses(found: Opened) -> list[str]:
     return (shown or names)[:_MOST_LOSSES]
 
 
-def loss_chart(found: Opened, question: Question) -> Figure:
+def loss_chart(found: OpenedRun, question: Question) -> Figure:
     """One number over steps, by mode, with the findings marked: ``name``."""
     from leadline.figures.marks import mark
     from leadline.figures.scalars import scalars
@@ -118,14 +118,14 @@ def loss_chart(found: Opened, question: Question) -> Figure:
     return mark(shown, found.run.findings().to_pylist()) if table.num_rows else shown
 
 
-def job_chart(found: Opened, question: Question) -> Figure:
+def job_chart(found: OpenedRun, question: Question) -> Figure:
     """Initialization, training loop and finalization."""
     from leadline.figures.shares import job_phases
 
     return job_phases(found.digest.job(), title="Phases of the job")
 
 
-def phases_chart(found: Opened, question: Question) -> Figure:
+def phases_chart(found: OpenedRun, question: Question) -> Figure:
     """What the training steps were made of."""
     from leadline.figures.shares import pie
 
@@ -136,7 +136,7 @@ def phases_chart(found: Opened, question: Question) -> Figure:
     )
 
 
-def progress_chart(found: Opened, question: Question) -> Figure:
+def progress_chart(found: OpenedRun, question: Question) -> Figure:
     """Steps over time, with the phases of the job and the interruptions."""
     from leadline.figures.phases import progress
 

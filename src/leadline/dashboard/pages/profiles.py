@@ -14,7 +14,7 @@ from leadline.dashboard import profile_view as view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.query_parameters import whole_number
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import LeadlineError
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
@@ -230,7 +230,7 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
 # --- charts --------------------------------------------------------------------------------------------------
 
 
-def _flame(found: Opened, question: Question) -> Figure:
+def _flame(found: OpenedRun, question: Question) -> Figure:
     from leadline.analysis.call_tree import call_tree
     from leadline.figures import flames
 
@@ -241,7 +241,7 @@ def _flame(found: Opened, question: Question) -> Figure:
     return flames.icicle(call_tree(profile.flames()))
 
 
-def _window_timeline(found: Opened, question: Question) -> Figure:
+def _window_timeline(found: OpenedRun, question: Question) -> Figure:
     from leadline.figures.profile_window import window
 
     calls = found.run.operator_calls(
@@ -250,7 +250,7 @@ def _window_timeline(found: Opened, question: Question) -> Figure:
     return window(calls)
 
 
-def _data_loading(found: Opened, question: Question) -> Figure:
+def _data_loading(found: OpenedRun, question: Question) -> Figure:
     from leadline.figures import phases
 
     return phases.lanes(view.loading_lanes(found.run, question.get("window")), title="Data loading over time")

@@ -14,7 +14,7 @@ from leadline.analysis.ranks import Ranks
 from leadline.dashboard import rank_view
 from leadline.dashboard.charts import Chart, Question
 from leadline.dashboard.page import opened, render
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -56,11 +56,11 @@ def _statistic(names: list[str], wanted: str | None) -> str | None:
     return wanted if wanted in names else usual
 
 
-def _compared(found: Opened) -> Ranks | None:
+def _compared(found: OpenedRun) -> Ranks | None:
     return ranks_of(found.digest)
 
 
-def rank_steps_chart(found: Opened, question: Question) -> Figure:
+def rank_steps_chart(found: OpenedRun, question: Question) -> Figure:
     """The median step of each rank."""
     from leadline.figures.ranks import step_times
 
@@ -68,7 +68,7 @@ def rank_steps_chart(found: Opened, question: Question) -> Figure:
     return step_times(compared and rank_view.drawn(compared))
 
 
-def rank_phases_chart(found: Opened, question: Question) -> Figure:
+def rank_phases_chart(found: OpenedRun, question: Question) -> Figure:
     """What a step is made of on each rank."""
     from leadline.figures.ranks import phases
 
@@ -76,7 +76,7 @@ def rank_phases_chart(found: Opened, question: Question) -> Figure:
     return phases(compared and rank_view.drawn(compared))
 
 
-def rank_durations_chart(found: Opened, question: Question) -> Figure:
+def rank_durations_chart(found: OpenedRun, question: Question) -> Figure:
     """Steps over the training, of some ranks."""
     from leadline.figures.steps import durations
 
@@ -95,7 +95,7 @@ def rank_durations_chart(found: Opened, question: Question) -> Figure:
     return durations(pa.concat_tables(tables), title="Time of each training step")
 
 
-def replicas_chart(found: Opened, question: Question) -> Figure:
+def replicas_chart(found: OpenedRun, question: Question) -> Figure:
     """One statistic of one tensor in all workers: ``tensor, statistic``."""
     from leadline.figures.scalars import scalars
 

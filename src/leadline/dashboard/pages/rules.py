@@ -14,7 +14,7 @@ from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.query_parameters import whole_number
 from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import iso
 
 VERDICTS: Final = {
@@ -68,7 +68,7 @@ class Links:
         name: The run's name.
     """
 
-    def __init__(self, name: str, found: Opened) -> None:
+    def __init__(self, name: str, found: OpenedRun) -> None:
         self._base = f"/runs/{quote(name, safe='')}"
         self._tensors = set(found.digest.infos())
         self._workers = set(found.digest.workers())

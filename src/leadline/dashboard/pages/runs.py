@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import render, site
-from leadline.dashboard.run_list import Row
+from leadline.dashboard.run_list import RunRow
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 
 ROWS: Final = 200
@@ -24,7 +24,7 @@ ROWS: Final = 200
 _MOST_COURSES: Final = 24
 _ORDER: Final[dict[str, int]] = {each: place for place, each in enumerate(JOB_STATUSES)}
 _PLACES: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
-_SORTS: Final[dict[str, Callable[[Row], Any]]] = {
+_SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
     "name": lambda row: row.name.lower(),
     "status": lambda row: _ORDER.get(row.status, len(_ORDER)),
     "started": lambda row: -row.started_ns,
@@ -40,7 +40,7 @@ def _place(status: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunQuery:
     """Which runs, in which order, which of them."""
 
     words: str = ""
@@ -70,10 +70,10 @@ class Wanted:
         return self.link(sort=sort if sort != "started" else "", reversed="yes" if is_reversed else "")
 
 
-def read_wanted(query: QueryParams) -> Wanted:
+def read_wanted(query: QueryParams) -> RunQuery:
     """What a query asks for; what nobody knows is left out."""
     status, worst, sort, page = (query.get(key, "") for key in ("status", "rules", "sort", "page"))
-    return Wanted(
+    return RunQuery(
         words=query.get("q", "").strip()[:200],
         status=status if status in JOB_STATUSES else "",
         worst=worst if worst in RULE_STATUSES else "",
@@ -83,7 +83,7 @@ def read_wanted(query: QueryParams) -> Wanted:
     )
 
 
-def select(rows: list[Row], wanted: Wanted) -> list[Row]:
+def select(rows: list[RunRow], wanted: RunQuery) -> list[RunRow]:
     """The rows that are wanted, in order: each word stands in the name, the command, or the name of a fired rule."""
     words = wanted.words.lower().split()
     found = [

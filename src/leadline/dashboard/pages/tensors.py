@@ -16,7 +16,7 @@ from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import opened, render
 from leadline.dashboard.query_parameters import whole_number
 from leadline.dashboard.rule_view import finding_views, rule_views
-from leadline.dashboard.run_cache import Opened
+from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError
 
 PAGE_ROWS: Final = 1000
@@ -34,7 +34,7 @@ def tensors(request: Request) -> Response:
         return _list(request, found)
 
 
-def _list(request: Request, found: Opened) -> Response:
+def _list(request: Request, found: OpenedRun) -> Response:
     asked = request.query_params
     collection, words = asked.get("collection", ""), asked.get("q", "")
     rows = view.tensor_rows(found, collection=collection, words=words)
@@ -60,11 +60,11 @@ def _list(request: Request, found: Opened) -> Response:
     )
 
 
-def _names(found: Opened) -> list[str]:
+def _names(found: OpenedRun) -> list[str]:
     return found.run.tensor_names()
 
 
-def _network(request: Request, found: Opened) -> dict[str, Any] | None:
+def _network(request: Request, found: OpenedRun) -> dict[str, Any] | None:
     """The choices of the network's heat map; None: there is nothing to draw."""
     offered = view.statistics_by_collection(found)
     if not offered:
@@ -96,7 +96,7 @@ def preferred(statistics: list[str]) -> str:
     return next((each for each in _PREFERRED if each in statistics), statistics[0])
 
 
-def _tensor(request: Request, found: Opened) -> Response:
+def _tensor(request: Request, found: OpenedRun) -> Response:
     asked = request.query_params
     name, run = asked["name"], request.path_params["run"]
     try:
@@ -158,7 +158,7 @@ def _links(run: str, name: str) -> dict[str, str]:
     return {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"}
 
 
-def _moment(found: Opened, name: str, step: int | None, worker: str | None, known: view.Captured) -> dict[str, Any]:
+def _moment(found: OpenedRun, name: str, step: int | None, worker: str | None, known: view.Captured) -> dict[str, Any]:
     """What is known of a tensor at a step; None: the last."""
     step = known.last if step is None else step
     steps = view.stored_steps(found, name, worker)

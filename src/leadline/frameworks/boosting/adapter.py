@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from leadline.frameworks.adapter import Depths, Probes, Program
-from leadline.frameworks.boosting.patches import Methods
+from leadline.frameworks.adapter import Depths, Program, StepCallbacks
+from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.round_capture import RoundCapture
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.records.names import Family
@@ -63,7 +63,7 @@ class BoostingAdapter:
 
     def __init__(self, tell: Callable[[str], None], settings: Settings) -> None:
         self._tell, self._settings = tell, settings
-        self._methods: tuple[Methods, ...] = ()
+        self._methods: tuple[MethodPatches, ...] = ()
         self._rounds: Rounds | None = None
         self._said: dict[str, Any] = {}
 
@@ -99,7 +99,9 @@ class BoostingAdapter:
     def describe(self) -> dict[str, Any]:
         return self._said
 
-    def start(self, probes: Probes, guard: Guard, methods: Callable[[Rounds], tuple[Methods, ...]]) -> None:
+    def start(
+        self, probes: StepCallbacks, guard: Guard, methods: Callable[[Rounds], tuple[MethodPatches, ...]]
+    ) -> None:
         """Begin to call the probes.
 
         Args:

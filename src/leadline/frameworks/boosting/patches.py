@@ -9,7 +9,7 @@ from typing import Any
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Methods:
+class MethodPatches:
     """Some methods of one class.
 
     **Leaves nothing** - ``put_back`` gives every method back that nobody else has replaced since.

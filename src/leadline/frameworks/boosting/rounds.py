@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.boosting.booster import Booster
 from leadline.frameworks.boosting.round_capture import RoundCapture
 from leadline.frameworks.scores import Scores
@@ -31,7 +31,9 @@ class Rounds:
         document: What the worker's document says of the training is added here.
     """
 
-    def __init__(self, probes: Probes, guard: Guard, tell: Callable[[str], None], document: dict[str, Any]) -> None:
+    def __init__(
+        self, probes: StepCallbacks, guard: Guard, tell: Callable[[str], None], document: dict[str, Any]
+    ) -> None:
         self._probes, self._guard, self._tell = probes, guard, tell
         self._owner: weakref.ref[object] | None = None
         self._thread = 0
@@ -79,7 +81,7 @@ class Rounds:
             booster: None: there are several at once, and only their scores are known.
             is_last: Whether no other will come.
         Raises:
-            StopTraining: Somebody asked to stop.
+            TrainingStopped: Somebody asked to stop.
         """
         self._guard.run(self._end_round, owner, booster, scores, is_last=is_last)
 

@@ -13,7 +13,7 @@ _NONE: Final = -1
 _WHOLE: Final = ("Tree", "Node", "ID", "Feature", "Yes", "No", "Missing", "Depth")
 
 
-class Table:
+class TreeTable:
     """Filled node by node.
 
     Names are numbers here: ``Feature`` is the index of the feature, -1 of a leaf. ``ID``, ``Yes``, ``No`` and

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.adapter import Depths, Probes, Program
+from leadline.frameworks.adapter import Depths, Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
@@ -68,7 +68,7 @@ class GenericAdapter:
 
     def __init__(self, loop: Loop, tell: Callable[[str], None]) -> None:
         self._loop, self._tell = loop, tell
-        self._probes: Probes | None = None
+        self._probes: StepCallbacks | None = None
         self._training = CapturedArrays(tell)
         self._evaluation = CapturedArrays(tell)
         self._is_watched = self._is_evaluating = False
@@ -109,7 +109,7 @@ class GenericAdapter:
         """The step under way has ended.
 
         Raises:
-            StopTraining: Somebody asked to stop.
+            TrainingStopped: Somebody asked to stop.
         """
         if self._probes is None:
             return
@@ -134,7 +134,7 @@ class GenericAdapter:
     def version(self) -> str:
         return ""
 
-    def install(self, probes: Probes, guard: Guard) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard) -> None:
         self._probes = probes
 
     def uninstall(self) -> None:

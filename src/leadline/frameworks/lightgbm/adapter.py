@@ -11,9 +11,9 @@ from typing import Any
 import lightgbm
 from lightgbm.engine import CVBooster
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.patches import Methods
+from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import mark_of
 from leadline.frameworks.lightgbm.booster import LightGBMBooster
@@ -41,11 +41,11 @@ class LightGBMAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (lightgbm.Booster, CVBooster)) or hasattr(type(thing), "booster_")
 
-    def install(self, probes: Probes, guard: Guard) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard) -> None:
         self.start(probes, guard, _methods)
 
 
-def _methods(rounds: Rounds) -> tuple[Methods, ...]:
+def _methods(rounds: Rounds) -> tuple[MethodPatches, ...]:
     loop = _Loop(rounds)
     of_one = {
         "update": loop.wrap_update,
@@ -55,7 +55,7 @@ def _methods(rounds: Rounds) -> tuple[Methods, ...]:
     }
     of_folds = {"update": loop.wrap_update_of_folds, "eval_valid": loop.wrap_eval_valid_of_folds}
     redirected = {name: _redirect(name) for name in of_folds if name not in vars(CVBooster)}
-    return Methods(lightgbm.Booster, of_one), Methods(CVBooster, of_folds, redirected)
+    return MethodPatches(lightgbm.Booster, of_one), MethodPatches(CVBooster, of_folds, redirected)
 
 
 def _redirect(name: str) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import lightgbm
 import numpy as np
 
 from leadline.frameworks.boosting.booster import Array, Evaluated, Floats
-from leadline.frameworks.boosting.tables import Table
+from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.lightgbm.configuration import settings_of
 
 _KINDS: Final = ("split", "gain")
@@ -78,7 +78,7 @@ class LightGBMBooster:
         if last < 0:
             return {}
         features = self.features
-        table = Table(features)
+        table = TreeTable(features)
         for tree, dumped in enumerate(self._booster.dump_model(num_iteration=1, start_iteration=last)["tree_info"]):
             _walk(dumped["tree_structure"], (tree, dumped["num_leaves"]), 0, (table, features))
         return table.columns()
@@ -104,7 +104,7 @@ class LightGBMBooster:
         return settings_of(self._booster)
 
 
-def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, into: tuple[Table, tuple[str, ...]]) -> None:
+def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, into: tuple[TreeTable, tuple[str, ...]]) -> None:
     """A node and all below it.
 
     Args:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from leadline.frameworks.loggers.patches import Make
 from leadline.frameworks.loggers.trackers import Trackers
-from leadline.frameworks.loggers.unique_names import Names
-from leadline.frameworks.loggers.unnamed_values import Unnamed
+from leadline.frameworks.loggers.unique_names import UniqueNames
+from leadline.frameworks.loggers.unnamed_values import UnnamedValues
 from leadline.frameworks.loggers.values import is_on_host, is_same, scalar
 from leadline.training.guard import Guard
 
@@ -23,14 +23,14 @@ Read = Callable[..., Mapping[str, Any]]
 """Takes the arguments of a function that was called; gives what they log, by name."""
 
 
-class Cost(Protocol):
+class OverheadMeter(Protocol):
     """Where the time is counted that we take."""
 
     own_ns: int
     loop_ns: int
 
 
-class Sink(Protocol):
+class ScalarSink(Protocol):
     """What the tap needs of the recorder."""
 
     @property
@@ -38,7 +38,7 @@ class Sink(Protocol):
         """Tells which step is under way."""
 
     @property
-    def cost(self) -> Cost:
+    def cost(self) -> OverheadMeter:
         """What watching takes of the training's time."""
 
     def log(self, values: Mapping[str, Any], collection: str) -> None:
@@ -54,26 +54,26 @@ class _Local(threading.local):
         """What the calls under way pass on to other libraries; None: they pass on nothing new."""
 
 
-class Tap:
+class Interceptor:
     """Listens.
 
     **One scalar** - what a library passes on to another, and a metric's own value that is logged under a name, are
     kept once.
     """
 
-    def __init__(self, sink: Sink, guard: Guard, number: Callable[[Any], Any]) -> None:
+    def __init__(self, sink: ScalarSink, guard: Guard, number: Callable[[Any], Any]) -> None:
         """
         Args:
             number: Reads a tensor of one element on the host.
         """
         self.guard = guard
-        self.names = Names()
+        self.names = UniqueNames()
         """Of the objects that nobody named."""
         self.trackers = Trackers()
         """Of the libraries that are listened to."""
         self._sink, self._number = sink, number
         self._local = _Local()
-        self._unnamed = Unnamed(_gave)
+        self._unnamed = UnnamedValues(_gave)
 
     # --- ways to listen -----------------------------------------------------------------------------------
 

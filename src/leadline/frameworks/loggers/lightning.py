@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
-def _module(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _module(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """What is logged under a name needs none of a metric's own."""
 
     def name(module: object, name: str, value: Any, *rest: object, **others: object) -> None:
@@ -21,7 +21,7 @@ def _module(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
     yield Replacement(library.LightningModule, "log", tap.before(name))
 
 
-def _results(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _results(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """Each ``self.log`` ends here, with what it shall be called and whether it counts by steps or epochs."""
     yield Replacement(library._ResultCollection, "update_metrics", tap.after(_step_value))
 
@@ -33,7 +33,7 @@ def _step_value(results: Any, key: str, value: Any, *rest: object, **others: obj
     return {results._forked_name(kept, True)[1]: results._get_cache(kept, True)}
 
 
-def _connector(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _connector(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """Values of epochs and of evaluation come from here; those of training steps pass by, every so many steps."""
     connector = library._LoggerConnector
     yield Replacement(connector, "update_train_step_metrics", tap.around(_everything, _nothing))
@@ -56,11 +56,11 @@ def _nothing(*args: object, **kwargs: object) -> dict[str, Any]:
     return {}
 
 
-def _fabric(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _fabric(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     yield Replacement(library.Fabric, "log_dict", tap.around(_metrics, _metrics))
 
 
-def _csv(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _csv(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """The one logger that has no library of its own below it."""
     yield Replacement(library.CSVLogger, "log_metrics", tap.after(_metrics))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Read, Tap
+from leadline.frameworks.loggers.interceptor import Interceptor, Read
 from leadline.frameworks.loggers.patches import Logger, Make, Replacement
 
 _OWN_COLLECTING: Final = ("mlflow.utils.autologging_utils", __name__)
@@ -17,14 +17,14 @@ in this file are the numbers of ours."""
 _DEPTH: Final = 4
 
 
-def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     runs = _Runs(library)
     tap.trackers.offer(runs.find)
     yield Replacement(library.MlflowClient, "log_metric", _of_the_script(tap, _metric, runs))
     yield Replacement(library.MlflowClient, "log_batch", _of_the_script(tap, _batch, runs))
 
 
-def _of_the_script(tap: Tap, read: Read, runs: _Runs) -> Make:
+def _of_the_script(tap: Interceptor, read: Read, runs: _Runs) -> Make:
     """Hear only what was logged for the script's sake."""
 
     def read_and_see(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leadline.frameworks.torch.hooks.dynamo import hide
 
 if TYPE_CHECKING:
-    from leadline.frameworks.loggers.interceptor import Tap
+    from leadline.frameworks.loggers.interceptor import Interceptor
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -37,7 +37,7 @@ class Logger:
     """How one library is listened to."""
 
     library: str
-    waits_for: Mapping[str, Callable[[ModuleType, Tap], Iterable[Replacement]]]
+    waits_for: Mapping[str, Callable[[ModuleType, Interceptor], Iterable[Replacement]]]
     """By the module that must have been executed: what is replaced once it is there."""
 
 

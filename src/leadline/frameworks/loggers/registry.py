@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.loggers.interceptor import Sink, Tap
+from leadline.frameworks.loggers.interceptor import Interceptor, ScalarSink
 from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
 from leadline.frameworks.loggers.mlflow import MLFLOW
 from leadline.frameworks.loggers.patches import Logger, Replaced
@@ -37,7 +37,7 @@ class Loggers:
 
     def __init__(
         self,
-        sink: Sink,
+        sink: ScalarSink,
         number: Callable[[Any], Any],
         tell: Callable[[str], None],
         loggers: tuple[Logger, ...] = LOGGERS,
@@ -49,7 +49,7 @@ class Loggers:
         """
         self._tell = tell
         self._guard = Guard(self._go_off)
-        self._tap = Tap(sink, self._guard, number)
+        self._tap = Interceptor(sink, self._guard, number)
         self.trackers = self._tap.trackers
         """The script's own, where numbers of ours can be logged."""
         self._by_module = {module: logger for logger in loggers for module in logger.waits_for}

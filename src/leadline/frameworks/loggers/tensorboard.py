@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
-def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     yield Replacement(library.SummaryWriter, "add_scalar", tap.after(_scalar))
     yield Replacement(library.SummaryWriter, "add_scalars", tap.after(_scalars))
     boards = _Boards(library.scalar)
@@ -33,7 +33,7 @@ def _scalars(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Board:
+class SummaryWriterTracker:
     """A writer's event file; a writer that was closed meanwhile is not opened again."""
 
     library: ClassVar[str] = "tensorboard"
@@ -65,7 +65,7 @@ class _Boards:
         if not any(each() is writer for each in self._writers):
             self._writers = [*(each for each in self._writers if each() is not None), weakref.ref(writer)]
 
-    def find(self) -> Iterable[Board]:
+    def find(self) -> Iterable[SummaryWriterTracker]:
         """The oldest that is open: a script has one for training before it has one for anything else.
 
         None where wandb makes its rows of what writers write: a number at another step would tear such a row apart.
@@ -76,7 +76,7 @@ class _Boards:
             writer = each()
             events = getattr(writer, "file_writer", None)
             if events is not None and getattr(writer, "_write_to_disk", True):
-                return [Board(events, self._scalar)]
+                return [SummaryWriterTracker(events, self._scalar)]
         return []
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
-def _values(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _values(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """Every metric's value passes one function of the library; nothing is kept in a metric for it."""
 
     def make(squeeze: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,7 +25,7 @@ def _values(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
     yield Replacement(library, "_squeeze_if_scalar", make, is_compiled=True)
 
 
-def _tell(tap: Tap, value: Any, frame: FrameType) -> None:
+def _tell(tap: Interceptor, value: Any, frame: FrameType) -> None:
     metric = frame.f_locals.get("self")
     if metric is None or tap.is_named(metric):
         return
@@ -42,7 +42,7 @@ def _is_of_a_batch(frame: FrameType) -> bool:
     return caller is not None and caller.f_code.co_name.startswith("_forward_")
 
 
-def _collections(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _collections(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     """The members of a collection bear the names that it gives them."""
 
     def name_members(collection: Any, *args: object, **kwargs: object) -> None:

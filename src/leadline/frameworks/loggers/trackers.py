@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 
-class Tracker(Protocol):
+class ScriptTracker(Protocol):
     """One live run of a tracking library, opened by the script.
 
     **Never the training's thread** - ``log`` may take its time or hang, and may raise anything.
@@ -32,13 +32,13 @@ class Trackers:
     """Finds them; each library that the script imports says how."""
 
     def __init__(self) -> None:
-        self._sources: tuple[Callable[[], Iterable[Tracker]], ...] = ()
+        self._sources: tuple[Callable[[], Iterable[ScriptTracker]], ...] = ()
 
-    def offer(self, source: Callable[[], Iterable[Tracker]]) -> None:
+    def offer(self, source: Callable[[], Iterable[ScriptTracker]]) -> None:
         """Have a library's live runs found; ``source`` is called in any thread, and talks to no network."""
         self._sources = (*self._sources, source)
 
-    def find(self) -> list[Tracker]:
+    def find(self) -> list[ScriptTracker]:
         """Those that are live now; those that talk over a network come last, since they may hang."""
         found = [tracker for source in self._sources for tracker in source()]
         return sorted(found, key=lambda each: each.library == "mlflow")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Replacement
 
 
-def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     yield Replacement(library.Trainer, "log", tap.around(_passed_on, _history))
 
 

@@ -6,7 +6,7 @@ import weakref
 from typing import Any
 
 
-class Names:
+class UniqueNames:
     """Holds the objects weakly: a name is free again when its object is gone."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ class _Value:
     source: _Source
 
 
-class Unnamed:
+class UnnamedValues:
     """Finds out which sources are logged under which names.
 
     A value that is logged as the very object that a source gave is its. A number is its where the same number came

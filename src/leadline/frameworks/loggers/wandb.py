@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Make, Replacement
 
 
-def _replacements(library: ModuleType, tap: Tap) -> Iterable[Replacement]:
+def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
     # `wandb.log` is a bound method that was taken when the run began; what it calls is looked up at every call.
     name = "_log" if hasattr(library.Run, "_log") else "log"
     runs = _Runs(library.Run)
@@ -36,7 +36,7 @@ def _flat(data: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _with_passengers(tap: Tap, runs: _Runs) -> Make:
+def _with_passengers(tap: Interceptor, runs: _Runs) -> Make:
     """Hear what the script logs, and let numbers of ours ride along with it, unheard.
 
     A row of our own would be the next step of the script's run, even where it is not committed: the last one of a

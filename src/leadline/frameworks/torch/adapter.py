@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.captured_tensors import CapturedTensors
 from leadline.frameworks.torch.capture.device_copy import LateRow, number_of, row_of
 from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
@@ -16,12 +16,12 @@ from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_earlier
-from leadline.frameworks.torch.hooks.eval_mode import EvalZone
-from leadline.frameworks.torch.hooks.forward_hooks import ForwardWatch
-from leadline.frameworks.torch.hooks.step_hooks import Hooks
-from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.hooks.eval_mode import EvalModeWatch
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.step_hooks import StepHooks
+from leadline.frameworks.torch.naming.module_names import ModuleNames
 from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.naming.parameter_names import ParameterNames
 from leadline.frameworks.torch.timing.checkpoints import Checkpoints
 from leadline.frameworks.torch.timing.collectives import Collectives
 from leadline.frameworks.torch.timing.cuda_clock import CLOCKS
@@ -49,14 +49,14 @@ class TorchAdapter:
         """
         self._tell = tell
         self._registry = ModuleRegistry()
-        self._names = Names(self._registry)
-        self._homes = Homes(self._names)
+        self._names = ParameterNames(self._registry)
+        self._homes = ModuleNames(self._names)
         self._names.on_trained = self._homes.add_trained
         self._labels = Labels()
         self._clipping: Clipping | None = None
-        self._hooks: Hooks | None = None
-        self._forward: ForwardWatch | None = None
-        self._zone: EvalZone | None = None
+        self._hooks: StepHooks | None = None
+        self._forward: ForwardHooks | None = None
+        self._zone: EvalModeWatch | None = None
         self._timeline: StepTimeline | None = None
         self._around: tuple[Loading | Checkpoints | Collectives, ...] = ()
         """What tells of what a training does besides its passes."""
@@ -83,27 +83,27 @@ class TorchAdapter:
     def describe(self) -> dict[str, Any]:
         return {}
 
-    def survey(self, optimizers: Sequence[Any]) -> dict[str, Any]:
-        from leadline.frameworks.torch.diagnose.inventory import survey
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        from leadline.frameworks.torch.diagnose.inventory import inventory
 
-        return survey(optimizers)
+        return inventory(optimizers)
 
     def uncovered(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        from leadline.frameworks.torch.diagnose.coverage_gaps import find_uncovered, why_no_step
+        from leadline.frameworks.torch.diagnose.coverage_gaps import find_coverage_gaps, why_no_step
 
-        found = find_uncovered(optimizers)
+        found = find_coverage_gaps(optimizers)
         return [asdict(each) for each in (found if optimizers else [*found, why_no_step(backwards)])]
 
-    def install(self, probes: Probes, guard: Guard) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard) -> None:
         hide_earlier()
-        self._forward = ForwardWatch(self._homes, probes, guard, self._tell)
+        self._forward = ForwardHooks(self._homes, probes, guard, self._tell)
         checks = LoopChecks(self._names, self._registry, probes)
         self._forward.on_call_without_gradients = checks.call_without_gradients
-        self._hooks = Hooks(probes, guard, self._forward, checks, self._on_compile)
+        self._hooks = StepHooks(probes, guard, self._forward, checks, self._on_compile)
         self._hooks.install()
         self._clipping = Clipping(guard, self._tell, probes.wants_gradient_norms)
         self._clipping.install()
-        self._zone = EvalZone(guard, self._on_mode_change)
+        self._zone = EvalModeWatch(guard, self._on_mode_change)
         self._zone.install()
         self._registry.install()
         self._timeline = timeline = probes.timeline
@@ -197,7 +197,7 @@ class TorchAdapter:
         self._note_flops(self._forward)
         return self._forward.captured
 
-    def _note_flops(self, forward: ForwardWatch) -> None:
+    def _note_flops(self, forward: ForwardHooks) -> None:
         """What the step computes, of which the first micro-batch was seen."""
         total = forward.flops.total
         if self._timeline is not None and total:

@@ -11,9 +11,9 @@ from typing import Any
 import xgboost
 from xgboost.callback import CallbackContainer
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.patches import Methods
+from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import is_loss, mark_of
 from leadline.frameworks.scores import Score, Scores
@@ -40,11 +40,11 @@ class XGBoostAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (xgboost.Booster, xgboost.training._PackedBooster)) or _is_estimator(thing)
 
-    def install(self, probes: Probes, guard: Guard) -> None:
+    def install(self, probes: StepCallbacks, guard: Guard) -> None:
         self.start(probes, guard, _methods)
 
 
-def _methods(rounds: Rounds) -> tuple[Methods, ...]:
+def _methods(rounds: Rounds) -> tuple[MethodPatches, ...]:
     of_callbacks = {
         "before_training": partial(_before_training, rounds),
         "before_iteration": partial(_before_round, rounds),
@@ -52,7 +52,7 @@ def _methods(rounds: Rounds) -> tuple[Methods, ...]:
         "after_training": partial(_after_training, rounds),
     }
     of_boosters = {"update": partial(_update, rounds), "eval_set": partial(_eval_set, rounds)}
-    return Methods(CallbackContainer, of_callbacks), Methods(xgboost.Booster, of_boosters)
+    return MethodPatches(CallbackContainer, of_callbacks), MethodPatches(xgboost.Booster, of_boosters)
 
 
 def _is_estimator(thing: object) -> bool:

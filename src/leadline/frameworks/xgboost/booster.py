@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from leadline.frameworks.boosting.booster import Array, Evaluated, Floats
-from leadline.frameworks.boosting.tables import Table
+from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.xgboost.configuration import settings_of
 from leadline.frameworks.xgboost.library import Library
 
@@ -93,7 +93,7 @@ class XGBoostBooster:
         last = self._booster.num_boosted_rounds() - 1
         if last < 0 or self._known().kind == "gblinear":
             return {}
-        table = Table(self.features)
+        table = TreeTable(self.features)
         for tree, dumped in enumerate(self._booster[last : last + 1].get_dump(dump_format="json", with_stats=True)):
             _walk(json.loads(dumped), tree, 0, table)
         return table.columns()
@@ -145,7 +145,7 @@ def _is_flat(labels: Array, predictions: Array) -> bool:
     return labels.size == len(predictions)
 
 
-def _walk(node: dict[str, Any], tree: int, depth: int, table: Table) -> None:
+def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None:
     """A node and all below it."""
     if "leaf" in node:
         table.leaf(tree, node["nodeid"], depth, value=float(np.sum(node["leaf"])), cover=node.get("cover"))

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
 from leadline.judge.judge import Judge, RuleResult
-from leadline.judge.rule_pool import Limits
-from leadline.judge.worker_processes import Seats
+from leadline.judge.rule_pool import WorkerLimits
+from leadline.judge.worker_processes import WorkerProcesses
 from leadline.records.manifest import RuleSpec
 
 ENGINES: Final = ("local", "ray")
@@ -52,7 +52,7 @@ class Engine(Protocol):
         """
 
 
-def make_engine(name: str, *, ray_address: str | None = None, limits: Limits | None = None) -> Engine:
+def make_engine(name: str, *, ray_address: str | None = None, limits: WorkerLimits | None = None) -> Engine:
     """The engine of a name.
 
     Raises:
@@ -69,7 +69,7 @@ def make_engine(name: str, *, ray_address: str | None = None, limits: Limits | N
     raise UnknownNameError("engine", name, ENGINES)
 
 
-def judge_one(task: Task, limits: Limits, seats: Seats) -> Judged:
+def judge_one(task: Task, limits: WorkerLimits, seats: WorkerProcesses) -> Judged:
     """Judge one run as it stands, its rules in processes taken from ``seats``."""
     try:
         results = Judge(task.run, task.rules, is_written=False, limits=limits, seats=seats).judge(follow=False)

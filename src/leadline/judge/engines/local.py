@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from leadline.judge.engines.engine import Judged, Task, judge_one
-from leadline.judge.rule_pool import Limits
-from leadline.judge.worker_processes import Seats
+from leadline.judge.rule_pool import WorkerLimits
+from leadline.judge.worker_processes import WorkerProcesses
 
 
 class LocalEngine:
@@ -19,13 +19,13 @@ class LocalEngine:
         limits: What a rule may take.
     """
 
-    def __init__(self, workers: int | None = None, *, limits: Limits | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, limits: WorkerLimits | None = None) -> None:
         self._workers = workers or len(os.sched_getaffinity(0))
-        self._limits = limits or Limits()
+        self._limits = limits or WorkerLimits()
 
     def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
         """Judge runs, and tell of each as it comes; the threads only wait for the processes."""
-        seats = Seats(is_kept=True)
+        seats = WorkerProcesses(is_kept=True)
         threads = ThreadPoolExecutor(max(1, min(self._workers, len(tasks))), "judge")
         try:
             waited = [threads.submit(judge_one, task, self._limits, seats) for task in tasks]

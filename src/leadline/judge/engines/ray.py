@@ -13,8 +13,8 @@ from typing import Any, Final
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.engines.engine import Judged, Task, judge_one
 from leadline.judge.judge import RuleResult
-from leadline.judge.rule_pool import Limits
-from leadline.judge.worker_processes import Seats
+from leadline.judge.rule_pool import WorkerLimits
+from leadline.judge.worker_processes import WorkerProcesses
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.store import layout
@@ -49,9 +49,9 @@ class RayEngine:
         limits: What a rule may take.
     """
 
-    def __init__(self, address: str | None = None, *, limits: Limits | None = None) -> None:
+    def __init__(self, address: str | None = None, *, limits: WorkerLimits | None = None) -> None:
         self._address = address or os.environ.get("RAY_ADDRESS")
-        self._limits = limits or Limits()
+        self._limits = limits or WorkerLimits()
 
     def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
         """Judge runs, and tell of each as it comes."""
@@ -89,7 +89,7 @@ def _cut_rules(place: int, task: Task, groups: int) -> list[Piece]:
     return [Piece(place, count, replace(task, rules=task.rules[each::count])) for each in range(count)]
 
 
-def judge_shard(shard: Sequence[Piece], limits: Limits, version: str) -> list[Judged]:
+def judge_shard(shard: Sequence[Piece], limits: WorkerLimits, version: str) -> list[Judged]:
     """Judge a shard on this node; what Ray runs.
 
     Args:
@@ -102,7 +102,7 @@ def judge_shard(shard: Sequence[Piece], limits: Limits, version: str) -> list[Ju
     return [_judge_on(node, piece.task, limits) for piece in shard]
 
 
-def _judge_on(node: str, task: Task, limits: Limits) -> Judged:
+def _judge_on(node: str, task: Task, limits: WorkerLimits) -> Judged:
     if not layout.is_run(task.run):
         problem = f"node {node} sees no run at {task.run}; Ray needs runs where all nodes see them under one path"
         return Judged(task.run, problem=problem)
@@ -129,9 +129,9 @@ def _without(rules: Sequence[RuleSpec], lacking: Sequence[RuleResult]) -> tuple[
 
 
 @lru_cache(maxsize=1)
-def _seats() -> Seats:
+def _seats() -> WorkerProcesses:
     """This worker process of Ray's keeps its seats from shard to shard; they end with it."""
-    return Seats(is_kept=True)
+    return WorkerProcesses(is_kept=True)
 
 
 def _answers(ray: Any, waiting: dict[Any, list[Piece]]) -> Iterator[tuple[Piece, Judged]]:

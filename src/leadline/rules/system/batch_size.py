@@ -18,8 +18,8 @@ from leadline.rules.system.device_metrics import (
     GPU_MEMORY,
     NO_GPU,
     SCAN_SECONDS,
-    Gauge,
-    Gauges,
+    DeviceMetric,
+    DeviceMetrics,
     device_name,
     percentile,
     too_few,
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Machine:
-    cpu: Gauges
-    gpu: Gauges
-    memory: Gauges
+    cpu: DeviceMetrics
+    gpu: DeviceMetrics
+    memory: DeviceMetrics
     phases: PhaseTimes = field(default_factory=PhaseTimes)
 
 
@@ -80,8 +80,8 @@ class BatchSize(Rule, frozen=True, kw_only=True):
         machine.phases.add_window(window)
         return machine
 
-    def _gauges(self) -> Gauges:
-        return Gauges(self.patience, self.window)
+    def _gauges(self) -> DeviceMetrics:
+        return DeviceMetrics(self.patience, self.window)
 
     def evaluate(self, window: Window) -> Verdict:
         machine: _Machine = window.memory
@@ -100,7 +100,7 @@ class BatchSize(Rule, frozen=True, kw_only=True):
             return self._fired(machine, found)
         return Clear() if has_judged else Undecided(too_few((machine.cpu, machine.gpu, machine.memory), NO_GPU))
 
-    def _fired(self, machine: _Machine, found: list[tuple[Sensor, Gauge, tuple[float, ...]]]) -> Fired:
+    def _fired(self, machine: _Machine, found: list[tuple[Sensor, DeviceMetric, tuple[float, ...]]]) -> Fired:
         sensor, gpu, (cpu_p95, gpu_p95, memory_p95) = min(found, key=lambda each: (each[2][1], each[0]))
         step_ns = (gpu.times_ns[-1] - gpu.times_ns[0]) // max(1, len(gpu.times_ns) - 1)
         meanwhile = machine.phases.meanwhile(gpu.times_ns, step_ns or 1)

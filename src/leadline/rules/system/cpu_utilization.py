@@ -13,7 +13,7 @@ from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more
-from leadline.rules.system.device_metrics import CPU, SCAN_SECONDS, Gauge, Gauges, percentile, too_few
+from leadline.rules.system.device_metrics import CPU, SCAN_SECONDS, DeviceMetric, DeviceMetrics, percentile, too_few
 from leadline.rules.system.phase_times import WATCHED, PhaseTimes
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Nodes:
-    gauges: Gauges
+    gauges: DeviceMetrics
     phases: PhaseTimes = field(default_factory=PhaseTimes)
 
 
@@ -63,7 +63,7 @@ class CPUUtilization(Rule, frozen=True, kw_only=True):
         return Needs(scan_seconds=SCAN_SECONDS, metrics=(CPU,), phases=WATCHED, operators=True)
 
     def remember(self, memory: Any, window: Window) -> _Nodes:
-        nodes: _Nodes = memory or _Nodes(Gauges(self.patience, self.window))
+        nodes: _Nodes = memory or _Nodes(DeviceMetrics(self.patience, self.window))
         nodes.gauges.add(window.samples(CPU.kind, CPU.metric, CPU.device))
         nodes.phases.add_window(window)
         return nodes
@@ -80,7 +80,7 @@ class CPUUtilization(Rule, frozen=True, kw_only=True):
             return self._fired(nodes, found)
         return Clear() if full else Undecided(too_few([nodes.gauges], "no CPU was read"))
 
-    def _fired(self, nodes: _Nodes, found: list[tuple[Sensor, float, Gauge]]) -> Fired:
+    def _fired(self, nodes: _Nodes, found: list[tuple[Sensor, float, DeviceMetric]]) -> Fired:
         sensor, p95, gauge = max(found, key=lambda each: (each[1], each[0]))
         step_ns = (gauge.times_ns[-1] - gauge.times_ns[0]) // max(1, len(gauge.times_ns) - 1)
         meanwhile = nodes.phases.meanwhile(gauge.times_ns, step_ns or 1)

@@ -23,7 +23,7 @@ NO_GPU: Final = "no GPU was read"
 
 
 @dataclass(slots=True)
-class Gauge:
+class DeviceMetric:
     """One sensor after its first samples."""
 
     values: deque[float]
@@ -34,7 +34,7 @@ class Gauge:
 
 
 @dataclass(slots=True)
-class Gauges:
+class DeviceMetrics:
     """Sensors of one metric.
 
     Args:
@@ -44,25 +44,25 @@ class Gauges:
 
     patience: int
     window: int | None
-    by_sensor: dict[Sensor, Gauge] = field(default_factory=dict)
+    by_sensor: dict[Sensor, DeviceMetric] = field(default_factory=dict)
 
     def add(self, samples: Iterable[Samples]) -> None:
         """Take in what came."""
         for each in samples:
             gauge = self.by_sensor.get(each.sensor)
             if gauge is None:
-                gauge = Gauge(deque(maxlen=self.window), deque(maxlen=self.window))
+                gauge = DeviceMetric(deque(maxlen=self.window), deque(maxlen=self.window))
                 self.by_sensor[each.sensor] = gauge
             start = max(0, self.patience - gauge.seen)
             gauge.seen += len(each.values)
             gauge.values.extend(each.values[start:].tolist())
             gauge.times_ns.extend(each.times_ns[start:].tolist())
 
-    def full(self) -> dict[Sensor, Gauge]:
+    def full(self) -> dict[Sensor, DeviceMetric]:
         """Those whose window is full."""
         return {sensor: each for sensor, each in self.by_sensor.items() if len(each.values) == self.window}
 
-    def of_node(self, node: str) -> Gauge | None:
+    def of_node(self, node: str) -> DeviceMetric | None:
         """That of a node, of a metric of which each node has one."""
         return next((each for sensor, each in self.by_sensor.items() if sensor.node == node), None)
 
@@ -79,7 +79,7 @@ def device_name(sensor: Sensor) -> str:
     return sensor.node if sensor.device == "total" else f"{sensor.node}/{sensor.device}"
 
 
-def too_few(gauges: Iterable[Gauges], absent: str) -> str:
+def too_few(gauges: Iterable[DeviceMetrics], absent: str) -> str:
     """Why nothing could be decided: a sensor is missing, or has not shown enough."""
     gauges = list(gauges)
     if not all(each.by_sensor for each in gauges):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.rules.system.device_metrics import GPU, device_name
-from leadline.rules.system.phase_times import Meanwhile, PhaseTimes
+from leadline.rules.system.phase_times import PhaseOverlap, PhaseTimes
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -21,7 +21,7 @@ _MOST_TIMES: Final = 5_000
 
 
 @dataclass(slots=True)
-class Tally:
+class StarvationCounts:
     """The samples of one GPU at whose moments the host was sampled too."""
 
     seen: int = 0
@@ -33,7 +33,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Starved:
+class StarvedGpuRule:
     """How often each GPU did little while its host was busy.
 
     Args:
@@ -47,7 +47,7 @@ class Starved:
     host_above: float
     gpu_below: float
     patience: int
-    tallies: dict[Sensor, Tally] = field(default_factory=dict)
+    tallies: dict[Sensor, StarvationCounts] = field(default_factory=dict)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     step_ns: int = 0
     """From one sample to the next."""
@@ -60,7 +60,7 @@ class Starved:
         }
         for each in window.samples(GPU.kind, GPU.metric):
             host = hosts.get(each.sensor.node, {})
-            tally = self.tallies.setdefault(each.sensor, Tally())
+            tally = self.tallies.setdefault(each.sensor, StarvationCounts())
             times = each.times_ns.tolist()
             self.step_ns = max((after - before for before, after in pairwise(times)), default=self.step_ns)
             for time_ns, value in zip(times, each.values.tolist(), strict=True):
@@ -68,7 +68,7 @@ class Starved:
                     self._count(tally, time_ns, is_bad=value < self.gpu_below and host[time_ns] > self.host_above)
         self.phases.add_window(window)
 
-    def _count(self, tally: Tally, time_ns: int, *, is_bad: bool) -> None:
+    def _count(self, tally: StarvationCounts, time_ns: int, *, is_bad: bool) -> None:
         tally.seen += 1
         if tally.seen > self.patience:
             tally.judged += 1
@@ -76,15 +76,15 @@ class Starved:
             if is_bad:
                 tally.times_ns.append(time_ns)
 
-    def judged(self) -> dict[Sensor, Tally]:
+    def judged(self) -> dict[Sensor, StarvationCounts]:
         """Those of which enough was seen."""
         return {sensor: each for sensor, each in self.tallies.items() if each.judged >= FEWEST}
 
-    def worst(self, threshold: float) -> list[tuple[str, float, Tally]]:
+    def worst(self, threshold: float) -> list[tuple[str, float, StarvationCounts]]:
         """Devices of which more than a percentage of the samples were bad: name, percent, tally; the worst first."""
         found = [(device_name(sensor), 100.0 * each.bad / each.judged, each) for sensor, each in self.judged().items()]
         return sorted((each for each in found if each[1] > threshold), key=lambda each: (-each[1], each[0]))
 
-    def meanwhile(self, tally: Tally) -> Meanwhile:
+    def meanwhile(self, tally: StarvationCounts) -> PhaseOverlap:
         """What the training did at the time of the bad samples."""
         return self.phases.meanwhile(tally.times_ns, self.step_ns or 1)

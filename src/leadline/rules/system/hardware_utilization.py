@@ -21,8 +21,8 @@ from leadline.rules.system.device_metrics import (
     MEMORY,
     NETWORK,
     SCAN_SECONDS,
-    Gauge,
-    Gauges,
+    DeviceMetric,
+    DeviceMetrics,
     device_name,
     percentile,
     too_few,
@@ -44,7 +44,7 @@ _RESOURCES: Final = {
 
 @dataclass(slots=True)
 class _Machine:
-    gauges: dict[str, Gauges]
+    gauges: dict[str, DeviceMetrics]
     phases: PhaseTimes = field(default_factory=PhaseTimes)
 
 
@@ -53,7 +53,7 @@ class _Reading:
     resource: str
     sensor: Sensor
     p95: float
-    gauge: Gauge
+    gauge: DeviceMetric
 
     @property
     def spoken(self) -> str:
@@ -97,7 +97,7 @@ class HardwareUtilization(Rule, frozen=True, kw_only=True):
         return Needs(scan_seconds=SCAN_SECONDS, metrics=tuple(_RESOURCES.values()), phases=WATCHED, operators=True)
 
     def remember(self, memory: Any, window: Window) -> _Machine:
-        machine: _Machine = memory or _Machine({name: Gauges(self.patience, self.window) for name in _RESOURCES})
+        machine: _Machine = memory or _Machine({name: DeviceMetrics(self.patience, self.window) for name in _RESOURCES})
         for name, need in _RESOURCES.items():
             machine.gauges[name].add(window.samples(need.kind, need.metric, need.device))
         machine.phases.add_window(window)

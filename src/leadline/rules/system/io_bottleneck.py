@@ -11,7 +11,7 @@ from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more
 from leadline.rules.system.device_metrics import GPU, IOWAIT, NO_GPU, SCAN_SECONDS
-from leadline.rules.system.gpu_starvation import FEWEST, Starved
+from leadline.rules.system.gpu_starvation import FEWEST, StarvedGpuRule
 from leadline.rules.system.phase_times import WATCHED
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ class IOBottleneck(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(scan_seconds=SCAN_SECONDS, metrics=(IOWAIT, GPU), phases=WATCHED, operators=True)
 
-    def remember(self, memory: Any, window: Window) -> Starved:
-        starved: Starved = memory or Starved(IOWAIT, self.io_threshold, self.gpu_threshold, self.patience)
+    def remember(self, memory: Any, window: Window) -> StarvedGpuRule:
+        starved: StarvedGpuRule = memory or StarvedGpuRule(IOWAIT, self.io_threshold, self.gpu_threshold, self.patience)
         starved.add(window)
         return starved
 
     def evaluate(self, window: Window) -> Verdict:
-        starved: Starved = window.memory
+        starved: StarvedGpuRule = window.memory
         worst = starved.worst(self.threshold)
         if worst:
             name, percent, tally = worst[0]

@@ -16,8 +16,8 @@ from leadline.rules.system.device_metrics import (
     GPU,
     NO_GPU,
     SCAN_SECONDS,
-    Gauge,
-    Gauges,
+    DeviceMetric,
+    DeviceMetrics,
     device_name,
     percentile,
     too_few,
@@ -39,7 +39,7 @@ _FLUCTUATING: Final = (
 
 @dataclass(slots=True)
 class _Gpus:
-    gauges: Gauges
+    gauges: DeviceMetrics
     phases: PhaseTimes = field(default_factory=PhaseTimes)
 
 
@@ -76,7 +76,7 @@ class LowGPUUtilization(Rule, frozen=True, kw_only=True):
         return Needs(scan_seconds=SCAN_SECONDS, metrics=(GPU,), phases=WATCHED, operators=True)
 
     def remember(self, memory: Any, window: Window) -> _Gpus:
-        gpus: _Gpus = memory or _Gpus(Gauges(self.patience, self.window))
+        gpus: _Gpus = memory or _Gpus(DeviceMetrics(self.patience, self.window))
         gpus.gauges.add(window.samples(GPU.kind, GPU.metric))
         gpus.phases.add_window(window)
         return gpus
@@ -93,7 +93,7 @@ class LowGPUUtilization(Rule, frozen=True, kw_only=True):
             return self._fired(gpus, found)
         return Clear() if full else Undecided(too_few([gpus.gauges], NO_GPU))
 
-    def _fired(self, gpus: _Gpus, found: list[tuple[Sensor, Gauge, float, float]]) -> Fired:
+    def _fired(self, gpus: _Gpus, found: list[tuple[Sensor, DeviceMetric, float, float]]) -> Fired:
         sensor, gauge, p95, p5 = min(found, key=lambda each: (each[2], each[3], each[0]))
         is_idle = p95 < self.threshold_p95
         limit = self.threshold_p95 if is_idle else self.threshold_p5

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from leadline.reader.operator_times import OperatorKey, OperatorTimes
-from leadline.reader.operator_times import OperatorTime as Taken
+from leadline.reader.operator_times import OperatorKey, OperatorTimes, OperatorTotal
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -35,7 +34,7 @@ class _Suspect(NamedTuple):
     worker: str
     window: OperatorTimes
     key: OperatorKey
-    time: Taken
+    time: OperatorTotal
     share: float
     growth: float | None
     """The 95th percentile against its own past; None: not beyond the bound, or not known."""

@@ -24,7 +24,7 @@ WATCHED: Final = (*PHASES, "step", "imports", "setup")
 
 
 @dataclass(frozen=True, slots=True)
-class Meanwhile:
+class PhaseOverlap:
     """What the training did in the intervals that a finding is about."""
 
     phases: dict[str, float]
@@ -35,7 +35,7 @@ class Meanwhile:
     @property
     def spoken(self) -> str:
         """``; meanwhile: 71 % data, 20 % forward; operators: 40 % aten::mm``; nothing where nothing is known."""
-        return spoken_phases(self.phases) + _spoken("operators", self.operators)
+        return format_phases(self.phases) + _spoken("operators", self.operators)
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -60,10 +60,10 @@ class PhaseTimes:
         self.add(window.spans())
         self._operators.add(window.operators())
 
-    def meanwhile(self, times_ns: Iterable[int], length_ns: int) -> Meanwhile:
+    def meanwhile(self, times_ns: Iterable[int], length_ns: int) -> PhaseOverlap:
         """What the training did in the intervals of a length that end at some times."""
         times_ns = list(times_ns)
-        return Meanwhile(self.shares(times_ns, length_ns), self._operators.shares(times_ns, length_ns))
+        return PhaseOverlap(self.shares(times_ns, length_ns), self._operators.shares(times_ns, length_ns))
 
     def add(self, spans: Iterable[Spans]) -> None:
         """Take in the phases that ended."""
@@ -138,7 +138,7 @@ def _summed(places: Any, taken: Any) -> Iterable[tuple[int, float]]:
     return zip(unique.tolist(), np.bincount(inverse, weights=taken, minlength=len(unique)).tolist(), strict=True)
 
 
-def spoken_phases(shares: dict[str, float]) -> str:
+def format_phases(shares: dict[str, float]) -> str:
     """``; meanwhile: 71 % data, 20 % forward``; nothing where no phase is known."""
     return _spoken("meanwhile", shares)
 

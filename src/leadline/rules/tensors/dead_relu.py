@@ -10,7 +10,7 @@ from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more, check_selection, select
-from leadline.rules.tensors.unit_counts import percents
+from leadline.rules.tensors.unit_counts import unit_percentages
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
@@ -65,7 +65,7 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
         return Undecided("part of the activations at this step was lost") if window.is_thinned else Clear()
 
     def _dead(self, layer: TensorVector) -> int:
-        return int((percents(layer.values) < self.threshold_inactivity).sum())
+        return int((unit_percentages(layer.values) < self.threshold_inactivity).sum())
 
     def _dead_percent(self, layer: TensorVector) -> float:
         return self._dead(layer) / layer.values.size * 100.0

@@ -13,7 +13,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.rules.selection import and_more, check_selection, select, spoken_number
-from leadline.rules.tensors.unit_counts import percents
+from leadline.rules.tensors.unit_counts import unit_percentages
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
@@ -126,7 +126,7 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
 
     def _layers(self, band: _Band, window: Window) -> list[_Layer]:
         return [
-            _Layer(each, band, int((percents(each.values) < self.threshold_inactivity).sum()))
+            _Layer(each, band, int((unit_percentages(each.values) < self.threshold_inactivity).sum()))
             for each in window.vectors(band.statistic)
             if band.is_of(each) and (each.values == each.values).any()
         ]

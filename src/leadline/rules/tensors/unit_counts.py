@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _DIGITS: Final = 5
 
 
-def percents(shares: Floats) -> Floats:
+def unit_percentages(shares: Floats) -> Floats:
     """Shares as percentages; what single precision left behind the fifth digit is taken off.
 
     Shape:

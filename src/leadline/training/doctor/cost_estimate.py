@@ -24,7 +24,7 @@ _MOST_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlanPart:
     """What is due together at some steps."""
 
     share: float
@@ -40,14 +40,14 @@ class Price:
     """What a plan would cost."""
 
     label: str
-    parts: tuple[Part, ...]
+    parts: tuple[PlanPart, ...]
     forward_share: float
     """The share of steps at which modules and functions are captured."""
     accuracy_share: float
     """The share of further steps at which only accuracy is."""
 
 
-class Appraiser:
+class CostEstimator:
     """Prices plans by capturing what they ask of optimizers, between two steps of the training.
 
     Changes nothing: it reads what a capture at this step would read, and throws it away.
@@ -77,7 +77,7 @@ class Appraiser:
             )
         return Price(
             label,
-            tuple(Part(count / _HORIZON_STEPS, *self._measure(due)) for due, count in parts.items() if due),
+            tuple(PlanPart(count / _HORIZON_STEPS, *self._measure(due)) for due, count in parts.items() if due),
             forward / _HORIZON_STEPS,
             (watched - forward) / _HORIZON_STEPS,
         )

@@ -15,8 +15,8 @@ from leadline.records.request import Request
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.documents import make_leaf, read_document, write_document
-from leadline.training.doctor.cost_estimate import Appraiser
-from leadline.training.recorder.control_requests import ControlWatch
+from leadline.training.doctor.cost_estimate import CostEstimator
+from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.step_recorder import Recorder
 
 _MOST_BACKWARDS: Final = 200
@@ -24,7 +24,7 @@ _MOST_BACKWARDS: Final = 200
 _GRACE_SECONDS: Final = 10.0
 
 
-class Checkup:
+class DoctorProbe:
     """Stands between an adapter and the recorder: passes every probe on, and notes it.
 
     At the end of the last step that was asked for it looks at what is alive, prices the plans of the order, writes
@@ -41,7 +41,7 @@ class Checkup:
         plan: CapturePlan,
         recorder: Recorder,
         adapter: Any,
-        control: ControlWatch,
+        control: ControlRequests,
     ) -> None:
         self._run, self._plan, self._control = run, plan, control
         self._recorder, self._adapter = recorder, adapter
@@ -122,7 +122,7 @@ class Checkup:
         self._report()
         try:
             owner_last = [*self._optimizers[1:], *self._optimizers[:1]]
-            appraiser = Appraiser(self._adapter, owner_last, host_bytes=self._plan.host_bytes)
+            appraiser = CostEstimator(self._adapter, owner_last, host_bytes=self._plan.host_bytes)
             self._base_ns = appraiser.base_ns()
             families = self._adapter.training_families
             self._prices = [

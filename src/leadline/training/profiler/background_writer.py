@@ -15,7 +15,7 @@ from leadline.training.recording import Finish
 _CLOSE_SECONDS: Final = 60.0
 
 
-class Writing:
+class BackgroundWriter:
     """One write after the other."""
 
     def __init__(self) -> None:

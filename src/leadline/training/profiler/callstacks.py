@@ -9,8 +9,8 @@ from typing import Any, Final
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.training.profiler.python_recording import PythonRecording, Slice
-from leadline.training.recording import Recording, RefusedError
+from leadline.training.profiler.python_recording import ProfileSlice, PythonRecording
+from leadline.training.recording import ProfileUnavailableError, Recording
 
 INTERVAL_SECONDS: Final = 0.001
 
@@ -19,12 +19,12 @@ def open_callstacks(window: ProfileWindow) -> Recording:
     """What ``probes.recording.Opener`` is for pyinstrument.
 
     Raises:
-        RefusedError: It is not installed where the training runs.
+        ProfileUnavailableError: It is not installed where the training runs.
     """
     try:
         import pyinstrument
     except ImportError:
-        raise RefusedError(
+        raise ProfileUnavailableError(
             "pyinstrument is not installed where the training runs: pip install 'leadline[python-profiles]'"
         ) from None
     return PythonRecording(window, lambda: StackProfiler(pyinstrument), write_callstacks)
@@ -44,7 +44,7 @@ class StackProfiler:
         self.session = self._profiler.stop()
 
 
-def write_callstacks(folder: str, slices: Sequence[Slice]) -> Sequence[str]:
+def write_callstacks(folder: str, slices: Sequence[ProfileSlice]) -> Sequence[str]:
     """Write a file for each slice: when it was, and pyinstrument's own session within.
 
     Raises:

@@ -11,7 +11,7 @@ from leadline.records.profile_window import ProfileWindow, Timer
 from leadline.store import layout
 from leadline.store.codec import CALLS, FUNCTIONS, BatchEncoder, TableSchema, int64_buffer
 from leadline.store.segments import Segment
-from leadline.training.profiler.python_recording import PythonRecording, Slice
+from leadline.training.profiler.python_recording import ProfileSlice, PythonRecording
 from leadline.training.recording import Recording
 
 _SECOND_NS: Final = 1_000_000_000
@@ -50,7 +50,7 @@ class FunctionProfiler:
         self.profile.disable()
 
 
-def write_functions(folder: str, slices: Sequence[Slice]) -> Sequence[str]:
+def write_functions(folder: str, slices: Sequence[ProfileSlice]) -> Sequence[str]:
     """Write ``functions.arrow`` and ``calls.arrow``; a batch of each for every slice.
 
     Raises:
@@ -71,7 +71,7 @@ def _segment(folder: str, name: str, schema: TableSchema) -> Segment:
     return Segment(os.path.join(folder, name), BatchEncoder(schema, {}))
 
 
-def _append(segment: Segment, sequence: int, part: Slice, rows: list[dict[str, Any]]) -> None:
+def _append(segment: Segment, sequence: int, part: ProfileSlice, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     same = {"step": part.step, "mode": part.mode, "phase": part.phase, "start_ns": part.start_ns, "end_ns": part.end_ns}

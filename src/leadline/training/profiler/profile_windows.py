@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from leadline.records.profile_window import MOST_SECONDS, MOST_STEPS, Kind, ProfileWindow
 from leadline.store import layout
-from leadline.training.profiler.background_writer import Writing
-from leadline.training.recording import Opener, Recording, RefusedError
+from leadline.training.profiler.background_writer import BackgroundWriter
+from leadline.training.recording import Opener, ProfileUnavailableError, Recording
 
 _SLOTS: Final[dict[Kind, str]] = {"detailed": "code", "cprofile": "code", "pyinstrument": "code", "dataloader": "data"}
 """Windows of one slot would measure each other: the later waits for the earlier."""
@@ -39,7 +39,7 @@ class _Open:
         return count >= min(self.window.steps or 1, MOST_STEPS)
 
 
-class Windows:
+class ProfileWindows:
     """Opens windows when their step comes, and closes them again.
 
     Args:
@@ -68,7 +68,7 @@ class Windows:
         self._ends: list[ProfileWindow] = []
         """Windows of the process' end, which may be tried several times: which step is the last shows afterwards."""
         self._open: dict[str, _Open] = {}
-        self._writing = Writing()
+        self._writing = BackgroundWriter()
         self.is_calm = True
         """Whether nothing is waited for and nothing open: then no call is needed at a step's begin."""
 
@@ -189,7 +189,7 @@ class Windows:
         try:
             recording = self._openers[window.kind](window)
             recording.begin(step)
-        except RefusedError as error:
+        except ProfileUnavailableError as error:
             self._tell(window.id, f"refused: {error}")
             return
         late = window.step is not None and step > window.step

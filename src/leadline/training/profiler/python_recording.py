@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.recording import Finish, RefusedError
+from leadline.training.recording import Finish, ProfileUnavailableError
 
 FIRST_PHASE = "forward"
 """What a step begins with: the loop's own code, the batch, the forward pass."""
@@ -26,7 +26,7 @@ class Profiler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ProfileSlice:
     """What was recorded from one moment to the next."""
 
     step: int
@@ -52,14 +52,14 @@ class PythonRecording:
         self,
         window: ProfileWindow,
         make: Callable[[], Profiler],
-        write: Callable[[str, Sequence[Slice]], Sequence[str]],
+        write: Callable[[str, Sequence[ProfileSlice]], Sequence[str]],
         *,
         wall_clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self.notes: list[str] = []
         self._window, self._make, self._write = window, make, write
         self._wall_clock = wall_clock
-        self._slices: list[Slice] = []
+        self._slices: list[ProfileSlice] = []
         self._running: tuple[int, str, int, Profiler] | None = None
 
     def begin(self, step: int) -> None:
@@ -101,7 +101,7 @@ class PythonRecording:
         except RuntimeError as error:  # the script switched it off, or took it over
             self.notes.append(f"{phase} of step {step}: {error}")
             return
-        self._slices.append(Slice(step, "", phase, start_ns, self._wall_clock(), profiler))
+        self._slices.append(ProfileSlice(step, "", phase, start_ns, self._wall_clock(), profiler))
 
     def _settle(self, mode: str) -> None:
         """The step has ended, and its mode is known."""
@@ -112,9 +112,9 @@ def refuse_second_profiler() -> None:
     """Two profilers of Python functions in one thread would take each other's place.
 
     Raises:
-        RefusedError: One is there.
+        ProfileUnavailableError: One is there.
     """
     monitoring = getattr(sys, "monitoring", None)
     has_tool = monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is not None
     if sys.getprofile() is not None or has_tool:
-        raise RefusedError("another profiler of Python functions runs in this thread")
+        raise ProfileUnavailableError("another profiler of Python functions runs in this thread")

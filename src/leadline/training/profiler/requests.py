@@ -15,7 +15,7 @@ from leadline.store.control import write_acknowledgement
 from leadline.training.guard import Guard
 from leadline.training.profiler.callstacks import open_callstacks
 from leadline.training.profiler.functions import open_functions
-from leadline.training.profiler.profile_windows import Windows
+from leadline.training.profiler.profile_windows import ProfileWindows
 from leadline.training.recording import Opener
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -24,7 +24,7 @@ KIND: Final = "profile"
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
 
-class Profiling:
+class ProfileRequests:
     """See ``leadline.training.timeline.listener.StepListener``.
 
     **A guard of its own** - a profile that fails is told, and ends profiling; capture goes on.
@@ -57,7 +57,7 @@ class Profiling:
         self._run, self._worker, self._step, self._note = run, worker, step, note
         self._has_trained = has_trained
         self._guard = Guard(self._fail)
-        self._windows = Windows(run, worker, {**PYTHON, **openers}, started_ns=started_ns, tell=self._tell)
+        self._windows = ProfileWindows(run, worker, {**PYTHON, **openers}, started_ns=started_ns, tell=self._tell)
 
     @property
     def is_calm(self) -> bool:

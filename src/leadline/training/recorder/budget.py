@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
-from leadline.training.recorder.overhead import Part, Prices, Steps
-from leadline.training.recorder.throttle_groups import Group, divide
+from leadline.training.recorder.overhead import CapturePrices, Part, StepOverhead
+from leadline.training.recorder.throttle_groups import ThrottleGroup, divide
 
 FREE_NS: Final = 200_000
 """What watching may always take of a step: the budget counts only above it."""
@@ -31,10 +31,10 @@ _TRY_CAPTURES: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class IntervalChange:
     """A group's interval became wider, or narrower."""
 
-    group: Group
+    group: ThrottleGroup
     factor: int
     """How many times as wide as asked it is from now on; 1: as asked."""
     since_step: int
@@ -110,11 +110,11 @@ class ModeBudget:
     again when there is ample room, and the more patiently the more often that had to be undone.
     """
 
-    def __init__(self, mode: str, groups: Sequence[Group], share: float) -> None:
+    def __init__(self, mode: str, groups: Sequence[ThrottleGroup], share: float) -> None:
         self._mode, self._groups, self._share = mode, tuple(groups), share
         self._thinned = {index: _Thinned() for index, each in enumerate(groups) if each.kind == "thinnable"}
-        self._prices = Prices([sum(len(item.statistics) + item.raw for item in each.items) for each in groups])
-        self._steps = Steps()
+        self._prices = CapturePrices([sum(len(item.statistics) + item.raw for item in each.items) for each in groups])
+        self._steps = StepOverhead()
         self._index = {id(item): index for index, each in enumerate(groups) for item in each.items}
         self._measured, self._check_at = 0, 1
         self._next_step = 0
@@ -126,7 +126,7 @@ class ModeBudget:
 
     def end_step(
         self, next_step: int, duration_ns: int | None, *, own_ns: int, spent: Mapping[Part, tuple[frozenset[int], int]]
-    ) -> list[Change]:
+    ) -> list[IntervalChange]:
         """A step has ended; what changes with the next one.
 
         Args:
@@ -151,7 +151,7 @@ class ModeBudget:
         changed = self._check()
         if changed:
             self._measured, self._check_at = 0, 1
-        return [Change(self._groups[index], self.factor(index), next_step, self._mode) for index in changed]
+        return [IntervalChange(self._groups[index], self.factor(index), next_step, self._mode) for index in changed]
 
     def _check(self) -> list[int]:
         shares = self._expected(self._prices.estimate())
@@ -244,7 +244,7 @@ class Budget:
         self._last: tuple[str, int, int] | None = None
 
     @staticmethod
-    def _mode_budget(mode: str, groups: Iterable[Group], share: float) -> ModeBudget:
+    def _mode_budget(mode: str, groups: Iterable[ThrottleGroup], share: float) -> ModeBudget:
         return ModeBudget(mode, [group for group in groups if mode in group.modes], share)
 
     def schedule(self, item: CaptureItem) -> Schedule:
@@ -270,7 +270,7 @@ class Budget:
             self._spent[part] = (items | wished, cost + now - begun_ns + more_ns)
         return now
 
-    def end_step(self, mode: str, mode_step: int, own_ns: Callable[[int], int]) -> list[Change]:
+    def end_step(self, mode: str, mode_step: int, own_ns: Callable[[int], int]) -> list[IntervalChange]:
         """A step of a mode has ended; what changes with the next one.
 
         Args:
@@ -293,7 +293,7 @@ class Budget:
             self._apply(change)
         return changes
 
-    def _apply(self, change: Change) -> None:
+    def _apply(self, change: IntervalChange) -> None:
         self.version += 1
         for item in change.group.items:
             self._schedules[id(item)] = widened(item.schedule, change.factor)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from leadline.errors import StopTraining
+from leadline.errors import TrainingStopped
 from leadline.records.request import OF_AGENTS, REFUSED, Acknowledgement, Request
-from leadline.store.control import Inbox, write_acknowledgement
+from leadline.store.control import RequestReader, write_acknowledgement
 
 _CHECK_NS: Final = 50_000_000
 
 
-class ControlWatch:
+class ControlRequests:
     """Looks at most every 50 ms whether somebody has asked for something.
 
     **Leaves the agents' requests alone**, and refuses those of a kind that nobody here knows.
@@ -25,7 +25,7 @@ class ControlWatch:
 
     def __init__(self, run: str, worker: Callable[[], str]) -> None:
         self._run, self._worker = run, worker
-        self._inbox = Inbox(run)
+        self._inbox = RequestReader(run)
         self._checked_ns = 0
         self._kinds: dict[str, Callable[[Request], None]] = {"stop": self._ask_to_stop}
         self._stop: Request | None = None
@@ -43,7 +43,7 @@ class ControlWatch:
         """Do what is asked at the end of ``step``.
 
         Raises:
-            StopTraining: Somebody asked to stop at this step or before; raised at every boundary from there on.
+            TrainingStopped: Somebody asked to stop at this step or before; raised at every boundary from there on.
         """
         now = time.monotonic_ns()
         if now - self._checked_ns > _CHECK_NS:
@@ -54,7 +54,7 @@ class ControlWatch:
             if not self._is_taken:
                 self._is_taken = True
                 self._acknowledge(stop, step)
-            raise StopTraining(f"stopped by Leadline at step {step}: {stop.reason}")
+            raise TrainingStopped(f"stopped by Leadline at step {step}: {stop.reason}")
 
     def _look(self, step: int) -> None:
         for request in self._inbox.take():

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from leadline.frameworks.scores import Scores
 from leadline.records.series import SeriesLayout
-from leadline.training.recorder.mode_schedules import Dues
-from leadline.training.recorder.scalars import Losses, Scalar
+from leadline.training.recorder.mode_schedules import ModeSchedules
+from leadline.training.recorder.scalars import LossBuffer, Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class PlainRow:
+class MetricRow:
     """How the numbers of a step become its row."""
 
     scores: Scores
@@ -33,9 +33,14 @@ class PlainRow:
         return self.form.pack(*[1.0 if at < 0 else values[at] for at in self.places])
 
 
-def plain_row(
-    scores: Scores, taken: Mapping[str, Scalar], layout: SeriesLayout, losses: Losses, dues: Dues, version: int
-) -> PlainRow | None:
+def metric_row(
+    scores: Scores,
+    taken: Mapping[str, Scalar],
+    layout: SeriesLayout,
+    losses: LossBuffer,
+    dues: ModeSchedules,
+    version: int,
+) -> MetricRow | None:
     """What a step has shown that was told in full; None: there was something else, or not all is due at every step.
 
     Args:
@@ -53,7 +58,7 @@ def plain_row(
     columns = [(layout.tensors[index].name, statistic) for index, statistic in layout.columns]
     if any(statistic not in ("value", "count") for _, statistic in columns):
         return None
-    return PlainRow(
+    return MetricRow(
         scores,
         version,
         layout,
@@ -72,7 +77,7 @@ def _metric(name: str, taken: Mapping[str, Scalar]) -> str | None:
     return None
 
 
-def _are_always_due(scores: Scores, dues: Dues) -> bool:
+def _are_always_due(scores: Scores, dues: ModeSchedules) -> bool:
     if any(each.is_loss for each in scores) and not dues.losses.always():
         return False
     own, metrics = dues.scalars.always(), frozenset({"metrics"})

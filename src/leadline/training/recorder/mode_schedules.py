@@ -9,25 +9,25 @@ from typing import Final
 from leadline.records.names import CHECKS, GRADIENT_NORMS
 from leadline.records.plan import CaptureItem, is_of_mode
 from leadline.training.recorder.budget import Budget
-from leadline.training.recorder.schedule import Due
+from leadline.training.recorder.schedule import CaptureSchedule
 
 WITH_NORMS: Final = frozenset({"gradients", GRADIENT_NORMS})
 """Where one of these is captured, the norms of all gradients are."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dues:
+class ModeSchedules:
     """What is due in one mode, by the mode's own steps."""
 
-    losses: Due
-    scalars: Due
-    settings: Due
-    norms: Due
-    checks: Due
-    forward: Due
+    losses: CaptureSchedule
+    scalars: CaptureSchedule
+    settings: CaptureSchedule
+    norms: CaptureSchedule
+    checks: CaptureSchedule
+    forward: CaptureSchedule
 
 
-def dues_of(mode: str, budget: Budget, hears: Callable[[CaptureItem], bool]) -> Dues:
+def schedules_for(mode: str, budget: Budget, hears: Callable[[CaptureItem], bool]) -> ModeSchedules:
     """The dues of a mode.
 
     Args:
@@ -35,10 +35,10 @@ def dues_of(mode: str, budget: Budget, hears: Callable[[CaptureItem], bool]) -> 
     """
     items = [item for item in budget.items if is_of_mode(item, mode)]
 
-    def due(selects: Callable[[CaptureItem], bool]) -> Due:
-        return Due([item for item in items if selects(item)], budget)
+    def due(selects: Callable[[CaptureItem], bool]) -> CaptureSchedule:
+        return CaptureSchedule([item for item in items if selects(item)], budget)
 
-    return Dues(
+    return ModeSchedules(
         losses=due(lambda item: item.collection in ("losses", "all", None)),
         scalars=due(lambda item: item.collection in ("scalars", "metrics", "all", None)),
         settings=due(lambda item: item.collection == "hyperparameters"),

@@ -24,7 +24,7 @@ _LEAST_PART: Final = 0.01
 
 
 @dataclass(slots=True)
-class Cost:
+class Overhead:
     """What watching takes of a training's time, as the training's thread feels it."""
 
     own_ns: int = 0
@@ -63,7 +63,7 @@ class Cost:
 
 
 @dataclass(slots=True)
-class Steps:
+class StepOverhead:
     """How long the steps of one mode take, and what we take of those apart from captures; medians of the latest."""
 
     _plain_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_STEPS))
@@ -96,7 +96,7 @@ class Steps:
         return median(self._base_ns)
 
 
-class Prices:
+class CapturePrices:
     """What the wishes of each group cost when they are captured, worked out from captures of several at once.
 
     A capture is known by its groups: the same groups cost the same. The first of each kind is left out, since

@@ -34,7 +34,7 @@ class _Loss:
     marks: tuple[str, ...] = ()
 
 
-class Losses:
+class LossBuffer:
     """The losses of the step under way, a name for each place where one comes from."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from leadline.training.recorder.budget import Budget
 _EVERY_STEP = Schedule(every=1)
 
 
-class Due:
+class CaptureSchedule:
     """Answers, for one subject of capture, which wishes are due at a step that has come.
 
     A wish is due when a step of its schedule has passed since the subject was last asked: an optimizer that

@@ -27,14 +27,14 @@ from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import Writer
 from leadline.training.pending import PendingNumbers
 from leadline.training.recorder.budget import Budget
-from leadline.training.recorder.control_requests import ControlWatch
-from leadline.training.recorder.metric_rows import PlainRow, plain_row
-from leadline.training.recorder.mode_schedules import WITH_NORMS, Dues, dues_of
-from leadline.training.recorder.overhead import Cost
-from leadline.training.recorder.scalars import Losses, Scalar, ScalarRows
-from leadline.training.recorder.schedule import Due
-from leadline.training.recorder.write_queue import Outbox
-from leadline.training.timeline.listener import Calm, StepListener
+from leadline.training.recorder.control_requests import ControlRequests
+from leadline.training.recorder.metric_rows import MetricRow, metric_row
+from leadline.training.recorder.mode_schedules import WITH_NORMS, ModeSchedules, schedules_for
+from leadline.training.recorder.overhead import Overhead
+from leadline.training.recorder.scalars import LossBuffer, Scalar, ScalarRows
+from leadline.training.recorder.schedule import CaptureSchedule
+from leadline.training.recorder.write_queue import WriteQueue
+from leadline.training.timeline.listener import NullListener, StepListener
 from leadline.training.timeline.step_clock import StepClock
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -49,7 +49,7 @@ class _Watched:
     """An optimizer, what it updates, and the programs made for it."""
 
     subject: Subject
-    due: Due
+    due: CaptureSchedule
     programs: dict[tuple[int, ...], Program | None] = field(default_factory=dict)
     running: Program | None = None
     stamp: StepStamp | None = None
@@ -58,7 +58,7 @@ class _Watched:
 
 
 class Recorder:
-    """See ``leadline.frameworks.adapter.Probes``.
+    """See ``leadline.frameworks.adapter.StepCallbacks``.
 
     Args:
         open_writer: Makes the worker's writer; called at the first step, so that processes that never train
@@ -70,13 +70,13 @@ class Recorder:
         self,
         plan: CapturePlan,
         adapter: Frameworks,
-        control: ControlWatch,
+        control: ControlRequests,
         open_writer: Callable[[], Writer],
         imported_ns: int | None = None,
     ) -> None:
-        self.cost = Cost()
+        self.cost = Overhead()
         self.timeline = StepTimeline(self.cost, imported_ns)
-        self.listener: StepListener = Calm()
+        self.listener: StepListener = NullListener()
         self.notes: list[str] = []
         self.watching: list[tuple[str, str, int]] = []
         """Model, optimizer and number of parameters of all that were watched when the last of them came."""
@@ -95,7 +95,7 @@ class Recorder:
         self._forwarded: tuple[CaptureItem, ...] = ()
         self._loss_step = -1
         self._is_loss_due = self._is_eval_loss_due = False
-        self._losses: dict[str, Losses] = {}
+        self._losses: dict[str, LossBuffer] = {}
         self._scalars: dict[str, Scalar] = {}
         self._norm_step = -1
         self._is_norm_due = False
@@ -103,14 +103,14 @@ class Recorder:
         self._check_step = -1
         self._is_check_due = False
         self._checks: dict[str, Scalar] = {}
-        self._outbox: Outbox | None = None
+        self._outbox: WriteQueue | None = None
         self._script_names: set[str] = set()
         self._accuracies: dict[str, Scalar] = {}
         self._accuracy_names: set[str] = set()
         self._rows = ScalarRows()
         self._scored: Scores | None = None
         """What the step under way was told of as scores."""
-        self._plain: PlainRow | None = None
+        self._plain: MetricRow | None = None
         self._last: StepStamp | None = None
         self._last_names: frozenset[str] = frozenset()
         self._evaluating: StepStamp | None = None
@@ -123,7 +123,7 @@ class Recorder:
         ]
         self._counting = [item for item in self._tensor_items if _COUNTS & set(item.statistics)]
         self._has_norms = any(item.collection in WITH_NORMS for item in plan.items)
-        self._dues: dict[str, Dues] = {}
+        self._dues: dict[str, ModeSchedules] = {}
 
     def follow(self, plan: CapturePlan) -> None:
         """A framework came whose wishes had been left out, or a rule: from here on this is the plan."""
@@ -384,7 +384,7 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------
 
     def _watch(self, optimizer: Any) -> _Watched:
-        watched = _Watched(self._adapter.subject(optimizer), Due(self._tensor_items, self.budget))
+        watched = _Watched(self._adapter.subject(optimizer), CaptureSchedule(self._tensor_items, self.budget))
         self._watched[optimizer] = watched
         subjects = [each.subject for each in self._watched.values()]
         self.watching = [(each.model, each.optimizer, each.parameters) for each in subjects]
@@ -395,7 +395,7 @@ class Recorder:
         """Open the worker's streams, if they are not open yet."""
         if self.writer is None:
             self.writer = self._open_writer()
-            self._outbox = Outbox(self.writer)
+            self._outbox = WriteQueue(self.writer)
             self.timeline.open(self.writer)
 
     def _begin_capture(self, watched: _Watched, due: tuple[CaptureItem, ...]) -> None:
@@ -453,7 +453,7 @@ class Recorder:
         self.begin_step()
         self.timeline.end_step(stamp.step)
 
-    def _is_plain(self, owner: object, plain: PlainRow) -> bool:
+    def _is_plain(self, owner: object, plain: MetricRow) -> bool:
         """Whether nothing is due at the step under way but what the row bears, and nobody has said more."""
         others = (self._scalars, self._accuracies, self._norms, self._checks, self._losses_of("train").pending())
         return (
@@ -467,7 +467,7 @@ class Recorder:
             and self._dues_of("train").settings.is_idle(self.clock.mode_step("train"))
         )
 
-    def _look_at_scores(self, taken: Mapping[str, Scalar], dues: Dues) -> None:
+    def _look_at_scores(self, taken: Mapping[str, Scalar], dues: ModeSchedules) -> None:
         """Learn from a step that was told in full what the row of those like it is."""
         scores, self._scored = self._scored, None
         if scores is None:
@@ -475,7 +475,7 @@ class Recorder:
         version, plain = self.budget.version, self._plain
         if plain is None or plain.scores is not scores or plain.version != version:
             layout = self._rows.layout(taken)
-            self._plain = plain_row(scores, taken, layout, self._losses_of("train"), dues, version)
+            self._plain = metric_row(scores, taken, layout, self._losses_of("train"), dues, version)
 
     def _end(self, stamp: StepStamp, taken: Mapping[str, Scalar]) -> None:
         if taken:
@@ -494,14 +494,14 @@ class Recorder:
             for args in change.events():
                 self._event("capture_thinned", args)
 
-    def _dues_of(self, mode: str) -> Dues:
+    def _dues_of(self, mode: str) -> ModeSchedules:
         if mode not in self._dues:
-            self._dues[mode] = dues_of(mode, self.budget, self._adapter.hears)
+            self._dues[mode] = schedules_for(mode, self.budget, self._adapter.hears)
         return self._dues[mode]
 
-    def _losses_of(self, mode: str) -> Losses:
+    def _losses_of(self, mode: str) -> LossBuffer:
         if mode not in self._losses:
-            self._losses[mode] = Losses()
+            self._losses[mode] = LossBuffer()
         return self._losses[mode]
 
     def _put_forward(self, forward: Forward, stamp: StepStamp) -> None:

@@ -19,7 +19,7 @@ _BRIEF_STEPS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ThrottleGroup:
     """Wishes that are due together, cost together and, where that may be, are thinned together."""
 
     kind: Kind
@@ -46,7 +46,7 @@ class _Own:
     sources: list[str]
 
 
-def divide(items: Iterable[CaptureItem]) -> tuple[Group, ...]:
+def divide(items: Iterable[CaptureItem]) -> tuple[ThrottleGroup, ...]:
     """The wishes of a plan in groups; every statistic stands once for a collection, a mode and a schedule.
 
     What an option asks covers whatever a preset or rule wishes at some of its steps. Of presets and rules the first
@@ -118,7 +118,7 @@ def _includes(often: Schedule, seldom: Schedule) -> bool:
     return is_within and seldom.every % often.every == 0 and set(seldom.steps) <= set(often.steps)
 
 
-def _grouped(owned: Sequence[_Own]) -> tuple[Group, ...]:
+def _grouped(owned: Sequence[_Own]) -> tuple[ThrottleGroup, ...]:
     found: dict[tuple[object, ...], list[_Own]] = {}
     for own in owned:
         item = own.item
@@ -126,7 +126,7 @@ def _grouped(owned: Sequence[_Own]) -> tuple[Group, ...]:
         owner = item.source if own.kind == "thinnable" else ""
         found.setdefault((own.kind, family, item.schedule, item.modes, item.raw, owner), []).append(own)
     return tuple(
-        Group(
+        ThrottleGroup(
             each[0].kind,
             each[0].item.schedule,
             each[0].item.modes,

@@ -26,7 +26,7 @@ class _Late:
     emit: Callable[[], None]
 
 
-class Outbox:
+class WriteQueue:
     """Gives a worker's writer what a step has to say as soon as it is all there.
 
     **Order** - the writer is given things in the order in which they were put, those that need not wait too: that a

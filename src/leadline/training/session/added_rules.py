@@ -11,7 +11,7 @@ from leadline.records.request import REFUSED, Acknowledgement, Request
 from leadline.store.control import write_acknowledgement
 
 
-class Widening:
+class AddedRuleCaptures:
     """Takes up requests of the kind ``rule``, as far as they are the worker's.
 
     Args:

@@ -16,7 +16,7 @@ MOST: Final = 5
 """So many times are written down; a script that tries again with smaller batches may run out often."""
 
 
-class Exhaustion:
+class OutOfMemoryReport:
     """Writes ``profiles/<worker>/out-of-memory-<n>.json``.
 
     **A guard of its own** - what fails here is told, and nothing else ends.

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Final
 
 from leadline.records.names import JOB_ENDED
-from leadline.records.overhead import spoken_share, spoken_thinning, step_share, thinned
+from leadline.records.overhead import format_share, format_throttling, step_share, throttled
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -141,10 +141,10 @@ def _place(rule: Mapping[str, Any]) -> str:
 
 
 def _cost(workers: Sequence[Mapping[str, Any]]) -> str:
-    taken, fewer = step_share(workers), spoken_thinning(thinned(workers))
+    taken, fewer = step_share(workers), format_throttling(throttled(workers))
     if taken is None:
         return ""
-    spoken = [f"watching costs {spoken_share(taken)} of the step time", *(f"thinned: {each}" for each in fewer)]
+    spoken = [f"watching costs {format_share(taken)} of the step time", *(f"thinned: {each}" for each in fewer)]
     return f"<span class=quiet>{escape('; '.join(spoken))}</span>"
 
 

@@ -23,9 +23,9 @@ from leadline.store.presence import node_name
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
     from leadline.records.event import Event
-    from leadline.training.profiler.requests import Profiling
-    from leadline.training.recorder.control_requests import ControlWatch
-    from leadline.training.session.oom_report import Exhaustion
+    from leadline.training.profiler.requests import ProfileRequests
+    from leadline.training.recorder.control_requests import ControlRequests
+    from leadline.training.session.oom_report import OutOfMemoryReport
 
 _SCALARS: Final = "scalars"
 _TRACKER: Final = "tracker"
@@ -71,10 +71,10 @@ class Session:
         from leadline.frameworks.loggers.registry import Loggers
         from leadline.training.guard import Guard
         from leadline.training.profiler.requests import KIND as PROFILE
-        from leadline.training.recorder.control_requests import ControlWatch
+        from leadline.training.recorder.control_requests import ControlRequests
         from leadline.training.recorder.step_recorder import Recorder
-        from leadline.training.session.added_rules import Widening
-        from leadline.training.session.tracker_logging import KIND, Tracking
+        from leadline.training.session.added_rules import AddedRuleCaptures
+        from leadline.training.session.tracker_logging import KIND, TrackerLogging
 
         self.run, self.node = run, node
         self.worker = ""
@@ -85,8 +85,8 @@ class Session:
         self._at_exit_of_child: Any = None
         self.guard = Guard(self._go_off)
         self._adapter = Frameworks(lambda line: self.recorder.note(line), self._follow_plan)
-        control = ControlWatch(run, lambda: self.worker)
-        self._widening = Widening(
+        control = ControlRequests(run, lambda: self.worker)
+        self._widening = AddedRuleCaptures(
             run, worker=lambda: self.worker, step=lambda: self.recorder.clock.step, follow=self._follow_plan
         )
         control.serve(RULE, self._widening.take)
@@ -94,7 +94,7 @@ class Session:
         self._checkup = self._begin_checkup(control)
         self._loggers = Loggers(self.recorder, self._adapter.number, self.recorder.note)
         self._loggers.install()
-        self._tracking = Tracking(
+        self._tracking = TrackerLogging(
             run,
             trackers=self._loggers.trackers.find,
             worker=lambda: self.worker,
@@ -125,11 +125,11 @@ class Session:
         """The adapter of that name, if it is here."""
         return self._adapter.find(name)
 
-    def _begin_profiling(self, manifest: Manifest) -> Profiling:
+    def _begin_profiling(self, manifest: Manifest) -> ProfileRequests:
         """What opens profiling windows; they begin with the process."""
-        from leadline.training.profiler.requests import Profiling, openers_of
+        from leadline.training.profiler.requests import ProfileRequests, openers_of
 
-        profiling = Profiling(
+        profiling = ProfileRequests(
             self.run,
             worker=lambda: self.worker or _worker_name(self._adapter.rank()),
             step=lambda: self.recorder.clock.step,
@@ -142,11 +142,11 @@ class Session:
         profiling.begin(manifest.profile, self.recorder.timeline)
         return profiling
 
-    def _begin_exhaustion(self) -> Exhaustion:
+    def _begin_exhaustion(self) -> OutOfMemoryReport:
         """What tells whose the memory was when it runs out."""
-        from leadline.training.session.oom_report import Exhaustion
+        from leadline.training.session.oom_report import OutOfMemoryReport
 
-        return Exhaustion(
+        return OutOfMemoryReport(
             self.run,
             self._adapter,
             worker=lambda: self.worker,
@@ -160,14 +160,14 @@ class Session:
         if self.recorder.writer is not None:
             self.recorder.writer.put_event(event)
 
-    def _begin_checkup(self, control: ControlWatch) -> Any | None:
+    def _begin_checkup(self, control: ControlRequests) -> Any | None:
         """What notes everything in a doctor's run."""
         if not os.path.exists(os.path.join(self.run, layout.DOCTOR)):
             return None
-        from leadline.training.doctor.probe import Checkup, order_of
+        from leadline.training.doctor.probe import DoctorProbe, order_of
 
         order, plan = order_of(self.run), self._manifest.plan
-        return Checkup(order, self.run, plan, self.recorder, self._adapter, control) if order is not None else None
+        return DoctorProbe(order, self.run, plan, self.recorder, self._adapter, control) if order is not None else None
 
     def register(self, model: object) -> None:
         """Name a model, so that it need not be looked for.

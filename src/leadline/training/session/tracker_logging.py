@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from leadline.frameworks.loggers.trackers import Tracker
+from leadline.frameworks.loggers.trackers import ScriptTracker
 from leadline.records.request import FAILED, REFUSED, Acknowledgement, Request
-from leadline.store.control import Inbox, read_acknowledgements, write_acknowledgement
+from leadline.store.control import RequestReader, read_acknowledgements, write_acknowledgement
 
 KIND: Final = "track"
 EVERY: Final = "every"
@@ -22,7 +22,7 @@ _LONGEST: Final = 200
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
 
 
-class Tracking:
+class TrackerLogging:
     """Takes up the requests, one after the other.
 
     **A thread of its own** - a tracker that fails or hangs costs the training nothing, and what is asked while no step
@@ -35,7 +35,7 @@ class Tracking:
         self,
         run: str,
         *,
-        trackers: Callable[[], Sequence[Tracker]],
+        trackers: Callable[[], Sequence[ScriptTracker]],
         worker: Callable[[], str],
         step: Callable[[], int],
         guarded: Callable[[Callable[[], None]], Callable[[], object]],
@@ -49,7 +49,7 @@ class Tracking:
         """
         self._run, self._trackers, self._worker, self._step = run, trackers, worker, step
         self._guarded = guarded
-        self._inbox = Inbox(run)
+        self._inbox = RequestReader(run)
         self._waiting: list[Request] = []
         self._wake = threading.Event()
         self._is_closing = False
@@ -107,7 +107,7 @@ class Tracking:
             return FAILED + "; ".join(failed)
         return "; ".join([f"logged to {_and(logged)}", *(f"not to {each}" for each in failed)])
 
-    def _log(self, tracker: Tracker, request: Request) -> str:
+    def _log(self, tracker: ScriptTracker, request: Request) -> str:
         """Log to one; how it failed, if it did."""
         asked = request.parameters
         step = self._step() if asked.get("step") is None else int(asked["step"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from leadline.training.session import session
 
 
-class Watching(str):
+class WatchedRun(str):
     """The folder of the run that is watched: a path as any other, which a notebook shows as the verdict so far."""
 
     __slots__ = ()
@@ -35,7 +35,7 @@ def watch(
     config: str | None = None,
     interval_ms: int | None = None,
     budget: str | None = None,
-) -> Watching | None:
+) -> WatchedRun | None:
     """Watch the trainings of this process, from here on: in a script or notebook, without a launcher.
 
     An agent and a judge are started beside the process; they end with it. Called again, it begins a new run and
@@ -84,9 +84,9 @@ def watch(
     return _watched(session.start(start_agent({**wishes, "out": out, "name": name})), model)
 
 
-def _watched(found: session.Session | None, model: object) -> Watching | None:
+def _watched(found: session.Session | None, model: object) -> WatchedRun | None:
     if found is None:
         return None
     if model is not None:
         found.register(model)
-    return Watching(found.run)
+    return WatchedRun(found.run)

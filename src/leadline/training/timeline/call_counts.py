@@ -9,7 +9,7 @@ from leadline.records.phases import FORWARD
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallKey:
     """A kind of call."""
 
     name: str
@@ -21,7 +21,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Tally:
+class CallTotal:
     """What the calls of one kind add up to."""
 
     start_ns: int
@@ -38,39 +38,39 @@ class Tally:
         if size is not None:
             self.bytes = (self.bytes or 0) + size
 
-    def args(self, call: Call) -> dict[str, Any]:
+    def args(self, call: CallKey) -> dict[str, Any]:
         """What the timeline says of them."""
         named = {"op": call.op, "group": call.group, "within": call.within}
         known: dict[str, Any] = {"count": self.count} | {key: value for key, value in named.items() if value}
         return known if self.bytes is None else known | {"bytes": self.bytes}
 
 
-class Tallies:
+class CallTotals:
     """The tallies of the step under way."""
 
     def __init__(self) -> None:
-        self._found: dict[Call, Tally] = {}
+        self._found: dict[CallKey, CallTotal] = {}
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, call: Call, start_ns: int, duration_ns: int, size: int | None) -> None:
+    def add(self, call: CallKey, start_ns: int, duration_ns: int, size: int | None) -> None:
         """A call has ended.
 
         Args:
             size: Its bytes; None: nobody knows.
         """
-        self._found.setdefault(call, Tally(start_ns)).add(duration_ns, 1, size)
+        self._found.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
 
     def settle(self, start_ns: int) -> None:
         """A forward pass that began then has ended: calls since, which were in no phase, were in it."""
         for call, each in list(self._found.items()):
             if not call.within and each.start_ns >= start_ns:
                 del self._found[call]
-                whole = self._found.setdefault(replace(call, within=FORWARD), Tally(each.start_ns))
+                whole = self._found.setdefault(replace(call, within=FORWARD), CallTotal(each.start_ns))
                 whole.add(each.duration_ns, each.count, each.bytes)
 
-    def take(self) -> list[tuple[Call, Tally]]:
+    def take(self) -> list[tuple[CallKey, CallTotal]]:
         """All of them, and begin anew."""
         found, self._found = self._found, {}
         return list(found.items())

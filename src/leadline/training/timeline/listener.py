@@ -19,7 +19,7 @@ class StepListener(Protocol):
         """Within a train step ``backward`` or ``optimizer`` begins, for the first time or again."""
 
 
-class Calm:
+class NullListener:
     """Nobody."""
 
     is_calm = True

@@ -13,7 +13,7 @@ _OUTLIER: Final = 4
 _SCATTER: Final = 2654435761  # Knuth's multiplicative hash
 
 
-class Pace:
+class TimelineSampler:
     """Chooses steps by their number alone, so that the ranks of a job choose alike.
 
     **Unbiased** - of fast trainings one step in ``every`` is written, a power of two, at places that no period of the

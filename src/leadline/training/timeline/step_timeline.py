@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 from leadline.records import phases
 from leadline.records.event import Event
 from leadline.records.names import MODES
-from leadline.training.timeline.call_counts import Call, Tallies
+from leadline.training.timeline.call_counts import CallKey, CallTotals
 from leadline.training.timeline.device_clock import DeviceClock, Marks
 from leadline.training.timeline.phase_sums import (
     BACKWARD_IN_OPTIMIZER,
@@ -22,7 +22,7 @@ from leadline.training.timeline.phase_sums import (
     PhaseSums,
 )
 from leadline.training.timeline.process_age import process_age_ns
-from leadline.training.timeline.sampling import Pace
+from leadline.training.timeline.sampling import TimelineSampler
 
 _MOST_HELD: Final = 4096
 """Rows and events that are kept while there is no writer yet."""
@@ -92,7 +92,7 @@ class StepTimeline:
         self._imported_ns = attached_ns
         now = clock()
         self._began_ns = now
-        self._pace = Pace(now)
+        self._pace = TimelineSampler(now)
         self._thread, self._native_thread, self._has_stepped = get_ident(), get_native_id(), False
         self._from_ns = 0
         """When the step under way began; 0: nothing has begun yet."""
@@ -105,7 +105,7 @@ class StepTimeline:
         self._data_ns = 0
         self._eval: tuple[PhaseSums, int] | None = None
         self._eval_end_ns = 0
-        self._tallies = Tallies()
+        self._tallies = CallTotals()
         self._loader: tuple[int | None, int | None] = (None, None)
         self._compiled_ns = 0
         self._marks: Marks | None = None
@@ -268,7 +268,7 @@ class StepTimeline:
 
     def reduction(self, waited_ns: int, group: str, size: int) -> None:
         """The backward pass that has just ended waited for other ranks in the end."""
-        call = Call(phases.COLLECTIVE, "reduction", group, phases.BACKWARD)
+        call = CallKey(phases.COLLECTIVE, "reduction", group, phases.BACKWARD)
         self._tallies.add(call, self._edge_ns - waited_ns, waited_ns, size)
 
     def checkpoint(self, begun_ns: int, size: int | None = None) -> None:
@@ -294,7 +294,7 @@ class StepTimeline:
             if self._data_ns
             else ""
         )
-        self._tallies.add(Call(*key, within), begun_ns, now - begun_ns, size)
+        self._tallies.add(CallKey(*key, within), begun_ns, now - begun_ns, size)
 
     # --- steps --------------------------------------------------------------------------------------------
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leadline.actions.action import Occasion, Progress
-from leadline.actions.metrics.run_metrics import GAUGES, Board, rule_value
+from leadline.actions.action import ActionContext, TrainingProgress
+from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics, rule_value
 from leadline.records.names import JOB_STATUSES
-from leadline.records.notification import Notice, RuleState
+from leadline.records.notification import Notification, RuleState
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 
@@ -21,13 +21,13 @@ def state(name: str = "loss", **given: Any) -> RuleState:
     return RuleState(name, name, **{"status": "InProgress", "verdict": None} | given)
 
 
-def occasion(run: Path, *rules: RuleState, step: int | None = None, worker_step: int | None = None) -> Occasion:
-    notice = Notice("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
-    workers = () if worker_step is None else (Progress("rank0-1", worker_step, 0, 0.1),)
-    return Occasion(str(run), notice, workers, 0)
+def occasion(run: Path, *rules: RuleState, step: int | None = None, worker_step: int | None = None) -> ActionContext:
+    notice = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
+    workers = () if worker_step is None else (TrainingProgress("rank0-1", worker_step, 0, 0.1),)
+    return ActionContext(str(run), notice, workers, 0)
 
 
-def values(board: Board, name: str) -> dict[str, float]:
+def values(board: RunMetrics, name: str) -> dict[str, float]:
     return {"".join(each.labels.values()): each.value for each in board.samples() if each.name == name}
 
 
@@ -49,11 +49,11 @@ def test_a_rule_is_1_while_an_episode_is_open_and_nan_where_it_cannot_say(rule: 
 
 
 def test_before_the_first_notice_there_is_nothing() -> None:
-    assert Board().samples() == []
+    assert RunMetrics().samples() == []
 
 
 def test_each_rule_has_a_gauge_as_the_last_notice_has_it(tmp_path: Path) -> None:
-    board = Board()
+    board = RunMetrics()
     board.take(occasion(tmp_path, state("a", verdict="clear"), state("b", verdict="fired", is_open=True, findings=2)))
     assert (values(board, "rule_fired"), values(board, "job_findings")) == ({"a": 0.0, "b": 1.0}, {"": 2.0})
     board.take(occasion(tmp_path, state("a", verdict="fired", is_open=True, findings=1), state("b", findings=2)))
@@ -64,7 +64,7 @@ def test_each_rule_has_a_gauge_as_the_last_notice_has_it(tmp_path: Path) -> None
 
 
 def test_the_job_is_as_the_run_has_it_now(tmp_path: Path) -> None:
-    board = Board()
+    board = RunMetrics()
     board.take(occasion(tmp_path))
     assert values(board, "job_status") == {each: float(each == "InProgress") for each in JOB_STATUSES}
     write_document(str(tmp_path / layout.STATUS), {"status": "Failed"})
@@ -72,7 +72,7 @@ def test_the_job_is_as_the_run_has_it_now(tmp_path: Path) -> None:
 
 
 def test_the_step_is_the_furthest_that_anybody_says(tmp_path: Path) -> None:
-    board = Board()
+    board = RunMetrics()
     board.take(occasion(tmp_path))
     assert values(board, "job_step") == {}  # not 0: nobody knows
     board.take(occasion(tmp_path, step=7))
@@ -87,7 +87,7 @@ def test_the_step_is_the_furthest_that_anybody_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("follows", "shown"), [("*", {"a", "b"}), ("a", {"a"}), ("job", set())])
 def test_rules_whose_changes_are_not_heard_of_are_not_shown(follows: str, shown: set[str], tmp_path: Path) -> None:
-    board = Board()
+    board = RunMetrics()
     heard = occasion(tmp_path, state("a", verdict="clear", findings=1), state("b", verdict="clear", findings=2))
     board.take(replace(heard, follows=follows))
     assert values(board, "rule_fired").keys() == shown

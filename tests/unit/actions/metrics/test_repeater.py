@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from leadline.actions.action import LaterError
-from leadline.actions.metrics.periodic_publisher import Repeater
+from leadline.actions.action import RetryLaterError
+from leadline.actions.metrics.periodic_publisher import PeriodicPublisher
 
 PATIENCE_SECONDS = 60.0
 
@@ -24,7 +24,7 @@ class Outlet:
         if self.count >= 3:
             self.has_come_often.set()
         if self.fails:
-            raise LaterError("the network is away")
+            raise RetryLaterError("the network is away")
         return "sent"
 
     def close(self) -> None:
@@ -34,7 +34,7 @@ class Outlet:
 @pytest.mark.parametrize("fails", [False, True])
 def test_what_is_pushed_is_sent_again_also_after_a_failure(fails: bool) -> None:
     outlet = Outlet(fails=fails)
-    repeater = Repeater(outlet, 0.001, PATIENCE_SECONDS)
+    repeater = PeriodicPublisher(outlet, 0.001, PATIENCE_SECONDS)
     assert outlet.has_come_often.wait(PATIENCE_SECONDS)
     repeater.close()
     sent = outlet.count
@@ -45,7 +45,7 @@ def test_what_is_pushed_is_sent_again_also_after_a_failure(fails: bool) -> None:
 
 def test_what_is_served_is_not() -> None:
     outlet = Outlet(is_pushed=False)
-    repeater = Repeater(outlet, 0.001, PATIENCE_SECONDS)
+    repeater = PeriodicPublisher(outlet, 0.001, PATIENCE_SECONDS)
     assert not any(each.name == "leadline-metrics" for each in threading.enumerate())
     assert repeater.publish() == "sent"
     repeater.close()
@@ -53,8 +53,8 @@ def test_what_is_served_is_not() -> None:
 
 
 def test_a_failure_is_told_to_who_asked() -> None:
-    repeater = Repeater(Outlet(fails=True), PATIENCE_SECONDS, PATIENCE_SECONDS)
-    with pytest.raises(LaterError, match="the network is away"):
+    repeater = PeriodicPublisher(Outlet(fails=True), PATIENCE_SECONDS, PATIENCE_SECONDS)
+    with pytest.raises(RetryLaterError, match="the network is away"):
         repeater.publish()
     repeater.close()
 
@@ -69,7 +69,7 @@ def test_one_that_hangs_keeps_nobody_from_ending() -> None:
             return "sent"
 
     outlet = Hanging()
-    repeater = Repeater(outlet, 0.001, 0.05)
+    repeater = PeriodicPublisher(outlet, 0.001, 0.05)
     assert is_under_way.wait(PATIENCE_SECONDS)
     repeater.close()
     assert outlet.is_closed

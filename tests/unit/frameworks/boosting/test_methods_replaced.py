@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.boosting.patches import Methods
+from leadline.frameworks.boosting.patches import MethodPatches
 
 
 def doubled(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,7 +30,7 @@ def owner() -> type:
 def test_ours_take_their_place_and_give_it_back() -> None:
     kind = owner()
     before = dict(vars(kind))
-    methods = Methods(kind, {"own": doubled, "inherited": doubled})
+    methods = MethodPatches(kind, {"own": doubled, "inherited": doubled})
     assert dict(vars(kind)) == before
     methods.replace()
     assert (kind().own(3), kind().inherited(4)) == (6, 8)
@@ -42,7 +42,7 @@ def test_ours_take_their_place_and_give_it_back() -> None:
 
 def test_what_somebody_else_has_replaced_since_is_left() -> None:
     kind = owner()
-    methods = Methods(kind, {"own": doubled})
+    methods = MethodPatches(kind, {"own": doubled})
     methods.replace()
     theirs = lambda self, number: -number  # noqa: E731
     kind.own = theirs  # type: ignore[attr-defined]
@@ -53,13 +53,13 @@ def test_what_somebody_else_has_replaced_since_is_left() -> None:
 def test_a_method_that_is_not_there_is_told_before_anything_is_replaced() -> None:
     kind = owner()
     with pytest.raises(AttributeError, match="gone"):
-        Methods(kind, {"own": doubled, "gone": doubled})
+        MethodPatches(kind, {"own": doubled, "gone": doubled})
     assert kind().own(3) == 3
 
 
 def test_what_instances_find_elsewhere_has_a_stand_in() -> None:
     kind = owner()
-    methods = Methods(kind, {"gone": doubled}, {"gone": lambda self, number: number + 1})
+    methods = MethodPatches(kind, {"gone": doubled}, {"gone": lambda self, number: number + 1})
     methods.replace()
     assert kind().gone(3) == 8
     methods.put_back()

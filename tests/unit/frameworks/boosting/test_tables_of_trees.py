@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from leadline.frameworks.boosting.tables import Table
+from leadline.frameworks.boosting.tables import TreeTable
 
 
 def test_a_row_for_each_node_ordered_by_tree_and_node() -> None:
-    table = Table(("age", "height"))
+    table = TreeTable(("age", "height"))
     table.leaf(1, 0, 0, value=0.5, cover=7.0)
     table.split(0, 0, 0, feature="height", condition=1.5, children=(1, 2, 2), gain=3.0, cover=10.0)
     table.leaf(0, 2, 1, value=-0.25, cover=None)
@@ -24,4 +24,4 @@ def test_a_row_for_each_node_ordered_by_tree_and_node() -> None:
 
 
 def test_without_a_tree_there_are_no_columns() -> None:
-    assert Table(("age",)).columns() == {}
+    assert TreeTable(("age",)).columns() == {}

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.loggers.interceptor import Tap
+from leadline.frameworks.loggers.interceptor import Interceptor
 from leadline.frameworks.loggers.patches import Logger, Replacement
 from leadline.frameworks.loggers.registry import Loggers
-from leadline.frameworks.loggers.unique_names import Names
+from leadline.frameworks.loggers.unique_names import UniqueNames
 from leadline.frameworks.loggers.values import scalar
 from leadline.training.guard import Guard
 
@@ -66,7 +66,7 @@ def written(writer: object, name: str, value: object, **others: object) -> dict[
     return {name: value}
 
 
-def replacements(library: ModuleType, tap: Tap) -> list[Replacement]:
+def replacements(library: ModuleType, tap: Interceptor) -> list[Replacement]:
     return [Replacement(library.Writer, "write", tap.after(written))]
 
 
@@ -76,8 +76,8 @@ def sink() -> Sink:
 
 
 @pytest.fixture
-def tap(sink: Sink) -> Tap:
-    return Tap(sink, Guard(pytest.fail), float)
+def tap(sink: Sink) -> Interceptor:
+    return Interceptor(sink, Guard(pytest.fail), float)
 
 
 def listening(sink: Sink, told: list[str], wrap: Any = replacements) -> Loggers:
@@ -171,7 +171,7 @@ def test_only_real_scalars_count(value: Any, expected: float | None) -> None:
     assert (found is None) if expected is None else (torch.as_tensor(found).detach().item() == expected)
 
 
-def test_what_one_library_passes_on_to_another_is_heard_once(sink: Sink, tap: Tap) -> None:
+def test_what_one_library_passes_on_to_another_is_heard_once(sink: Sink, tap: Interceptor) -> None:
     def inner(name: str, value: float) -> None:
         return None
 
@@ -190,7 +190,7 @@ def test_what_one_library_passes_on_to_another_is_heard_once(sink: Sink, tap: Ta
     assert "train/loss" in sink.kept
 
 
-def test_an_error_of_the_library_ends_the_passing_on(sink: Sink, tap: Tap) -> None:
+def test_an_error_of_the_library_ends_the_passing_on(sink: Sink, tap: Interceptor) -> None:
     def outer(fails: bool) -> None:
         if fails:
             raise ValueError("its own")
@@ -202,11 +202,11 @@ def test_an_error_of_the_library_ends_the_passing_on(sink: Sink, tap: Tap) -> No
     assert sink.kept == {"after": 1.0}
 
 
-def log(tap: Tap, name: str, value: Any) -> None:
+def log(tap: Interceptor, name: str, value: Any) -> None:
     tap.after(lambda: {name: value})(lambda: None)()
 
 
-def test_a_metric_that_nobody_logs_is_kept_under_its_own_name(sink: Sink, tap: Tap) -> None:
+def test_a_metric_that_nobody_logs_is_kept_under_its_own_name(sink: Sink, tap: Interceptor) -> None:
     metric = Metric()
     for step in range(6):
         tap.tell_unnamed(metric, {"Metric_step": step / 10})
@@ -214,7 +214,7 @@ def test_a_metric_that_nobody_logs_is_kept_under_its_own_name(sink: Sink, tap: T
         assert sink.next_step() == {"Metric_step": step / 10, "other": 5.0 + step}
 
 
-def test_a_metric_that_is_logged_in_its_step_is_one_scalar(sink: Sink, tap: Tap) -> None:
+def test_a_metric_that_is_logged_in_its_step_is_one_scalar(sink: Sink, tap: Interceptor) -> None:
     metric = Metric()
     for step in range(6):
         if not tap.is_named(metric):
@@ -224,7 +224,7 @@ def test_a_metric_that_is_logged_in_its_step_is_one_scalar(sink: Sink, tap: Tap)
     assert tap.is_named(metric)
 
 
-def test_a_metric_that_is_logged_a_step_later_is_soon_one_scalar(sink: Sink, tap: Tap) -> None:
+def test_a_metric_that_is_logged_a_step_later_is_soon_one_scalar(sink: Sink, tap: Interceptor) -> None:
     metric, unnamed = Metric(), []
     for step in range(6):
         if not tap.is_named(metric):
@@ -234,7 +234,7 @@ def test_a_metric_that_is_logged_a_step_later_is_soon_one_scalar(sink: Sink, tap
     assert unnamed == [True, True, True, False, False, False]
 
 
-def test_the_very_object_that_a_metric_gave_names_it_at_once(sink: Sink, tap: Tap) -> None:
+def test_the_very_object_that_a_metric_gave_names_it_at_once(sink: Sink, tap: Interceptor) -> None:
     metric = Metric()
     metric._computed = torch.tensor(0.5)
     tap.tell_unnamed(metric, {"Metric": metric._computed.clone()})
@@ -243,7 +243,7 @@ def test_the_very_object_that_a_metric_gave_names_it_at_once(sink: Sink, tap: Ta
     assert tap.is_named(metric)
 
 
-def test_equal_numbers_by_chance_name_no_metric(sink: Sink, tap: Tap) -> None:
+def test_equal_numbers_by_chance_name_no_metric(sink: Sink, tap: Interceptor) -> None:
     """Two metrics of small batches are often equal; only one of them is logged, and keeps being."""
     logged, other = Metric(), Metric()
     values = [(0.5, 0.25), (0.0, 0.0), (1.0, 1.0), (0.25, 0.25), (0.5, 0.0), (0.0, 0.0)]
@@ -259,7 +259,7 @@ def test_equal_numbers_by_chance_name_no_metric(sink: Sink, tap: Tap) -> None:
     assert not any("Logged_step" in each for each in kept)
 
 
-def test_a_metric_object_that_is_logged_needs_no_name(sink: Sink, tap: Tap) -> None:
+def test_a_metric_object_that_is_logged_needs_no_name(sink: Sink, tap: Interceptor) -> None:
     metric = Metric()
     tap.tell_unnamed(metric, {"Metric_step": 0.5})
     tap.name_owner(metric)
@@ -268,7 +268,7 @@ def test_a_metric_object_that_is_logged_needs_no_name(sink: Sink, tap: Tap) -> N
 
 
 def test_names_are_numbered_and_free_again() -> None:
-    names, first, second = Names(), Metric(), Metric()
+    names, first, second = UniqueNames(), Metric(), Metric()
     assert [names.give(each, "Metric") for each in (first, second, first)] == ["Metric", "Metric_1", "Metric"]
     assert names.give(second, "val/Metric") == "val/Metric"
     assert names.find(second) == "val/Metric"
@@ -277,7 +277,7 @@ def test_names_are_numbered_and_free_again() -> None:
     assert names.give(third, "Metric") == "Metric"
 
 
-def test_own_time_counts_once_the_training_has_begun(sink: Sink, tap: Tap) -> None:
+def test_own_time_counts_once_the_training_has_begun(sink: Sink, tap: Interceptor) -> None:
     log(tap, "early", 1.0)
     assert sink.cost.own_ns == 0
     sink.cost.loop_ns = 1

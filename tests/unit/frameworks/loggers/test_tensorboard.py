@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.loggers.tensorboard import Board, _Boards
+from leadline.frameworks.loggers.tensorboard import SummaryWriterTracker, _Boards
 
 
 class Events:
@@ -69,7 +69,7 @@ def test_the_summary_is_the_librarys_own_and_not_made_of_nan() -> None:
         return scalar(name, value)
 
     events = Events("/first")
-    Board(events, note).log("leadline/e", float("nan"), 7)
+    SummaryWriterTracker(events, note).log("leadline/e", float("nan"), 7)
     ((summary, step),) = events.summaries
     assert (summary.value[0].tag, step, given) == ("leadline/e", 7, [0.0])
     assert summary.value[0].simple_value != summary.value[0].simple_value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.frameworks.loggers.trackers import Tracker, Trackers
+from leadline.frameworks.loggers.trackers import ScriptTracker, Trackers
 
 
 @dataclass
@@ -17,7 +17,7 @@ class Named:
 
 
 def test_all_that_live_are_found_anew_each_time_and_those_over_a_network_last() -> None:
-    trackers, live = Trackers(), list[Tracker]()
+    trackers, live = Trackers(), list[ScriptTracker]()
     trackers.offer(lambda: [Named("mlflow", "MLflow run 1")])
     trackers.offer(lambda: live)
     assert [each.title for each in trackers.find()] == ["MLflow run 1"]

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from watched import scalars, watch
 
-from leadline.frameworks.torch.diagnose.stale_gradients import LeftGradients
+from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
 
 STEPS = 6
 
@@ -109,7 +109,7 @@ def test_one_of_two_networks_without_it_is_counted(tmp_path: Path) -> None:
 def test_what_was_left_is_not_held(tmp_path: Path) -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    left = LeftGradients()
+    left = StaleGradients()
     model(torch.randn(3, 4)).mean().backward()
     left.after_update(optimizer)
     import gc
@@ -196,7 +196,7 @@ def test_a_parameter_that_joins_an_optimizer_is_no_outsider_any_more(tmp_path: P
 
 def test_the_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be in the making: PyTorch writes them without holding the interpreter, and to look then is to crash."""
-    left, model = LeftGradients(), small()
+    left, model = StaleGradients(), small()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     looked: list[bool] = []
     monkeypatch.setattr(

@@ -13,15 +13,15 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_names import ModuleNames
 from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import Names
+from leadline.frameworks.torch.naming.parameter_names import ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.reader.operators import read_calls
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.training.guard import Guard
-from leadline.training.recording import RefusedError
+from leadline.training.recording import ProfileUnavailableError
 
 
 class Block(nn.Module):
@@ -55,7 +55,7 @@ class Loop:
         torch.manual_seed(0)
         self.model = Net()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
-        self.homes = Homes(Names(ModuleRegistry()))
+        self.homes = ModuleNames(ParameterNames(ModuleRegistry()))
         self.homes.add_trained([self.model])
         self._x, self._y = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4,))
 
@@ -172,7 +172,7 @@ def test_an_error_in_a_forward_pass_leaves_no_module_open(loop: Loop, tmp_path: 
 
 def test_a_script_that_profiles_itself_is_left_alone(loop: Loop, tmp_path: Path) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True):
-        with pytest.raises(RefusedError, match="profiling itself"):
+        with pytest.raises(ProfileUnavailableError, match="profiling itself"):
             make(loop).begin(0)
         loop.step()
 

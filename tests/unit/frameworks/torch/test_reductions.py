@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import distributed, nn
 
-from leadline.frameworks.torch.timing.gradient_reduction import Reductions
+from leadline.frameworks.torch.timing.gradient_reduction import GradientReductions
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def backward(model: nn.Module) -> int:
 
 
 def test_what_the_pass_takes_beyond_the_last_gradient_is_waiting() -> None:
-    model, reductions = replica(), Reductions()
+    model, reductions = replica(), GradientReductions()
     reductions.look([model, nn.Linear(2, 2)])
     took = backward(model)
     (found,) = reductions.after_backward(took + 1_000_000_000)
@@ -42,7 +42,7 @@ def test_what_the_pass_takes_beyond_the_last_gradient_is_waiting() -> None:
 
 
 def test_a_pass_in_which_nothing_is_reduced_says_nothing() -> None:
-    model, reductions = replica(), Reductions()
+    model, reductions = replica(), GradientReductions()
     assert not reductions
     reductions.look([model])
     reductions.look([model])
@@ -54,7 +54,7 @@ def test_a_pass_in_which_nothing_is_reduced_says_nothing() -> None:
 
 
 def test_a_model_within_another_is_found_and_one_that_is_gone_is_let_go() -> None:
-    reductions = Reductions()
+    reductions = GradientReductions()
     outer: Any = nn.ModuleDict({"inner": replica()})
     reductions.look([outer])
     assert len(reductions.after_backward(backward(outer["inner"]))) == 1

@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.diagnose.coverage_gaps import Uncovered, find_uncovered, why_no_step
-from leadline.frameworks.torch.diagnose.inventory import survey
+from leadline.frameworks.torch.diagnose.coverage_gaps import CoverageGap, find_coverage_gaps, why_no_step
+from leadline.frameworks.torch.diagnose.inventory import inventory
 
 
 @pytest.fixture(autouse=True)
-def known() -> set[Uncovered]:
+def known() -> set[CoverageGap]:
     """What earlier tests of this process left alive."""
-    return set(find_uncovered([]))
+    return set(find_coverage_gaps([]))
 
 
-def found(known: set[Uncovered], stepped: list[torch.optim.Optimizer]) -> dict[str, str]:
-    return {each.what: each.why for each in find_uncovered(stepped) if each not in known}
+def found(known: set[CoverageGap], stepped: list[torch.optim.Optimizer]) -> dict[str, str]:
+    return {each.what: each.why for each in find_coverage_gaps(stepped) if each not in known}
 
 
 def stepped(model: nn.Module) -> torch.optim.Optimizer:
@@ -29,12 +29,12 @@ def stepped(model: nn.Module) -> torch.optim.Optimizer:
     return optimizer
 
 
-def test_a_plain_training_lacks_nothing(known: set[Uncovered]) -> None:
+def test_a_plain_training_lacks_nothing(known: set[CoverageGap]) -> None:
     optimizer = stepped(nn.Linear(3, 2))
     assert found(known, [optimizer]) == {}
 
 
-def test_schedulers_wrap_steps_that_are_seen_all_the_same(known: set[Uncovered]) -> None:
+def test_schedulers_wrap_steps_that_are_seen_all_the_same(known: set[CoverageGap]) -> None:
     optimizer = stepped(nn.Linear(3, 2))
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
     assert found(known, [optimizer]) == {}
@@ -42,7 +42,7 @@ def test_schedulers_wrap_steps_that_are_seen_all_the_same(known: set[Uncovered])
 
 
 @pytest.mark.parametrize("place", ["instance", "class"])
-def test_a_step_that_was_replaced(known: set[Uncovered], place: str) -> None:
+def test_a_step_that_was_replaced(known: set[CoverageGap], place: str) -> None:
     class Own(torch.optim.SGD):
         pass
 
@@ -55,7 +55,7 @@ def test_a_step_that_was_replaced(known: set[Uncovered], place: str) -> None:
     assert place in found(known, [])["Own"]
 
 
-def test_an_optimizer_that_waits(known: set[Uncovered]) -> None:
+def test_an_optimizer_that_waits(known: set[CoverageGap]) -> None:
     class Waiting(torch.optim.SGD):
         pass
 
@@ -64,7 +64,7 @@ def test_an_optimizer_that_waits(known: set[Uncovered]) -> None:
     assert found(known, [optimizer]) == {}
 
 
-def test_compiled_modules_both_ways(known: set[Uncovered]) -> None:
+def test_compiled_modules_both_ways(known: set[CoverageGap]) -> None:
     class One(nn.Linear):
         pass
 
@@ -78,7 +78,7 @@ def test_compiled_modules_both_ways(known: set[Uncovered]) -> None:
     del one
 
 
-def test_graphed_and_capturable(known: set[Uncovered]) -> None:
+def test_graphed_and_capturable(known: set[CoverageGap]) -> None:
     model = nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)
 
@@ -92,14 +92,14 @@ def test_graphed_and_capturable(known: set[Uncovered]) -> None:
     assert all("without Python" in why for why in told.values())
 
 
-def test_flat_parameters(known: set[Uncovered]) -> None:
+def test_flat_parameters(known: set[CoverageGap]) -> None:
     model = nn.Linear(3, 2)
     model.weight._is_flat_param = True
     optimizer = stepped(model)
     assert set(found(known, [optimizer])) == {"FullyShardedDataParallel (FSDP1)"}
 
 
-def test_replicas(known: set[Uncovered]) -> None:
+def test_replicas(known: set[CoverageGap]) -> None:
     model = nn.DataParallel(nn.Linear(3, 2))
     model.device_ids = [0, 1]
     assert set(found(known, [])) == {"DataParallel"}
@@ -108,7 +108,7 @@ def test_replicas(known: set[Uncovered]) -> None:
 
 
 @pytest.mark.parametrize(("package", "what"), [("deepspeed", "DeepSpeed"), ("megatron", "Megatron")])
-def test_engines_of_others(known: set[Uncovered], package: str, what: str) -> None:
+def test_engines_of_others(known: set[CoverageGap], package: str, what: str) -> None:
     module = ModuleType(package)
     kind = type("Engine", (nn.Module,), {"__module__": f"{module.__name__}.runtime.engine"})
     engine = kind()
@@ -127,7 +127,7 @@ def test_a_survey_counts_elements_and_names_what_is_kept() -> None:
     optimizer = torch.optim.Adam([model[0].weight])
     model(torch.ones(2, 3)).sum().backward()
     optimizer.step()
-    said = survey([optimizer])
+    said = inventory([optimizer])
     (found,) = said["models"]
     assert (found["name"], found["parameters"], found["trainable"], found["tensors"]) == ("Sequential", 8, 6, 2)
     assert said["optimizers"][0]["variables"] == ["exp_avg", "exp_avg_sq", "step"]

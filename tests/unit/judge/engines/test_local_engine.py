@@ -15,7 +15,7 @@ from leadline.errors import UnknownNameError
 from leadline.judge.engines.engine import Judged, Task, make_engine
 from leadline.judge.engines.local import LocalEngine
 from leadline.judge.judge import judge_run
-from leadline.judge.rule_pool import Limits
+from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, Part, RunWriter
 
@@ -45,7 +45,7 @@ class Strange(Rule):
                     os._exit(3)
         return Fired("as asked") if window.step == 2 else Clear()
 """
-LIMITS = Limits(hang_seconds=5.0, memory_bytes=512 << 20)
+LIMITS = WorkerLimits(hang_seconds=5.0, memory_bytes=512 << 20)
 
 
 def losses(bad: int, steps: int = 8) -> list[Part]:
@@ -115,7 +115,7 @@ def test_a_run_that_cannot_be_judged_is_a_line_and_the_others_go_on(runs: list[s
 
 def test_closing_it_ends_all_at_once(runs: list[str], tmp_path: Path) -> None:
     tasks = [Task(run, (*BUILT_IN, strange(tmp_path, "hang"))) for run in runs[1:]]
-    patient = LocalEngine(2, limits=Limits(hang_seconds=1000.0))
+    patient = LocalEngine(2, limits=WorkerLimits(hang_seconds=1000.0))
     with closing(patient.judge([Task(runs[0], BUILT_IN), *tasks])) as answers:
         assert next(answers).run == runs[0]
     assert rule_workers() == []

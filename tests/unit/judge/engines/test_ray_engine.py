@@ -14,7 +14,7 @@ from leadline.judge.engines import ray
 from leadline.judge.engines.engine import Judged, Task
 from leadline.judge.engines.ray import Piece, RayEngine, cut, judge_shard
 from leadline.judge.judge import RuleResult, judge_run
-from leadline.judge.rule_pool import Limits
+from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.testing.runs import Capture, RunWriter
@@ -85,7 +85,7 @@ def test_a_shard_is_judged_as_each_run_alone(tmp_path: Path) -> None:
     parts = [Capture(step, {"loss": {"value": float("nan") if step == 2 else 1.0}}) for step in range(4)]
     run = RunWriter(tmp_path / "run").write_all(parts).end().path
     shard = [Piece(0, 1, Task(run, rules)), Piece(1, 1, Task(str(tmp_path / "nowhere"), rules))]
-    there, nowhere = judge_shard(shard, Limits(), __version__)
+    there, nowhere = judge_shard(shard, WorkerLimits(), __version__)
     node = os.uname().nodename
     assert there.rules[0] == judge_run(run, rules[:1]).rules[0]
     assert (there.rules[1].status, there.rules[1].why) == (
@@ -98,7 +98,7 @@ def test_a_shard_is_judged_as_each_run_alone(tmp_path: Path) -> None:
 
 
 def test_another_version_judges_nothing() -> None:
-    (judged,) = judge_shard([Piece(0, 1, tasks(1)[0])], Limits(), "0.0.1")
+    (judged,) = judge_shard([Piece(0, 1, tasks(1)[0])], WorkerLimits(), "0.0.1")
     assert judged.problem.endswith(f"has leadline {__version__}, not 0.0.1; install the same version on all nodes")
 
 

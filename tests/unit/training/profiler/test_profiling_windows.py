@@ -12,8 +12,8 @@ import pytest
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.training.profiler.profile_windows import Windows
-from leadline.training.recording import Finish, RefusedError
+from leadline.training.profiler.profile_windows import ProfileWindows
+from leadline.training.recording import Finish, ProfileUnavailableError
 
 SECOND_NS = 1_000_000_000
 
@@ -28,7 +28,7 @@ class Scripted:
 
     def begin(self, step: int) -> None:
         if self._is_refused:
-            raise RefusedError("somebody else profiles")
+            raise ProfileUnavailableError("somebody else profiles")
         self._log.append(f"{self._name} begins {step}")
 
     def enter(self, step: int, ended: str) -> None:
@@ -55,7 +55,7 @@ class Stage:
     def __init__(self, run: Path) -> None:
         self.run, self.log, self.told, self.now_ns = run, [], [], 0  # type: ignore[var-annotated]
         openers = dict.fromkeys(("detailed", "cprofile", "dataloader"), self._open)
-        self.windows = Windows(
+        self.windows = ProfileWindows(
             str(run),
             lambda: "rank0-7",
             openers,

@@ -17,7 +17,7 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.training.profiler.callstacks import open_callstacks
 from leadline.training.profiler.functions import open_functions
-from leadline.training.recording import Recording, RefusedError
+from leadline.training.recording import ProfileUnavailableError, Recording
 
 
 def busy(seconds: float) -> None:
@@ -148,7 +148,7 @@ def test_another_profiler_is_left_alone(tmp_path: Path) -> None:
     other = cProfile.Profile()
     other.enable()
     try:
-        with pytest.raises(RefusedError, match="another profiler"):
+        with pytest.raises(ProfileUnavailableError, match="another profiler"):
             open_window().begin(0)
     finally:
         other.disable()

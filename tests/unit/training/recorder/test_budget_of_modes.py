@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from leadline.config.options import parse_capture
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.training.recorder.budget import FREE_NS, Budget
-from leadline.training.recorder.overhead import Cost, Prices
-from leadline.training.recorder.schedule import Due
+from leadline.training.recorder.overhead import CapturePrices, Overhead
+from leadline.training.recorder.schedule import CaptureSchedule
 
 MS = 1_000_000
 
@@ -41,8 +41,8 @@ class Training:
     def __post_init__(self) -> None:
         plan = CapturePlan(tuple(self.items), budget=self.budget_share)
         self.budget = Budget(plan, clock=lambda: self.now)
-        self.cost = Cost(clock=lambda: self.now)
-        self.due = Due(self.budget.items, self.budget)
+        self.cost = Overhead(clock=lambda: self.now)
+        self.due = CaptureSchedule(self.budget.items, self.budget)
         self.step = 0
 
     def run(self, steps: int) -> Training:
@@ -219,7 +219,7 @@ def test_whatever_things_cost_the_budget_is_met(prices: list[int], everys: list[
 
 
 def test_prices_of_what_is_captured_together_are_told_apart() -> None:
-    prices = Prices([1, 9, 1])
+    prices = CapturePrices([1, 9, 1])
     both, alone, third = frozenset({0, 1}), frozenset({0}), frozenset({2})
     for _ in range(3):
         prices.add("tensors", both, 10 * MS)

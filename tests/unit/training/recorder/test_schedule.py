@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadline.records.plan import CaptureItem, Schedule
-from leadline.training.recorder.schedule import Due
+from leadline.training.recorder.schedule import CaptureSchedule
 
 
 def due_steps(item: CaptureItem, asked: range) -> list[int]:
-    due = Due([item])
+    due = CaptureSchedule([item])
     return [step for step in asked if due.at(step)]
 
 
@@ -28,7 +28,7 @@ def test_an_optimizer_that_steps_every_fifth_step_is_not_missed() -> None:
 
 def test_two_wishes() -> None:
     often, seldom = (CaptureItem("weights", schedule=Schedule(every=every)) for every in (2, 6))
-    due = Due([often, seldom])
+    due = CaptureSchedule([often, seldom])
     assert [len(due.at(step)) for step in range(8)] == [2, 0, 1, 0, 1, 0, 2, 0]
 
 
@@ -39,7 +39,7 @@ def test_nothing_wished_is_never_due() -> None:
 def test_by_time(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr("leadline.training.recorder.schedule.time.monotonic", lambda: now[0])
-    due = Due([CaptureItem("weights", schedule=Schedule(every_seconds=2.0))])
+    due = CaptureSchedule([CaptureItem("weights", schedule=Schedule(every_seconds=2.0))])
     found = []
     for step in range(8):
         found.append(bool(due.at(step)))
@@ -80,7 +80,7 @@ def test_any_schedules_together_are_due_as_a_plain_loop_says(schedules: list[Sch
     items = [CaptureItem("weights", schedule=schedule) for schedule in schedules]
     found: dict[int, list[int]] = {id(item): [] for item in items}
     with mock.patch("leadline.training.recorder.schedule.time.monotonic") as monotonic:
-        due = Due(items)
+        due = CaptureSchedule(items)
         for step, now in enumerate(times):
             monotonic.return_value = now
             for item in due.at(step):
@@ -95,7 +95,7 @@ def test_any_schedules_together_are_due_as_a_plain_loop_says(schedules: list[Sch
 )
 def test_each_mode_counts_its_own_steps(schedules: list[Schedule], modes: list[str]) -> None:
     items = [CaptureItem("layers", schedule=Schedule(each.every, None, each.start, each.end)) for each in schedules]
-    dues = {mode: Due(items) for mode in set(modes)}
+    dues = {mode: CaptureSchedule(items) for mode in set(modes)}
     counts = dict.fromkeys(modes, 0)
     found: dict[tuple[str, int], list[int]] = {}
     for mode in modes:
@@ -113,7 +113,7 @@ def test_each_mode_counts_its_own_steps(schedules: list[Schedule], modes: list[s
 )
 def test_wishes_are_due_together_as_each_is_alone(schedules: list[Schedule], strides: list[int]) -> None:
     items = [CaptureItem("weights", schedule=each) for each in schedules]
-    together, alone = Due(items), [Due([each]) for each in items]
+    together, alone = CaptureSchedule(items), [CaptureSchedule([each]) for each in items]
     step = 0
     for stride in strides:
         step += stride

@@ -9,7 +9,7 @@ import pytest
 from leadline.config.options import parse_capture
 from leadline.config.presets import preset_items
 from leadline.records.plan import CaptureItem, Schedule
-from leadline.training.recorder.throttle_groups import Group, divide
+from leadline.training.recorder.throttle_groups import ThrottleGroup, divide
 
 COUNTS = ("nan_count", "nonfinite_count")
 
@@ -28,11 +28,11 @@ def wish(
     )
 
 
-def thinnable(*items: CaptureItem) -> list[Group]:
+def thinnable(*items: CaptureItem) -> list[ThrottleGroup]:
     return [group for group in divide(items) if group.kind == "thinnable"]
 
 
-def statistics(groups: list[Group]) -> list[tuple[tuple[str | None, ...], set[str], int | None]]:
+def statistics(groups: list[ThrottleGroup]) -> list[tuple[tuple[str | None, ...], set[str], int | None]]:
     return [
         (group.collections, {name for item in group.items for name in item.statistics}, group.schedule.every)
         for group in groups

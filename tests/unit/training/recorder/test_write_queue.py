@@ -8,7 +8,7 @@ import pytest
 
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.training.recorder import write_queue as outbox_module
-from leadline.training.recorder.write_queue import Outbox
+from leadline.training.recorder.write_queue import WriteQueue
 
 LOSS = SeriesLayout((TensorInfo("loss", ("losses",)),), ((0, "value"),))
 
@@ -67,22 +67,22 @@ def told() -> Told:
 
 
 @pytest.fixture
-def outbox(told: Told) -> Outbox:
-    return Outbox(told)  # type: ignore[arg-type]
+def outbox(told: Told) -> WriteQueue:
+    return WriteQueue(told)  # type: ignore[arg-type]
 
 
-def put(outbox: Outbox, step: int, values: Any, **how: Any) -> None:
+def put(outbox: WriteQueue, step: int, values: Any, **how: Any) -> None:
     outbox.put_row(LOSS, stamp(step), values, lambda layout, come: come == b"bad", **how)
 
 
-def test_what_is_at_hand_is_passed_on_at_once(outbox: Outbox, told: Told) -> None:
+def test_what_is_at_hand_is_passed_on_at_once(outbox: WriteQueue, told: Told) -> None:
     put(outbox, 0, b"bad")
     outbox.put_tensors(Capture(0), None)  # type: ignore[arg-type]
     outbox.finish_step(stamp(0))
     assert told.lines == [("value", 0, b"bad", True), ("tensors", 0), ("finished", 0)]
 
 
-def test_a_step_is_complete_only_when_its_late_rows_are_in(outbox: Outbox, told: Told) -> None:
+def test_a_step_is_complete_only_when_its_late_rows_are_in(outbox: WriteQueue, told: Told) -> None:
     first, copied = Late(b"1"), Late()
     put(outbox, 0, first)
     outbox.put_tensors(Capture(0), copied)  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def test_a_step_is_complete_only_when_its_late_rows_are_in(outbox: Outbox, told:
     assert first.waits == copied.waits == 0
 
 
-def test_what_comes_out_of_order_is_passed_on_in_order(outbox: Outbox, told: Told) -> None:
+def test_what_comes_out_of_order_is_passed_on_in_order(outbox: WriteQueue, told: Told) -> None:
     first, second = Late(b"1"), Late(b"2")
     put(outbox, 0, first)
     put(outbox, 1, second)
@@ -112,7 +112,7 @@ def test_what_comes_out_of_order_is_passed_on_in_order(outbox: Outbox, told: Tol
 
 
 def test_only_a_bounded_number_of_steps_is_under_way(
-    outbox: Outbox, told: Told, monkeypatch: pytest.MonkeyPatch
+    outbox: WriteQueue, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_module, "MOST_STEPS_LATE", 2)
     late = [Late(b"%d" % step) for step in range(5)]
@@ -123,7 +123,7 @@ def test_only_a_bounded_number_of_steps_is_under_way(
     assert told.lines[-1] == ("finished", 1)
 
 
-def test_the_end_waits_for_all(outbox: Outbox, told: Told) -> None:
+def test_the_end_waits_for_all(outbox: WriteQueue, told: Told) -> None:
     late = [Late(b"1"), Late(b"2")]
     for step, values in enumerate(late):
         put(outbox, step, values)
@@ -134,7 +134,7 @@ def test_the_end_waits_for_all(outbox: Outbox, told: Told) -> None:
 
 
 @pytest.mark.parametrize("is_so", [True, False])
-def test_a_step_that_turns_out_to_be_skipped_has_no_update(outbox: Outbox, told: Told, is_so: bool) -> None:
+def test_a_step_that_turns_out_to_be_skipped_has_no_update(outbox: WriteQueue, told: Told, is_so: bool) -> None:
     skipped, ratios = Late(b"\0\0\0\0\0\0\xf0?" if is_so else bytes(8)), Late(b"1")
     put(outbox, 3, ratios, skipped=skipped)
     outbox.put_skipped("Adam", stamp(3), skipped)
@@ -147,7 +147,7 @@ def test_a_step_that_turns_out_to_be_skipped_has_no_update(outbox: Outbox, told:
     assert names == (["step_skipped", "skipped"] if is_so else ["value"])
 
 
-def test_what_is_known_to_be_skipped_is_told_at_once(outbox: Outbox, told: Told) -> None:
+def test_what_is_known_to_be_skipped_is_told_at_once(outbox: WriteQueue, told: Told) -> None:
     put(outbox, 3, b"1", skipped=True)
     outbox.put_skipped("Adam", stamp(3), True)
     assert [line[0] for line in told.lines] == ["step_skipped", "skipped"]

@@ -8,13 +8,13 @@ from pathlib import Path
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import RULE, Request
 from leadline.store.control import read_acknowledgements
-from leadline.training.session.added_rules import Widening
+from leadline.training.session.added_rules import AddedRuleCaptures
 
 ITEM = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=10), source="rule:small")
 
 
-def widening(run: Path, followed: list[int]) -> Widening:
-    return Widening(str(run), worker=lambda: "rank0-1", step=lambda: 8, follow=lambda: followed.append(1))
+def widening(run: Path, followed: list[int]) -> AddedRuleCaptures:
+    return AddedRuleCaptures(str(run), worker=lambda: "rank0-1", step=lambda: 8, follow=lambda: followed.append(1))
 
 
 def ask(identifier: str, *items: object) -> Request:

@@ -11,7 +11,7 @@ import pytest
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.training.session.run_html import verdict_html
-from leadline.training.session.watch import Watching
+from leadline.training.session.watch import WatchedRun
 
 HOSTILE = "<script>alert('x')</script>&\"<b>"
 
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def shown(run: Path) -> Balanced:
-    return Balanced(Watching(run)._repr_html_())
+    return Balanced(WatchedRun(run)._repr_html_())
 
 
 def worker(run: Path, **document: Any) -> None:
@@ -62,7 +62,7 @@ def rules(run: Path, *rules: dict[str, Any]) -> None:
 
 
 def test_it_is_the_path_in_every_other_way(run: Path) -> None:
-    watching = Watching(run)
+    watching = WatchedRun(run)
     assert (str(watching), Path(watching), f"{watching}") == (str(run), run, str(run))
     assert repr(watching) == f"Watching({str(run)!r})"
     assert type(str(watching)) is str

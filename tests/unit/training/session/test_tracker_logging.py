@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.loggers.trackers import Tracker
+from leadline.frameworks.loggers.trackers import ScriptTracker
 from leadline.records.request import Acknowledgement, Request
 from leadline.store.control import read_acknowledgements, write_acknowledgement, write_request
 from leadline.training.guard import Guard
-from leadline.training.session.tracker_logging import Tracking
+from leadline.training.session.tracker_logging import TrackerLogging
 
 PATIENCE = 60.0
 
@@ -45,8 +45,8 @@ class Asked:
 
     def __init__(self, run: Path) -> None:
         (run / "control" / "acks").mkdir(parents=True)
-        self.run, self.trackers, self.failures = run, list[Tracker](), list[str]()
-        self.tracking = Tracking(
+        self.run, self.trackers, self.failures = run, list[ScriptTracker](), list[str]()
+        self.tracking = TrackerLogging(
             str(run),
             trackers=self.find,
             worker=lambda: "rank0-1",
@@ -54,7 +54,7 @@ class Asked:
             guarded=Guard(self.failures.append).wrap,
         )
 
-    def find(self) -> Sequence[Tracker]:
+    def find(self) -> Sequence[ScriptTracker]:
         return self.trackers
 
     def ask(self, identifier: str, **parameters: Any) -> Request:

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import LateRow, Readout, is_recording, quietly
+from leadline.frameworks.torch.capture.device_copy import DeviceCopies, LateRow, is_recording, quietly
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, why_not_raw
 from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors, split
-from leadline.frameworks.torch.kernels.deltas import Changes
+from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import local, why_unreadable
-from leadline.frameworks.torch.kernels.order_statistics import Recall
+from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.records.plan import CaptureItem, custom_collections, is_of_modules
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import vector_name
@@ -46,12 +46,12 @@ class CapturedTensors:
         self.own_ns = self.begun_ns = 0
         self.mode = "train"
         self.accuracy: dict[str, Any] = {}
-        self._changes = Changes(_CHANGE_BYTES, tell)
+        self._changes = Deltas(_CHANGE_BYTES, tell)
         self._items: Sequence[CaptureItem] = ()
         self._wished: dict[tuple[str, tuple[str, ...]], tuple[frozenset[str], bool]] = {}
         self._counts: dict[str, int] = {}
         self._found: list[tuple[TensorInfo, tuple[str, ...]]] = []
-        self._readout = Readout()
+        self._readout = DeviceCopies()
         self._raw: list[tuple[str, torch.Tensor]] = []
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
@@ -60,7 +60,7 @@ class CapturedTensors:
         """Forget what was captured before; from here on these are the wishes."""
         self._items, self._wished, self.own_ns, self.mode = items, {}, 0, mode
         self.begun_ns = 0
-        self._counts, self._found, self._raw, self._readout = {}, [], [], Readout()
+        self._counts, self._found, self._raw, self._readout = {}, [], [], DeviceCopies()
 
     def name(self, stem: str) -> str:
         """The next name of a stem within the pass: ``relu_output`` gives ``relu_output_0``, then ``relu_output_1``."""
@@ -81,7 +81,7 @@ class CapturedTensors:
             return
         numbers, arrays = split(statistics)
         if numbers:
-            recall = Recall(self._changes, [f"{self.mode}/{name}"])
+            recall = PreviousValues(self._changes, [f"{self.mode}/{name}"])
             self._readout.statistics([own], numbers, recall)
             collections = (*collections, *custom_collections(self._items, name, collections))
             info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
@@ -126,7 +126,7 @@ class CapturedTensors:
         tensors = tuple(info for info, _ in self._found)
         columns = [(index, name) for index, (_, names) in enumerate(self._found) for name in names]
         found, readout = SeriesLayout(tensors, tuple(columns)), self._readout
-        self._found, self._readout = [], Readout()
+        self._found, self._readout = [], DeviceCopies()
         return self._layouts.setdefault(found, found), readout.close()
 
     def raw_form(self) -> CaptureForm | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
-from leadline.frameworks.torch.kernels.order_statistics import Recall
+from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
 from leadline.training.pending import Pending
 
@@ -151,7 +151,7 @@ class _Late:
     """Makes the part of the numbers once they have come."""
 
 
-class Readout:
+class DeviceCopies:
     """Gathers the numbers of one row part by part, some at hand, some on devices; each device is asked once."""
 
     def __init__(self) -> None:
@@ -170,7 +170,9 @@ class Readout:
         """
         self._parts.append(_Late(edge, numbers, finish))
 
-    def statistics(self, tensors: Sequence[torch.Tensor], names: Sequence[str], recall: Recall | None = None) -> None:
+    def statistics(
+        self, tensors: Sequence[torch.Tensor], names: Sequence[str], recall: PreviousValues | None = None
+    ) -> None:
         """Statistics of tensors on one device, name by name, as a part.
 
         Args:
@@ -245,7 +247,7 @@ def _piece(part: Vector | _Late, together: dict[Edge, list[torch.Tensor]]) -> Ca
 
 def row_of(values: Sequence[LateNumber | float]) -> bytes | LateRow:
     """Single numbers, some of them late, as a row."""
-    readout = Readout()
+    readout = DeviceCopies()
     for value in values:
         edge = edge_of(value.on_device.device) if isinstance(value, LateNumber) else None
         if edge is None:

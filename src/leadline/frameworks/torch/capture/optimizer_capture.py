@@ -9,20 +9,20 @@ from typing import Any
 import torch
 
 from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of, scale_of
-from leadline.frameworks.torch.capture.program import Before, TorchProgram, Wishes
+from leadline.frameworks.torch.capture.program import Before, ProgramSpecs, TorchProgram
 from leadline.frameworks.torch.capture.tensor_specs import (
     ON_UPDATE,
     State,
-    Wish,
+    TensorSpec,
     bare_gradients,
     of_variables,
+    specs_of,
     variables_of,
     wants_norm,
-    wishes_of,
 )
 from leadline.frameworks.torch.hooks.clipping import Clipping
-from leadline.frameworks.torch.kernels.deltas import Changes
-from leadline.frameworks.torch.naming.parameter_names import Names, parameters_of
+from leadline.frameworks.torch.kernels.deltas import Deltas
+from leadline.frameworks.torch.naming.parameter_names import ParameterNames, parameters_of
 from leadline.records.plan import CaptureItem
 
 Number = LateNumber | float
@@ -62,7 +62,7 @@ class TorchSubject:
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        names: Names,
+        names: ParameterNames,
         labels: Labels,
         clipping: Clipping,
         scaler_of: Callable[[object], Any],
@@ -83,7 +83,7 @@ class TorchSubject:
         self._clipping, self._scaler_of, self._tell = clipping, scaler_of, tell
         self._optimizer = weakref.ref(optimizer)
         self._befores: dict[tuple[str, ...], Before] = {}
-        self._changes: Changes | None = None
+        self._changes: Deltas | None = None
 
     def is_current(self) -> bool:
         optimizer = self._optimizer()
@@ -104,7 +104,7 @@ class TorchSubject:
         return {f"{self._prefix}{name}": value for name, value in self._clipping.take(self._ids, id(self))}
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
-        fixed = [wish for named in self._named for wish in wishes_of(named, items)]
+        fixed = [wish for named in self._named for wish in specs_of(named, items)]
         for_variables = of_variables(items)
         norm = f"{self._prefix}gradient_norm"
         is_norm_wanted = wants_norm(norm, items)
@@ -115,12 +115,12 @@ class TorchSubject:
             own = [each for each in self._named if id(each.parameter) in self._ids]
             fixed += bare_gradients(own, fixed)
 
-        def variables() -> list[Wish]:
+        def variables() -> list[TensorSpec]:
             return variables_of(self._label, self._named, self._state(), for_variables) if for_variables else []
 
-        wishes = Wishes(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
+        wishes = ProgramSpecs(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
         if self._changes is None:
-            self._changes = Changes(device_bytes - sum(each.bytes for each in self._befores.values()), self._tell)
+            self._changes = Deltas(device_bytes - sum(each.bytes for each in self._befores.values()), self._tell)
         return TorchProgram(wishes, before, self._changes, self._tell, device_bytes=device_bytes)
 
     def _state(self) -> State:
@@ -131,7 +131,7 @@ class TorchSubject:
         """What a gradient scaler leaves to a fused optimizer to divide by; None outside of such a step."""
         return getattr(self._optimizer(), "grad_scale", None)
 
-    def _before(self, wishes: Sequence[Wish], device_bytes: int) -> Before | None:
+    def _before(self, wishes: Sequence[TensorSpec], device_bytes: int) -> Before | None:
         """The memory of weights before an update; programs for the same weights share it."""
         updates = [wish for wish in wishes if ON_UPDATE in wish.statistics]
         if not updates:

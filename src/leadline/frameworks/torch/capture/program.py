@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import LateRow, Readout, Vector, is_recording, quietly
+from leadline.frameworks.torch.capture.device_copy import DeviceCopies, LateRow, Vector, is_recording, quietly
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, why_not_raw
-from leadline.frameworks.torch.capture.tensor_specs import ON_UPDATE, PLAIN, Group, State, Wish, group
+from leadline.frameworks.torch.capture.tensor_specs import ON_UPDATE, PLAIN, SpecGroup, State, TensorSpec, group
 from leadline.frameworks.torch.kernels.array_statistics import named_vectors
-from leadline.frameworks.torch.kernels.deltas import Changes
+from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import flatten, local, why_unreadable
-from leadline.frameworks.torch.kernels.order_statistics import Recall
+from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.samples import sample_of
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
@@ -23,7 +23,7 @@ from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.pending import Pending
 
 
-class Wishes:
+class ProgramSpecs:
     """What is asked of one optimizer's tensors, and where they are.
 
     Args:
@@ -36,8 +36,8 @@ class Wishes:
 
     def __init__(
         self,
-        fixed: Sequence[Wish],
-        variables: Callable[[], list[Wish]],
+        fixed: Sequence[TensorSpec],
+        variables: Callable[[], list[TensorSpec]],
         norm: str | None,
         state: Callable[[], State],
         scale: Callable[[], torch.Tensor | None],
@@ -45,7 +45,7 @@ class Wishes:
         self.norm, self.state, self.scale = norm, state, scale
         self.fixed = fixed
         self.all = list(fixed)
-        self.groups: list[Group] = []
+        self.groups: list[SpecGroup] = []
         self._variables = variables
         self._extent: tuple[int, int] | None = None
 
@@ -69,7 +69,7 @@ class Wishes:
 class _Come:
     """What of a group is there in a step."""
 
-    group: Group
+    group: SpecGroup
     present: list[bool]
     tensors: list[torch.Tensor]
 
@@ -79,9 +79,9 @@ class TorchProgram:
 
     def __init__(
         self,
-        wishes: Wishes,
+        wishes: ProgramSpecs,
         before: Before | None,
-        changes: Changes,
+        changes: Deltas,
         tell: Callable[[str], None],
         *,
         device_bytes: int = 0,
@@ -174,11 +174,11 @@ class TorchProgram:
             self._layouts.clear()
             self._wishes.settle()  # something has moved to another device
             come = self._come()
-        readout = Readout()
+        readout = DeviceCopies()
         for each in come:
             if each.tensors:
                 there = [wish.info.name for wish, is_there in _both(each) if is_there]
-                readout.statistics(each.tensors, each.group.statistics, Recall(self._changes, there))
+                readout.statistics(each.tensors, each.group.statistics, PreviousValues(self._changes, there))
         if not any(each.tensors for each in come):
             return None
         present = tuple(is_present for each in come for is_present in each.present)
@@ -195,7 +195,7 @@ class TorchProgram:
             come.append(_Come(each, [tensor is not None for tensor in tensors], found))
         return come
 
-    def _readable(self, wish: Wish, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
+    def _readable(self, wish: TensorSpec, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
         if wish.is_plain and scale is None:
             plain = wish.parameter.grad if wish.is_gradient else wish.parameter
             if plain is None or (plain.layout is torch.strided and type(plain) in PLAIN):
@@ -255,14 +255,14 @@ def _conclude(told: Sequence[_Told], parts: Sequence[Vector]) -> Vector:
     return np.concatenate(row)
 
 
-def _both(come: _Come) -> Iterator[tuple[Wish, bool]]:
+def _both(come: _Come) -> Iterator[tuple[TensorSpec, bool]]:
     return zip(come.group.wishes, come.present, strict=True)
 
 
 class Before:
     """Weights as they are before an update: whole copies within the memory limit, else a strided sample."""
 
-    def __init__(self, wishes: Sequence[Wish], device_bytes: int) -> None:
+    def __init__(self, wishes: Sequence[TensorSpec], device_bytes: int) -> None:
         self._wishes = wishes
         size = sum(wish.parameter.numel() * wish.parameter.element_size() for wish in wishes)
         self.is_sampled = size > device_bytes
@@ -282,7 +282,7 @@ class Before:
         by_device: dict[torch.device, list[int]] = {}
         for index, each in enumerate(changed):
             by_device.setdefault(each.device, []).append(index)
-        readout = Readout()
+        readout = DeviceCopies()
         for indices in by_device.values():
             both = [*(changed[index] for index in indices), *(self._copies[index] for index in indices)]
             readout.statistics(both, ("l2",))

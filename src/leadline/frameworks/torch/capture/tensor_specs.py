@@ -24,7 +24,7 @@ State = Mapping[torch.Tensor, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TensorSpec:
     """What is asked of one tensor: a parameter, its gradient, or a variable that the optimizer keeps for it."""
 
     info: TensorInfo
@@ -53,16 +53,16 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Group:
+class SpecGroup:
     """Wishes with the same statistics on one device, which are computed together."""
 
     statistics: tuple[str, ...]
-    wishes: list[Wish] = field(default_factory=list)
+    wishes: list[TensorSpec] = field(default_factory=list)
     is_told: bool = True
     """Whether its statistics are asked for; else they only serve the norm of all gradients."""
 
 
-def wishes_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[Wish]:
+def specs_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[TensorSpec]:
     """What is asked of a parameter and of its gradient."""
     found = []
     both = ((gradient_name(named.name), ("gradients",), True), (named.name, named.collections, False))
@@ -72,11 +72,13 @@ def wishes_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[Wish]
         if statistics or arrays or is_raw:
             is_plain = type(named.parameter) in PLAIN and why_unreadable(named.parameter) is None
             info = _info(name, collections, named.parameter, items)
-            found.append(Wish(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
+            found.append(TensorSpec(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
     return found
 
 
-def variables_of(label: str, named: Sequence[NamedParameter], state: State, items: Sequence[CaptureItem]) -> list[Wish]:
+def variables_of(
+    label: str, named: Sequence[NamedParameter], state: State, items: Sequence[CaptureItem]
+) -> list[TensorSpec]:
     """What is asked of what an optimizer keeps by now: ``AdamW/exp_avg/fc.weight``; its step counts are left out."""
     found = []
     collections = (OPTIMIZER_VARIABLES,)
@@ -89,7 +91,7 @@ def variables_of(label: str, named: Sequence[NamedParameter], state: State, item
             statistics -= {ON_UPDATE}
             if statistics or arrays or is_raw:
                 info = _info(name, collections, kept, items)
-                found.append(Wish(info, each.parameter, statistics, arrays, is_raw, variable=variable))
+                found.append(TensorSpec(info, each.parameter, statistics, arrays, is_raw, variable=variable))
     return found
 
 
@@ -111,31 +113,31 @@ def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:
     )
 
 
-def group(wishes: Sequence[Wish], state: State, *, with_norm: bool) -> list[Group]:
+def group(wishes: Sequence[TensorSpec], state: State, *, with_norm: bool) -> list[SpecGroup]:
     """What can be computed together.
 
     Args:
         with_norm: Whether the l2 of every gradient is needed, also of those of which nobody asks it.
     """
-    groups: dict[tuple[Any, ...], Group] = {}
+    groups: dict[tuple[Any, ...], SpecGroup] = {}
     for wish in wishes:
         statistics = tuple(sorted(wish.statistics - {ON_UPDATE}))
         if statistics:
-            groups.setdefault((statistics, _device(wish, state), True), Group(statistics)).wishes.append(wish)
+            groups.setdefault((statistics, _device(wish, state), True), SpecGroup(statistics)).wishes.append(wish)
         if with_norm and wish.is_gradient and "l2" not in statistics:
-            hidden = groups.setdefault((("l2",), _device(wish, state), False), Group(("l2",), is_told=False))
+            hidden = groups.setdefault((("l2",), _device(wish, state), False), SpecGroup(("l2",), is_told=False))
             hidden.wishes.append(wish)
     return list(groups.values())
 
 
-def bare_gradients(named: Sequence[NamedParameter], wishes: Sequence[Wish]) -> Iterator[Wish]:
+def bare_gradients(named: Sequence[NamedParameter], wishes: Sequence[TensorSpec]) -> Iterator[TensorSpec]:
     """The gradients of which nothing is asked, for the norm of all of them."""
     asked = {id(wish.parameter) for wish in wishes if wish.is_gradient}
     for each in named:
         if id(each.parameter) not in asked and each.parameter.requires_grad:
             is_plain = type(each.parameter) in PLAIN and why_unreadable(each.parameter) is None
             info = _info(gradient_name(each.name), ("gradients",), each.parameter)
-            yield Wish(info, each.parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
+            yield TensorSpec(info, each.parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
 def _asked(
@@ -158,6 +160,6 @@ def _info(
     return TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
-def _device(wish: Wish, state: State) -> torch.device:
+def _device(wish: TensorSpec, state: State) -> torch.device:
     found = wish.read(None, state)
     return wish.parameter.device if found is None else found.device

@@ -11,7 +11,7 @@ from leadline.frameworks.torch.naming.module_registry import live_modules
 from leadline.frameworks.torch.naming.parameter_names import find_roots, parameters_of, unwrap
 
 
-def survey(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
+def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
     """Of the optimizers that stepped and the models that they update, plain values.
 
     Returns:

@@ -8,24 +8,32 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.diagnose.module_modes import ModuleModes
-from leadline.frameworks.torch.diagnose.stale_gradients import LeftGradients
-from leadline.frameworks.torch.diagnose.unmanaged_parameters import Outsiders
+from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
+from leadline.frameworks.torch.diagnose.unmanaged_parameters import UnmanagedParameters
 from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import Names, find_roots, parameters_of, spoken_parameters, unwrap
+from leadline.frameworks.torch.naming.parameter_names import (
+    ParameterNames,
+    find_roots,
+    format_parameter_count,
+    parameters_of,
+    unwrap,
+)
 
 
 class _Model:
     """The models that one optimizer updates."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, label: str, names: Names, registry: ModuleRegistry) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, label: str, names: ParameterNames, registry: ModuleRegistry
+    ) -> None:
         self.label = label
         roots = find_roots(parameters_of(optimizer), registry.outermost())
         self.name = " + ".join(type(unwrap(root)).__name__ for root in roots) or "model"
         self.modes = ModuleModes(roots)
-        named = {names.prefix(root) + name: each for root in roots for name, each in spoken_parameters(root)}
-        self.outsiders = Outsiders(named, optimizer)
+        named = {names.prefix(root) + name: each for root in roots for name, each in format_parameter_count(root)}
+        self.outsiders = UnmanagedParameters(named, optimizer)
         self.roots = [weakref.ref(root) for root in roots]
 
 
@@ -37,11 +45,11 @@ class LoopChecks:
     ``<parameter>/outside_optimizers`` (1 or 0).
     """
 
-    def __init__(self, names: Names, registry: ModuleRegistry, probes: Probes) -> None:
+    def __init__(self, names: ParameterNames, registry: ModuleRegistry, probes: StepCallbacks) -> None:
         self._names, self._registry, self._probes = names, registry, probes
         self.is_wanted = probes.has_checks()
         """Whether anybody asks for them at any step; else nothing is looked at."""
-        self._left = LeftGradients()
+        self._left = StaleGradients()
         self._models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
 
     def at_backward(self) -> None:

@@ -64,7 +64,7 @@ class _Left:
         return gradient if gradient is not None and self.gradient is not None and gradient is self.gradient() else None
 
 
-class LeftGradients:
+class StaleGradients:
     """Counts, for each optimizer, its steps in a row that began with the gradients of the step before.
 
     Setting gradients to None takes the tensor away; setting them to zero in place, and accumulating, write to it and

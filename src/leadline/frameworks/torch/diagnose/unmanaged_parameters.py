@@ -14,7 +14,7 @@ from leadline.frameworks.torch.naming.parameter_names import parameters_of
 _MOST_TOLD: Final = 100
 
 
-class Outsiders:
+class UnmanagedParameters:
     """The parameters of a model that an optimizer of it does not hold.
 
     That another optimizer holds them is found out among those that have stepped; only where that fails, among all that

@@ -17,7 +17,7 @@ class _Depth(threading.local):
     calls = 0
 
 
-class EvalZone:
+class EvalModeWatch:
     """Tells when a model may have changed between training and evaluation.
 
     ``Module.train`` is wrapped on the class, because a forward hook that stood there to find out would cost every

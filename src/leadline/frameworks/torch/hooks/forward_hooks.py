@@ -11,14 +11,14 @@ from typing import Any, Final
 import torch
 from torch.nn.modules import module as torch_module
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.captured_tensors import CapturedTensors
 from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of
 from leadline.frameworks.torch.hooks.dynamo import hide
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, FunctionMode
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, correct_and_total, eval_mean
-from leadline.frameworks.torch.naming.module_names import Home, Homes
+from leadline.frameworks.torch.naming.module_names import ModelModules, ModuleNames
 from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.names import ACCURACY
 from leadline.records.plan import CaptureItem
@@ -36,7 +36,7 @@ class _Place(threading.local):
     depth = 0
     is_seen = False
     """Whether the outermost call under way is captured."""
-    home: Home | None = None
+    home: ModelModules | None = None
     mode: FunctionMode | None = None
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _Place(threading.local):
         """Name and kind of each captured module under way, the innermost last."""
 
 
-class ForwardWatch:
+class ForwardHooks:
     """Captures what modules, and activations and losses called as functions, take and give.
 
     Of a training step its first forward pass is captured, of an eval step the whole. Names: ``<module>_input_<i>`` and
@@ -61,7 +61,7 @@ class ForwardWatch:
     function mode would switch off PyTorch's fast paths, and with them change its results.
     """
 
-    def __init__(self, homes: Homes, probes: Probes, guard: Guard, tell: Callable[[str], None]) -> None:
+    def __init__(self, homes: ModuleNames, probes: StepCallbacks, guard: Guard, tell: Callable[[str], None]) -> None:
         self.captured = CapturedTensors(tell)
         self.losses = LossCalls()
         self.flops = FlopCount()
@@ -236,7 +236,7 @@ class ForwardWatch:
         else:
             place.is_seen = False
 
-    def _is_eval_pass(self, outermost: torch.nn.Module, home: Home, is_grad: bool) -> bool:
+    def _is_eval_pass(self, outermost: torch.nn.Module, home: ModelModules, is_grad: bool) -> bool:
         if not self._is_zone or (is_grad and self._is_training_watched):
             return False
         return self._is_named or (home.is_trained and not outermost.training)

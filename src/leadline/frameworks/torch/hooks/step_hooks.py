@@ -12,13 +12,13 @@ from typing import Any, Final
 import torch
 from torch.optim import optimizer as torch_optimizer
 
-from leadline.frameworks.adapter import Probes
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of, scale_of
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide
-from leadline.frameworks.torch.hooks.forward_hooks import ForwardWatch
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.tracing import UnseenGuard
-from leadline.frameworks.torch.timing.gradient_reduction import Reductions
+from leadline.frameworks.torch.timing.gradient_reduction import GradientReductions
 from leadline.training.guard import Guard
 
 _NOT_THE_SCRIPT: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
@@ -52,7 +52,7 @@ class _Local(threading.local):
     frame: _StepFrame | None = None
 
 
-class Hooks:
+class StepHooks:
     """Installs the hooks, and turns what they see into probes.
 
     A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: ``super().step()`` and wrappers
@@ -61,7 +61,12 @@ class Hooks:
     """
 
     def __init__(
-        self, probes: Probes, guard: Guard, forward: ForwardWatch, checks: LoopChecks, on_compile: Callable[[], None]
+        self,
+        probes: StepCallbacks,
+        guard: Guard,
+        forward: ForwardHooks,
+        checks: LoopChecks,
+        on_compile: Callable[[], None],
     ) -> None:
         """
         Args:
@@ -71,7 +76,7 @@ class Hooks:
         """
         self._probes, self._guard, self._on_compile = probes, UnseenGuard(guard), on_compile
         self._forward, self._checks, self._timeline = forward, checks, probes.timeline
-        self.reductions = Reductions()
+        self.reductions = GradientReductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()

@@ -29,7 +29,7 @@ class _Memory:
     is_sampled: bool
 
 
-class Changes:
+class Deltas:
     """Remembers tensors by name from capture to capture.
 
     Whole copies take at most so many bytes of the device; tensors beyond are sampled from the first capture on,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.torch.kernels import checksums
-from leadline.frameworks.torch.kernels.deltas import Changes
+from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.samples import sorted_rows
 from leadline.statistics.definitions import Source, Statistic, find_statistic
 
@@ -23,15 +23,15 @@ _MATRIX_ELEMENTS: Final = 1 << 21
 """So many elements are widened to float64 at once."""
 
 
-class Recall:
+class PreviousValues:
     """What tensors are called, and the memory in which they stand under these names."""
 
-    def __init__(self, changes: Changes, names: Sequence[str]) -> None:
+    def __init__(self, changes: Deltas, names: Sequence[str]) -> None:
         self.changes, self.names = changes, names
 
 
 def begin(
-    tensors: Sequence[torch.Tensor], statistics: Sequence[str], recall: Recall | None = None
+    tensors: Sequence[torch.Tensor], statistics: Sequence[str], recall: PreviousValues | None = None
 ) -> tuple[torch.Tensor, Finish]:
     """Have a device compute statistics of many tensors; it is not waited for.
 
@@ -66,7 +66,7 @@ def begin(
 
 
 def _begin_one(
-    source: Source, tensors: Sequence[torch.Tensor], wanted: Sequence[Statistic], recall: Recall | None
+    source: Source, tensors: Sequence[torch.Tensor], wanted: Sequence[Statistic], recall: PreviousValues | None
 ) -> tuple[torch.Tensor, Finish]:
     if source in ("sample", "order"):
         return _begin_order(tensors, wanted, is_sampled=source == "sample")

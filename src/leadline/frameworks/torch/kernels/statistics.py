@@ -12,7 +12,7 @@ import torch
 
 from leadline.frameworks.torch.kernels import order_statistics
 from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS, Elements, elements
-from leadline.frameworks.torch.kernels.order_statistics import Recall
+from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.statistics.definitions import find_statistic, primaries
 
 Vector = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ class ChunkPlan:
 
 
 def device_statistics(
-    tensors: Sequence[torch.Tensor], statistics: frozenset[str], recall: Recall | None = None
+    tensors: Sequence[torch.Tensor], statistics: frozenset[str], recall: PreviousValues | None = None
 ) -> dict[str, Vector]:
     """Statistics of many tensors at once.
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from leadline.frameworks.torch.naming.parameter_names import Names, unwrap
+from leadline.frameworks.torch.naming.parameter_names import ParameterNames, unwrap
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ModelModules:
     """A model with the names of its modules."""
 
     root: Callable[[], torch.nn.Module | None]
@@ -25,13 +25,13 @@ class Home:
     """Whether some optimizer updates it, or somebody named it."""
 
 
-class Homes:
+class ModuleNames:
     """Finds the home of each module that is called by nobody else's; made once for each and kept weakly."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: ParameterNames) -> None:
         self._names = names
         self._trained: list[weakref.ref[torch.nn.Module]] = []
-        self._known: dict[int, tuple[weakref.ref[torch.nn.Module], Home]] = {}
+        self._known: dict[int, tuple[weakref.ref[torch.nn.Module], ModelModules]] = {}
 
     def add_trained(self, roots: Iterable[torch.nn.Module]) -> None:
         """These models are trained."""
@@ -51,7 +51,7 @@ class Homes:
         alive = [root for root in (each() for each in self._trained) if root is not None]
         return [(self._names.prefix(root), unwrap(root)) for root in alive]
 
-    def home(self, called: torch.nn.Module) -> Home:
+    def home(self, called: torch.nn.Module) -> ModelModules:
         """The model that a module belongs to: one that is trained, else its own."""
         known = self._known.get(id(called))
         if known is not None and known[0]() is called:
@@ -63,17 +63,17 @@ class Homes:
         self._known[id(called)] = (weakref.ref(called), home)
         return home
 
-    def _trained_homes(self) -> Iterable[Home]:
+    def _trained_homes(self) -> Iterable[ModelModules]:
         for reference in self._trained:
             root = reference()
             if root is not None:
                 yield self._make(root, is_trained=True)
 
-    def _make(self, root: torch.nn.Module, *, is_trained: bool) -> Home:
+    def _make(self, root: torch.nn.Module, *, is_trained: bool) -> ModelModules:
         inner = unwrap(root)
         prefix = self._names.prefix(root)
         own = prefix.removesuffix("_") or type(inner).__name__
         names = {id(module): prefix + name for name, module in inner.named_modules() if name}
         names[id(inner)] = own
         names.setdefault(id(root), "")
-        return Home(weakref.ref(root), names, own, prefix, is_trained)
+        return ModelModules(weakref.ref(root), names, own, prefix, is_trained)

@@ -32,7 +32,7 @@ class NamedParameter:
         return ("biases",) if self.name.endswith("bias") else ("weights",)
 
 
-class Names:
+class ParameterNames:
     """Gives models their names; a second model alive whose parameters would be called alike gets its class in front."""
 
     def __init__(self, registry: ModuleRegistry) -> None:
@@ -65,7 +65,7 @@ class Names:
         wanted = {id(parameter) for parameter in own}
         for root in roots:
             prefix, is_teller = self.prefix(root), self._is_teller(optimizer, root)
-            for name, parameter in spoken_parameters(root):
+            for name, parameter in format_parameter_count(root):
                 if id(parameter) in wanted or (is_teller and not parameter.requires_grad):
                     named.setdefault(id(parameter), NamedParameter(prefix + name, parameter))
         for index, parameter in enumerate(own):
@@ -146,7 +146,7 @@ def _is_alike(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """Whether two models have a parameter of one name."""
     if one is other:
         return False
-    return bool({name for name, _ in spoken_parameters(one)} & {name for name, _ in spoken_parameters(other)})
+    return bool({name for name, _ in format_parameter_count(one)} & {name for name, _ in format_parameter_count(other)})
 
 
 def _held(module: torch.nn.Module, wanted: set[int]) -> set[int]:
@@ -162,7 +162,7 @@ def unwrap(module: torch.nn.Module) -> torch.nn.Module:
     return module
 
 
-def spoken_parameters(root: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+def format_parameter_count(root: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     """A model's parameters under their names, without what wrappers put into these."""
     module = unwrap(root)
     spoken = []

@@ -28,7 +28,7 @@ class _Replica:
     seen: list[int] = field(default_factory=list)
 
 
-class Reductions:
+class GradientReductions:
     """Asks the reducers of the models that are trained when their last gradient was ready.
 
     The reduction happens in C++, where no function of ours is called. But a reducer keeps when each gradient was ready,

@@ -19,7 +19,7 @@ from leadline.store.codec import LOADING, BatchEncoder, int64_buffer
 from leadline.store.documents import make_leaf
 from leadline.store.segments import Segment
 from leadline.training.guard import Guard
-from leadline.training.recording import Finish, RefusedError
+from leadline.training.recording import Finish, ProfileUnavailableError
 
 _DEEPEST: Final = 4
 UNKNOWN: Final = -1
@@ -108,7 +108,7 @@ class LoadingRecording:
             make_leaf(self._profiles)
             make_leaf(self._mark)
         except OSError as error:
-            raise RefusedError(f"{self._mark} cannot be made: {error.strerror}") from None
+            raise ProfileUnavailableError(f"{self._mark} cannot be made: {error.strerror}") from None
         for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
             self._patches.replace(kind, "_next_data", self._make_wait)
             self._patches.replace(kind, "__init__", self._make_init)

@@ -14,12 +14,12 @@ from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide
 from leadline.frameworks.torch.hooks.tracing import is_transformed
-from leadline.frameworks.torch.naming.module_names import Homes
+from leadline.frameworks.torch.naming.module_names import ModuleNames
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import write_document
 from leadline.training.guard import Guard
-from leadline.training.recording import Finish, RefusedError
+from leadline.training.recording import Finish, ProfileUnavailableError
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "99"
@@ -34,7 +34,7 @@ class OperatorRecording:
     set: compiled code would be compiled again.
     """
 
-    def __init__(self, window: ProfileWindow, homes: Homes, guard: Guard) -> None:
+    def __init__(self, window: ProfileWindow, homes: ModuleNames, guard: Guard) -> None:
         self.notes: list[str] = []
         self._homes, self._guard, self._pid = homes, guard, os.getpid()
         self._with_memory = window.with_memory or torch.cuda.is_initialized()
@@ -45,7 +45,7 @@ class OperatorRecording:
 
     def begin(self, step: int) -> None:
         if torch.autograd._profiler_enabled():
-            raise RefusedError("the script is profiling itself with torch.profiler")
+            raise ProfileUnavailableError("the script is profiling itself with torch.profiler")
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_initialized():
             activities.append(torch.profiler.ProfilerActivity.CUDA)

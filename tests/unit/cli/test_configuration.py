@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.cli.run_setup import Wishes, prepare
+from leadline.cli.run_setup import RunOptions, prepare
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.store.documents import read_document, write_document
@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(**wishes: Any) -> Manifest:
     """The manifest of a run that such options make."""
-    return read_manifest(prepare(Wishes(**wishes), ["python", "train.py"]))
+    return read_manifest(prepare(RunOptions(**wishes), ["python", "train.py"]))
 
 
 def sense(manifest: Manifest) -> Manifest:
@@ -166,14 +166,14 @@ def test_a_run_without_a_file_is_repeated_as_well_as_one_without_default_rules(f
 
 def test_what_is_stored_has_names_of_variables_only(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
-    run = Path(prepare(Wishes(on=("*=deed.py:Deed:$WORDS",)), ["python", "train.py"]))
+    run = Path(prepare(RunOptions(on=("*=deed.py:Deed:$WORDS",)), ["python", "train.py"]))
     held = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
     assert b"$WORDS" in held
     assert b"a-secret-of-the-test" not in held
 
 
 def test_an_older_manifest_is_read(folder: Path) -> None:
-    path = prepare(Wishes(on=("*=stop_training:grace=5",)), ["python", "train.py"])
+    path = prepare(RunOptions(on=("*=stop_training:grace=5",)), ["python", "train.py"])
     document = read_document(f"{path}/manifest.json")
     assert isinstance(document, dict)
     del document["settings"]

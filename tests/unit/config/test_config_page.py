@@ -13,7 +13,7 @@ import pytest
 
 from leadline.actions import registry as actions
 from leadline.actions.action import Action
-from leadline.cli.run_setup import Wishes, prepare
+from leadline.cli.run_setup import RunOptions, prepare
 from leadline.config.options import CAPTURE_KEYS
 from leadline.config.settings import Preset, Settings, parse
 from leadline.reader.find_runs import read_manifest
@@ -66,7 +66,7 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "leadline.actions.connectivity.check_reachable", lambda *_, **__: None
     )  # examples need no server
-    manifest = read_manifest(prepare(Wishes(), ["train"]))
+    manifest = read_manifest(prepare(RunOptions(), ["train"]))
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
     assert {"stall_mail", "stall_stop", "overfit"} <= {each.alias for each in manifest.rules}
     assert "loss_spike" not in {each.alias for each in manifest.rules}

@@ -9,7 +9,7 @@ class MetricExporter(Protocol):
     """One place that gauges are published at, made for one board.
 
     **Fails in two ways**
-    ``publish`` raises ``RetryLaterError`` where a later try may succeed, and ``RejectedError`` where none will; nothing else.
+    ``publish`` raises ``RetryLaterError`` where a retry may succeed, ``RejectedError`` where none will, nothing else.
 
     **Ends**
     ``publish`` comes back within its limit, and ``close`` too; no thread of it keeps the process alive.

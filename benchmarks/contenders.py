@@ -247,12 +247,12 @@ class LeadlineRun(Leadline):
 
     def open(self, folder: Path, workload: Workload) -> Workload:
         from leadline.cli.run_setup import RunOptions, prepare
-        from leadline.training.session import session
+        from leadline.training.session import api
 
         command = ["train.py"]
         prepare(RunOptions(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
         run = prepare(RunOptions("run", str(folder), preset="standard", rules=EVERY_RULE), command)
-        self.session = session.start(run)
+        self.session = api.start(run)
         if self.session is None:
             raise NotAvailableError("LEADLINE_DISABLED is set")
         for _ in range(self.steps_before):
@@ -261,11 +261,11 @@ class LeadlineRun(Leadline):
         return Contender.open(self, folder, workload)
 
     def close(self) -> None:
-        from leadline.training.session import session
+        from leadline.training.session import api
 
-        session.stop_current()
+        api.stop_current()
         self.own_seconds = (self.session.recorder.cost.own_ns - self._own_ns_before) / 1e9
-        self.thinned = len(self.session.recorder.budget.thinned)
+        self.thinned = len(self.session.recorder.budget.throttled)
 
     def count(self, steps: int) -> Stored:
         return super().count(self.steps_before + steps)

@@ -29,7 +29,7 @@ from leadline.judge.rule_plan import resolve_rules
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
-from leadline.testing.runs import START_NS, Heartbeat, RunWriter
+from leadline.testing.runs import START_NS, SystemSample, RunWriter
 
 SHARE_LIMIT = Limit(10.0)
 LATENCY_LIMIT = Limit(1.0, figure="most")
@@ -67,7 +67,7 @@ class Live:
                 self._write_step()
                 self._step_at += STEP_SECONDS
             if now >= self._beat_at:
-                self._writer.write(Heartbeat(time.time_ns(), node=node_name()))
+                self._writer.write(SystemSample(time.time_ns(), node=node_name()))
                 self._beat_at += HEARTBEAT_SECONDS
             if now >= self._flush_at:
                 self._writer.flush()

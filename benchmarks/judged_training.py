@@ -15,10 +15,10 @@ from leadline.cli.run_setup import rule_specs
 from leadline.config.presets import merge, preset_items
 from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.names import SCALAR_COLLECTIONS
-from leadline.records.plan import CaptureItem, is_of_mode
+from leadline.records.plan import CaptureItem, applies_to_mode
 from leadline.records.series import TensorInfo
 from leadline.statistics.definitions import is_vector
-from leadline.testing.runs import Capture, Part, Vectors
+from leadline.testing.runs import Capture, Part, ArrayStatistics
 
 LAYERS, UNITS, BATCH, CLASSES = 95, 64, 32, 10
 _AGAIN = (
@@ -133,7 +133,7 @@ class Training:
         Args:
             loss: Instead of a healthy value.
         """
-        due = tuple(item.schedule.is_due(step) for item in self._items)
+        due = tuple(item.schedule.should_capture(step) for item in self._items)
         if due not in self._columns:
             self._columns[due] = _columns([item for item, is_due in zip(self._items, due, strict=True) if is_due])
         noise = np.random.default_rng(step)
@@ -141,7 +141,9 @@ class Training:
         for group, columns in self._columns[due].items():
             if group == "vectors":
                 vectors = _vectors(columns, noise)
-                parts.insert(0, Vectors(step, vectors).raw)  # beside the row of its tensors, which the layers have
+                parts.insert(
+                    0, ArrayStatistics(step, vectors).raw
+                )  # beside the row of its tensors, which the layers have
                 continue
             values = _values(columns, noise, step)
             if group == "scalars" and loss is not None:
@@ -162,7 +164,7 @@ def _items(every: int) -> tuple[CaptureItem, ...]:
     ]
     needs = plan(resolve_rules(RULES), ())
     items = merge(preset, (), needs, root=os.getcwd()).items
-    return tuple(item for item in items if is_of_mode(item, "train") and not item.raw)
+    return tuple(item for item in items if applies_to_mode(item, "train") and not item.raw)
 
 
 def _columns(due: Sequence[CaptureItem]) -> dict[str, _Columns]:

@@ -44,9 +44,9 @@ class Case:
 
 def operators(trained: workload.Workload) -> Recording:
     """A detailed window."""
-    homes = ModuleNames(ParameterNames(ModuleRegistry()))
-    homes.add_trained([trained.model])
-    return OperatorRecording(ProfileWindow("detailed", steps=STEPS), homes, Guard(fail))
+    module_names = ModuleNames(ParameterNames(ModuleRegistry()))
+    module_names.add_trained([trained.model])
+    return OperatorRecording(ProfileWindow("detailed", steps=STEPS), module_names, Guard(fail))
 
 
 def fail(failure: str) -> None:

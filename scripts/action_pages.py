@@ -1,4 +1,4 @@
-"""Writes the lower part of docs/actions.md from the actions' docstrings; run it after changing an action."""
+"""Generate the second half of docs/actions.md from the docstrings of the actions; run after changing an action."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from leadline.actions import registry
-from leadline.actions.action import EVERY_STATUS, Action
+from leadline.actions.action import Action
 from leadline.config.parameters import describe, parameter_types
+from leadline.records.names import EVERY_STATUS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "actions.md"
-MARK: Final = "<!-- From here on written by scripts/action_pages.py from the classes. -->\n"
+MARK: Final = "<!-- Generated from here on by scripts/action_pages.py. -->\n"
 EXAMPLES: Final = {
     "notify": "leadline run --on 'exploding_tensor=notify:$MAIL' train.py",
     "webhook": "leadline run --on '*=webhook:https://hooks.example.org/training,authorization=Bearer $TOKEN' train.py",
@@ -26,28 +27,28 @@ EXAMPLES: Final = {
     "tracker": "leadline run --on '*=tracker' train.py",
     "stop_training": "leadline run --on exploding_tensor=stop_training:grace=60 train.py",
 }
-"""Every action, in the order of the page."""
+"""An example for every action, in the order of the page."""
 _PLACES: Final = {
-    "judge": "a process of its own beside the judge",
-    "agent": "the agent, which runs on the training's node",
-    "worker": "the training processes",
+    "judge": "in a process of its own, started by the judge",
+    "agent": "in the agent, on the node of the training",
+    "worker": "in the training processes",
 }
 _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
 
 
 def page() -> str:
-    """The lower part of the page as it should be."""
+    """Return the second half of the page."""
     return "\n".join([MARK, "## Parameters of every action", "", *_table(Action), "", *map(_section, EXAMPLES)])
 
 
 def _section(name: str) -> str:
     action = registry.find_action(name)
     text, _ = _read(action)
-    amazon = [f"`{each}`" for each, ours in registry.AMAZON.items() if ours == name]
-    facts = [f"Done by {_PLACES[action.place]}.", f"Follows {_statuses(action)} where `--on` names no status."]
+    amazon = [f"`{alias}`" for alias, canonical in registry.AMAZON.items() if canonical == name]
+    facts = [f"Runs {_PLACES[action.place]}.", f"Follows {_statuses(action)} if `--on` names no status."]
     facts += [f"Needs `pip install 'leadline[{action.extra}]'`."] if action.extra else []
-    facts += [f"What stands behind its colon is `{action.target}`."] if action.target else []
-    facts += [f"Also found as {', '.join(amazon)}."] if amazon else []
+    facts += [f"The text after its colon is `{action.target}`."] if action.target else []
+    facts += [f"Name in SageMaker Debugger: {', '.join(amazon)}."] if amazon else []
     return "\n".join(
         [
             f"## {name}",
@@ -67,29 +68,30 @@ def _section(name: str) -> str:
 
 
 def _statuses(action: type[Action]) -> str:
-    return "every status" if EVERY_STATUS in action.statuses else " and ".join(f"`{each}`" for each in action.statuses)
+    return "every status" if EVERY_STATUS in action.statuses else " and ".join(f"`{name}`" for name in action.statuses)
 
 
 def _read(action: type[Action]) -> tuple[str, dict[str, str]]:
-    """The text above ``Args:``, and what is said of each parameter."""
+    """Return the text above ``Args:``, and the description of each parameter."""
     text, _, arguments = (inspect.getdoc(action) or "").partition("\nArgs:\n")
-    said = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(textwrap.dedent(arguments))}
-    return _markdown(text.strip()), said
+    descriptions = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(textwrap.dedent(arguments))}
+    return _markdown(text.strip()), descriptions
 
 
 def _table(action: type[Action]) -> list[str]:
-    """The parameters that an action documents: its own, and those that it has another default for."""
-    _, said = _read(action)
-    fields = {each.name: each for each in msgspec.structs.fields(action)}
+    """Return the table of the parameters that an action documents: new ones, and those with another default."""
+    _, descriptions = _read(action)
+    fields = {field.name: field for field in msgspec.structs.fields(action)}
     kinds = parameter_types(action)
-    lines = ["| parameter | default | takes | |", "|---|---|---|---|"]
-    for name, text in said.items():
-        default = "required" if fields[name].required else f"`{_spoken(fields[name].default)}`".replace("``", "empty")
+    lines = ["| parameter | default | values | meaning |", "|---|---|---|---|"]
+    for name, text in descriptions.items():
+        field = fields[name]
+        default = "required" if field.required else f"`{_format_default(field.default)}`".replace("``", "empty")
         lines.append(f"| `{name}` | {default} | {_cell(describe(kinds[name]))} | {_cell(text)} |")
-    return lines if said else ["No parameters but those of every action."]
+    return lines if descriptions else ["No parameters beyond those of every action."]
 
 
-def _spoken(value: Any) -> str:
+def _format_default(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     return str(value)
@@ -104,7 +106,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Write the lower part anew; what stands above it stays."""
+    """Rewrite the second half of the page, and keep the first."""
     above, _, _ = PAGE.read_text().partition(MARK)
     PAGE.write_text(above + page())
 

@@ -1,4 +1,4 @@
-"""Renews the table of docs/frameworks.md from what the adapters show in their contracts; takes a minute."""
+"""Update the table of docs/frameworks.md from the contract tests of the adapters; takes a minute."""
 
 from __future__ import annotations
 

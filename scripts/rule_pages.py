@@ -1,4 +1,4 @@
-"""Writes docs/rules/ from the rules' docstrings; run it after changing a rule or one of the trainings with faults."""
+"""Generator of docs/rules/ from the docstrings of the rules; run it after changing a rule or a faulty training."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ FOLDER: Final = ROOT / "docs" / "rules"
 MEASURED: Final = "false-alarms.md"
 """The page that tests/process/false_alarms.py writes."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
-_TWIN: Final = (
-    "A small training in which it fires; with `healthy=True` it is silent. The tests run both with the command that\n"
-    "stands in front (`faults.py` in `tests/process/scripts`; data and loop are in `toy.py` beside it), and hold the\n"
-    "step, the message and the tensors against what it finds while the training runs."
+_EXAMPLE: Final = (
+    "A small training in which the rule fires; with `healthy=True` it does not. The tests run both with the command\n"
+    "in the docstring, and compare the step, the message and the tensors with the finding. `faults.py` is in\n"
+    "`tests/process/scripts`, and imports the data and the training loop from `toy.py`."
 )
-_TWIN_OF_TREES: Final = (
-    "A small training of boosted trees, samples and settings, in which it fires; with `healthy=True` it is silent.\n"
-    "The tests train both by XGBoost and by LightGBM (`tree_faults.py` in `tests/process/scripts`), and let the rule\n"
-    "stop the one that is faulty."
+_TREE_EXAMPLE: Final = (
+    "Samples and settings of a small training of boosted trees in which the rule fires; with `healthy=True` it does\n"
+    "not. The tests train both with XGBoost and LightGBM (`tree_faults.py` in `tests/process/scripts`), and let the\n"
+    "rule stop the faulty one."
 )
 _HEADING: Final = re.compile(r"^(\w[\w ]*):$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
-    """Every page as it should be, by its file's name."""
+    """Return the content of all pages by file name."""
     names = sorted(registry.BUILT_IN)
     return {"index.md": _index(names), **{f"{name}.md": page(name) for name in names}}
 
 
 def page(name: str) -> str:
-    """One rule's page."""
+    """Return the page of a rule."""
     rule = registry.find_rule(name)
     summary, sections = read_docstring(rule)
-    lines = [f"# {name}", "", summary, ""]
-    facts = ["A default rule." if name in registry.DEFAULT else "Not a default rule: ask for it."]
-    amazon = [f"`{each}`" for each, ours in registry.AMAZON.items() if ours == name]
-    facts += [f"Also found as {', '.join(amazon)}."] if amazon else []
+    lines = [f"# {name}", "", _markdown(summary), ""]
+    facts = ["Enabled by default." if name in registry.DEFAULT else "Not enabled by default."]
+    amazon = [f"`{alias}`" for alias, canonical in registry.AMAZON.items() if canonical == name]
+    facts += [f"SageMaker Debugger: {', '.join(amazon)}."] if amazon else []
     lines += [" ".join(facts), "", "```", f"leadline run --rule {name} train.py", "```", ""]
     for heading, text in sections.items():
         if heading == "Args":
             lines += ["## Parameters", "", *_parameters(rule, text), ""]
         else:
             lines += [f"## {heading}", "", _markdown(text), ""]
-    twin, of_trees = twins("faults_of_*.py").get(name), twins("tree_faults.py").get(name)
-    if twin or of_trees:
-        told = (_TWIN, twin) if twin else (_TWIN_OF_TREES, of_trees)
-        lines += ["## A fault and its healthy twin", "", told[0], "", "```python", told[1], "```", ""]
+    example, tree_example = examples("faults_of_*.py").get(name), examples("tree_faults.py").get(name)
+    if example or tree_example:
+        intro, code = (_EXAMPLE, example) if example else (_TREE_EXAMPLE, tree_example)
+        lines += ["## Example", "", intro, "", "```python", code, "```", ""]
     return "\n".join(lines)
 
 
 def read_docstring(rule: type[Rule]) -> tuple[str, dict[str, str]]:
-    """The first paragraph, and the texts under the headings."""
+    """Return the first paragraph, and the text of each section."""
     text = inspect.getdoc(rule) or ""
     parts = _HEADING.split(text)
     sections = {
@@ -74,37 +74,37 @@ def read_docstring(rule: type[Rule]) -> tuple[str, dict[str, str]]:
 
 
 @lru_cache(maxsize=2)
-def twins(files: str) -> Mapping[str, str]:
-    """The trainings with a fault planted, as they stand in the tests, by the rule that catches it."""
-    found = {}
+def examples(files: str) -> Mapping[str, str]:
+    """Return the source of the faulty trainings in the tests, by the rule that detects the fault."""
+    sources = {}
     for path in sorted(TRAININGS.glob(files)):
         source = path.read_text()
         defined = {
-            each.name: each for each in ast.parse(source).body if isinstance(each, (ast.ClassDef, ast.FunctionDef))
+            node.name: node for node in ast.parse(source).body if isinstance(node, (ast.ClassDef, ast.FunctionDef))
         }
         for name, node in defined.items():
-            if isinstance(node, ast.FunctionDef) and any(each.arg == "healthy" for each in node.args.kwonlyargs):
-                used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} & set(defined)
-                parts = [defined[each] for each in defined if each == name or each in used]
-                found[name] = "\n\n\n".join(ast.get_source_segment(source, each) or "" for each in parts)
-    return found
+            if isinstance(node, ast.FunctionDef) and any(arg.arg == "healthy" for arg in node.args.kwonlyargs):
+                used = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} & set(defined)
+                parts = [defined[other] for other in defined if other == name or other in used]
+                sources[name] = "\n\n\n".join(ast.get_source_segment(source, part) or "" for part in parts)
+    return sources
 
 
 def _parameters(rule: type[Rule], text: str) -> list[str]:
-    said = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(text)}
+    descriptions = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(text)}
     lines = ["| parameter | default | takes | |", "|---|---|---|---|"]
     kinds = parameter_types(rule)
     for field in msgspec.structs.fields(rule):
-        default = "required" if field.required else f"`{_inline(_spoken(field.default))}`"
+        default = "required" if field.required else f"`{_inline(_format_default(field.default))}`"
         takes = describe(kinds[field.name]).replace("|", "\\|")
-        lines.append(f"| `{field.name}` | {default} | {takes} | {_inline(said[field.name])} |")
+        lines.append(f"| `{field.name}` | {default} | {takes} | {_inline(descriptions[field.name])} |")
     return lines if len(lines) > 2 else ["None."]
 
 
-def _spoken(value: Any) -> str:
+def _format_default(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return ",".join(map(_spoken, value)) if isinstance(value, tuple) else str(value)
+    return ",".join(map(_format_default, value)) if isinstance(value, tuple) else str(value)
 
 
 def _markdown(text: str) -> str:
@@ -119,8 +119,8 @@ def _index(names: list[str]) -> str:
     lines = [
         "# Rules",
         "",
-        "Asked for with `--rule NAME:parameter=value,…`; `leadline rules NAME` says the same as these pages. A rule of",
-        "your own: `leadline rules --new my_rule.py`.",
+        "Select a rule with `--rule NAME:parameter=value,…`. `leadline rules NAME` prints the content of these pages;",
+        "`leadline rules --new my_rule.py` creates a custom rule.",
         "",
         "| rule | | fires when |",
         "|---|---|---|",
@@ -133,12 +133,12 @@ def _index(names: list[str]) -> str:
 
 
 def main() -> None:
-    """Write the pages, and take away those of rules that are no more."""
+    """Write the pages, and remove those of rules that no longer exist."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    made = pages()
-    for stray in {path.name for path in FOLDER.glob("*.md")} - set(made) - {MEASURED}:
-        (FOLDER / stray).unlink()
-    for name, text in made.items():
+    texts = pages()
+    for obsolete in {path.name for path in FOLDER.glob("*.md")} - set(texts) - {MEASURED}:
+        (FOLDER / obsolete).unlink()
+    for name, text in texts.items():
         (FOLDER / name).write_text(text)
 
 

@@ -1,4 +1,4 @@
-"""Leadline watches machine-learning training from inside; importing it loads nothing that a training would feel."""
+"""Leadline: a debugger for machine-learning training. Importing it loads nothing that slows a training down."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from leadline.errors import TrainingStopped
     from leadline.hook import Hook
     from leadline.reader.run import open_run
-    from leadline.training.session.session import log, mode
+    from leadline.training.session.api import log, mode
     from leadline.training.session.watch import watch
 
-_HOMES = {
+_MODULES = {
     "Hook": "leadline.hook",
     "TrainingStopped": "leadline.errors",
     "open_run": "leadline.reader.run",
-    "log": "leadline.training.session.session",
-    "mode": "leadline.training.session.session",
+    "log": "leadline.training.session.api",
+    "mode": "leadline.training.session.api",
     "watch": "leadline.training.session.watch",
 }
 
@@ -28,8 +28,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'leadline' has no attribute {name!r}; it has {', '.join(__all__)}")
 
 

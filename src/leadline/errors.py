@@ -1,26 +1,26 @@
-"""Every error that Leadline raises, split by what the caller can do about it."""
+"""The exceptions of Leadline, by what the caller can do about them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 
 
 class LeadlineError(Exception):
-    """Root of all errors of Leadline; the message ends with what to do next."""
+    """Base class of all exceptions of Leadline; the message ends with what to do next."""
 
 
 class ConfigurationError(LeadlineError, ValueError):
-    """A setting is wrong: fix the setting."""
+    """A setting is invalid: fix the setting."""
 
 
 class UnknownNameError(ConfigurationError, LookupError):
-    """A name that nothing bears.
+    """There is nothing of that name.
 
     Attributes:
-        kind: What was looked for ("rule", "preset", …).
+        kind: The kind of thing ("rule", "preset", …).
         name: The name that was given.
         known: The names that exist.
     """
@@ -30,47 +30,44 @@ class UnknownNameError(ConfigurationError, LookupError):
         super().__init__(kind, name, self.known, hint)
 
     def __str__(self) -> str:
-        nearest = closest(self.name, self.known)
-        listed = (
-            ""
-            if self.hint and len(self.known) > _MOST_LISTED
-            else f"; known: {', '.join(sorted(self.known)) or 'none'}"
-        )
-        ask = f"; did you mean {nearest!r}?" if nearest else listed
-        tail = f"  ({self.hint})" if self.hint else ""
-        return f"no {self.kind} named {self.name!r}{ask}{tail}"
+        match = closest(self.name, self.known)
+        is_listed = not self.hint or len(self.known) <= _MAX_LISTED
+        known = f"; known: {', '.join(sorted(self.known)) or 'none'}" if is_listed else ""
+        suggestion = f"; did you mean {match!r}?" if match else known
+        hint = f"  ({self.hint})" if self.hint else ""
+        return f"no {self.kind} named {self.name!r}{suggestion}{hint}"
 
 
 class RunNotFoundError(LeadlineError, FileNotFoundError):
-    """There is no run at that place: fix the name, or wait until it starts."""
+    """There is no such run: fix the name, or wait until it starts."""
 
 
 class RunExistsError(LeadlineError, FileExistsError):
-    """A run stands there already: choose another name."""
+    """There is a run already: choose another name."""
 
 
 class DamagedRunError(LeadlineError, ValueError):
-    """A part of a run cannot be read: the rest can."""
+    """A part of a run is damaged: the rest can be read."""
 
 
 class NotCapturedError(LeadlineError, LookupError):
-    """What was asked is not in the run and never will be: ask for its capture next time."""
+    """The data was not captured in the run: capture it next time."""
 
 
 class NotYetError(LeadlineError, LookupError):
-    """What was asked is not in the run yet: wait."""
+    """The data is not in the run yet: wait."""
 
 
 class MissingExtraError(LeadlineError, ImportError):
-    """An optional part is not installed: install the extra that the message names."""
+    """An optional dependency is not installed: install the extra that the message names."""
 
 
 class StoreFullError(LeadlineError, OSError):
-    """The store takes no more: make room; the training goes on without."""
+    """The store is full: free some space; the training continues without it."""
 
 
 class TrainingStopped(SystemExit):
-    """Raised in the training process at a step boundary when somebody asked it to stop.
+    """Raised in the training process at a step boundary when a stop was requested.
 
     A ``SystemExit``, so that ``except Exception`` does not swallow it, while ``finally`` and ``atexit`` run.
     """
@@ -85,7 +82,7 @@ class TrainingStopped(SystemExit):
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Say where, in front of what is wrong with a setting."""
+    """Prefix the message of a configuration error with its location."""
     try:
         yield
     except ConfigurationError as error:
@@ -93,13 +90,13 @@ def located(place: str) -> Iterator[None]:
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The known name that is most like ``name``, or None where none is like it.
+    """Return the known name that is most similar to ``name``; None if none is.
 
     Args:
-        cutoff: How alike they must be, from 0 to 1 (the same).
+        cutoff: The minimum similarity, from 0 to 1 (identical).
     """
     from difflib import get_close_matches
 
-    folded = {each.lower().replace("-", "_"): each for each in known}
-    found = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=cutoff)
-    return folded[found[0]] if found else None
+    folded = {candidate.lower().replace("-", "_"): candidate for candidate in known}
+    matches = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=cutoff)
+    return folded[matches[0]] if matches else None

@@ -1,4 +1,4 @@
-"""``leadline.Hook``: capture for any training loop; and runs that a process writes all by itself."""
+"""``leadline.Hook``: capture for any training loop, and runs that one process writes on its own."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.version import __version__
 from leadline.store.creation import create_run, write_status
-from leadline.training.session import session
+from leadline.training.session import api
+from leadline.training.session.session import Session
 
 if TYPE_CHECKING:
     from leadline.frameworks.generic.adapter import GenericAdapter
 
 
 class StandaloneRun:
-    """A run of which nobody knows but this process: no agent, no judge.
+    """A run that only this process knows: without agent and judge.
 
     Args:
-        out, name, preset, capture, budget: As of ``Hook``.
+        out, name, preset, capture, budget: See ``Hook``.
     Raises:
-        ConfigurationError: A wish is wrong.
-        RunExistsError: A run stands there already.
+        ConfigurationError: An option is invalid.
+        RunExistsError: There is a run already.
+
+    Attributes:
+        run: The run directory.
     """
 
     def __init__(self, *, out: str, name: str | None, preset: str | None, capture: Sequence[str], budget: str) -> None:
         self.name = name or f"{script_name()}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
         self.run = os.path.abspath(os.path.join(out, self.name))
-        """The run's folder."""
-        self.session: session.Session | None = None
-        items = tuple(parse_capture(each) for each in capture)
+        self.session: Session | None = None
+        items = tuple(parse_capture(option) for option in capture)
         share = parse_budget(budget, "budget")
         plan = replace(merge(preset_items(preset), items, (), root=out), budget=share)
-        if session.is_disabled():
+        if api.is_disabled():
             return
         manifest = Manifest(
             name=self.name,
@@ -55,45 +58,48 @@ class StandaloneRun:
             plan=plan,
         )
         create_run(self.run, manifest, status="InProgress")
-        self.session = session.start(self.run)
+        self.session = api.start(self.run)
 
     def close(self) -> bool:
-        """Stop capturing; whether everything that was captured is on disk."""
+        """Stop capturing; return whether everything captured is on disk."""
         if self.session is None:
             return True
-        closing, self.session = self.session, None
-        is_whole = closing.close()
-        session.forget(closing)
+        session, self.session = self.session, None
+        is_complete = session.close()
+        api.forget(session)
         now = time.time_ns()
         write_status(self.run, "Completed", now, ended_ns=now)
-        return is_whole
+        return is_complete
 
 
 def script_name() -> str:
-    """The script's file without its ending."""
+    """Return the file name of the script without its extension."""
     return os.path.splitext(os.path.basename(sys.argv[0] or "python"))[0] or "python"
 
 
 class Hook:
-    """Capture for a training loop that no adapter knows: numpy, scikit-learn's ``partial_fit``, anything.
+    """Capture for a training loop without an adapter: numpy, scikit-learn's ``partial_fit``, or any other.
 
-    Under ``leadline run``, after ``leadline.watch()`` or where ``LEADLINE_RUN`` names a run it joins that run, which is
-    judged live and can be stopped; what is captured is then what that run was told. Alone it writes an ordinary run:
-    ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it. With ``LEADLINE_DISABLED=1`` nothing
-    happens.
+    Under ``leadline run``, after ``leadline.watch()`` or if ``LEADLINE_RUN`` names a run, the hook joins that run,
+    which is judged live and can be stopped; the capture options are then those of that run. Otherwise it writes a run
+    of its own: ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it. With ``LEADLINE_DISABLED=1``
+    nothing happens.
 
-    Beside a framework that is watched, arrays and numbers belong to that framework's steps; ``step`` is then not
+    Beside a framework with an adapter, arrays and numbers belong to the steps of that framework; ``step`` is then not
     needed.
 
     Args:
-        out: The folder below which runs stand.
-        name: The run's name; default: the script's, with the time.
-        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None for what ``capture`` names alone.
-        capture: What else is captured, in the words of ``--capture``: ``"gradients:every=10,raw=true"``.
-        budget: The share of the step time that what the preset asks may take, ``2%``, or ``off``.
+        out: The runs directory.
+        name: The name of the run; default: the script's name with the time.
+        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None to capture only what ``capture`` names.
+        capture: Further capture options, as for ``--capture``: ``"gradients:every=10,raw=true"``.
+        budget: The share of the step time that the preset may take, ``2%``, or ``off``.
     Raises:
-        ConfigurationError: A wish is wrong.
-        RunExistsError: A run stands there already.
+        ConfigurationError: An option is invalid.
+        RunExistsError: There is a run already.
+
+    Attributes:
+        run: The run directory; None if nothing is captured.
     """
 
     def __init__(
@@ -105,74 +111,74 @@ class Hook:
         capture: Sequence[str] = (),
         budget: str = DEFAULT_BUDGET,
     ) -> None:
-        global _alone
+        global _standalone
         self.run: str | None = None
-        """The run's folder; None: nobody watches."""
         self._mode = "train"
-        self._alone: StandaloneRun | None = None
-        current = session.current()
-        is_of_hook = _alone is not None and _alone.session is current
-        if current is None and os.environ.get("LEADLINE_RUN") and not session.is_disabled():
-            current = session.join({})
-        elif current is None or is_of_hook:
-            if _alone is not None:
-                _alone.close()
-            _alone = self._alone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
-            current = self._alone.session
-            atexit.register(self._alone.close)
-        self.run = current.run if current is not None else None
+        self._standalone: StandaloneRun | None = None
+        session = api.current()
+        is_of_hook = _standalone is not None and _standalone.session is session
+        if session is None and os.environ.get("LEADLINE_RUN") and not api.is_disabled():
+            session = api.join({})
+        elif session is None or is_of_hook:
+            if _standalone is not None:
+                _standalone.close()
+            standalone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
+            _standalone = self._standalone = standalone
+            session = standalone.session
+            atexit.register(standalone.close)
+        self.run = session.run if session is not None else None
         self._adapter()
 
     def save_tensor(
         self, name: str, array: Any, collections: str | Sequence[str] = ("default",), mode: str | None = None
     ) -> None:
-        """Hand over an array of the step under way; it is read at once, where it is due.
+        """Capture an array of the current step, if that is scheduled; it is read at once.
 
         Args:
-            array: Numbers of any shape: of numpy, or whatever ``numpy.asarray`` takes; a tensor of PyTorch too.
-            collections: Of which it is a member: ``weights``, ``gradients``, ``inputs`` …, by which it is captured.
-            mode: ``train``, ``eval`` or ``predict``; None: the hook's.
+            array: Numbers of any shape: a numpy array, anything that ``numpy.asarray`` accepts, or a PyTorch tensor.
+            collections: The collections that select it for capture: ``weights``, ``gradients``, ``inputs`` …
+            mode: ``train``, ``eval`` or ``predict``; None for the mode of the hook.
         Raises:
-            LeadlineError: No mode has that name.
+            LeadlineError: There is no such mode.
         """
         members = (collections,) if isinstance(collections, str) else tuple(collections)
         if mode is not None and mode != self._mode:
             with self.mode(mode):
-                self._run("save", name, array, members, mode)
+                self._call("save", name, array, members, mode)
         else:
-            self._run("save", name, array, members, self._mode)
+            self._call("save", name, array, members, self._mode)
 
     def log(self, **scalars: Any) -> None:
-        """Keep numbers of the step under way; those with the word loss in their names are losses, others scalars."""
-        self._run("log", scalars, self._mode)
+        """Record numbers of the current step; names with the word loss are losses, others scalars."""
+        self._call("log", scalars, self._mode)
 
     def mode(self, name: str) -> HookMode:
-        """From here on the steps are of this mode; in a ``with`` block, those within.
+        """Set the mode of the following steps; in a ``with`` block, of the steps inside it.
 
         Args:
             name: ``train``, ``eval`` or ``predict``.
         Raises:
-            LeadlineError: No mode has that name.
+            LeadlineError: There is no such mode.
         """
         return HookMode(self, name)
 
     def step(self) -> None:
-        """End the step under way.
+        """End the current step.
 
         Raises:
-            TrainingStopped: A rule, or somebody, asked to stop.
+            TrainingStopped: A rule or a user requested a stop.
         """
-        self._run("step", self._mode)
+        self._call("step", self._mode)
 
     @property
     def own_seconds(self) -> float:
-        """How long Leadline's own code has run in the training's thread so far."""
-        current = session.current()
-        return current.recorder.cost.own_ns / 1e9 if current is not None else 0.0
+        """The overhead in the training's thread so far."""
+        session = api.current()
+        return session.recorder.cost.own_ns / 1e9 if session is not None else 0.0
 
     def close(self) -> bool:
-        """Stop capturing into a run of its own; whether everything that was captured is on disk."""
-        return self._alone.close() if self._alone is not None else True
+        """Stop capturing into a run of its own; return whether everything captured is on disk."""
+        return self._standalone.close() if self._standalone is not None else True
 
     def __enter__(self) -> Hook:
         return self
@@ -183,40 +189,40 @@ class Hook:
         self.close()
 
     def _adapter(self) -> GenericAdapter | None:
-        """That of the session of this process, which in a forked child is another."""
-        current = session.current()
-        if current is None:
+        """Return the adapter of the current session, which in a forked child is another one."""
+        session = api.current()
+        if session is None:
             return None
         from leadline.frameworks.generic.adapter import NAME, GenericAdapter, Loop
 
-        found = current.find(NAME)
-        if found is None:
-            current.add(GenericAdapter(Loop(script_name()), current.recorder.note))
-            found = current.find(NAME)
-        return cast("GenericAdapter | None", found)
+        adapter = session.find(NAME)
+        if adapter is None:
+            session.add(GenericAdapter(Loop(script_name()), session.context.note))
+            adapter = session.find(NAME)
+        return cast("GenericAdapter | None", adapter)
 
-    def _run(self, deed: str, *given: Any) -> None:
-        adapter, current = self._adapter(), session.current()
-        if adapter is not None and current is not None:
-            current.guard.run(getattr(adapter, deed), *given)
+    def _call(self, method: str, *args: Any) -> None:
+        adapter, session = self._adapter(), api.current()
+        if adapter is not None and session is not None:
+            session.guard.run(getattr(adapter, method), *args)
 
 
 class HookMode:
-    """The mode of a hook, until a ``with`` block ends; see ``Hook.mode``."""
+    """The mode of a hook until the end of a ``with`` block; see ``Hook.mode``."""
 
     def __init__(self, hook: Hook, name: str) -> None:
-        session.mode(name)  # refuses what is none
-        self._hook, self._before = hook, hook._mode
+        api.mode(name)  # raises for an unknown mode
+        self._hook, self._previous = hook, hook._mode
         hook._mode = name
 
     def __enter__(self) -> HookMode:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        assert self._before in MODES
-        session.mode(self._before)
-        self._hook._mode = self._before
+        assert self._previous in MODES
+        api.mode(self._previous)
+        self._hook._mode = self._previous
 
 
-_alone: StandaloneRun | None = None
-"""The run that the latest hook writes alone."""
+_standalone: StandaloneRun | None = None
+"""The run of the latest hook that joined none."""

@@ -8,27 +8,27 @@ from typing import Any
 
 from leadline.config.budget import DEFAULT_BUDGET
 from leadline.hook import StandaloneRun
-from leadline.training.session import session
+from leadline.training.session import api
+from leadline.training.session.session import Session
 
 
 class Hook:
-    """Capture in this process, from here on: no agent, no judge, no other process.
+    """Capture in this process from now on: no agent, no judge, no other process.
 
-    The run it writes is an ordinary one: ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it.
-    Only one hook captures in a process at a time; a new one closes the one before. With ``LEADLINE_DISABLED=1`` it does
-    nothing.
+    The run is an ordinary one: ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it. Only one hook
+    captures in a process at a time; a new one closes the previous one. With ``LEADLINE_DISABLED=1`` it does nothing.
 
     Args:
-        model: The model that is trained; models are found by their optimizers anyway, at the price of a walk over
-            all objects (0.1 s) where they were built before.
-        out: The folder below which runs stand.
-        name: The run's name; default: the script's, with the time.
-        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None for what ``capture`` names alone.
-        capture: What else is captured, in the words of ``--capture``: ``"gradients:every=10,raw=true"``.
-        budget: The share of the step time that what the preset asks may take, ``2%``, or ``off``.
+        model: The model that is trained; models are found through their optimizers anyway, at the price of a walk over
+            all objects (0.1 s) if they were built before.
+        out: The runs directory.
+        name: The name of the run; default: the script's name with the time.
+        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None to capture only what ``capture`` names.
+        capture: Further capture options, as for ``--capture``: ``"gradients:every=10,raw=true"``.
+        budget: The share of the step time that the preset may take, ``2%``, or ``off``.
     Raises:
-        ConfigurationError: A wish is wrong.
-        RunExistsError: A run stands there already.
+        ConfigurationError: An option is invalid.
+        RunExistsError: There is a run already.
     """
 
     def __init__(
@@ -41,29 +41,29 @@ class Hook:
         capture: Sequence[str] = (),
         budget: str = DEFAULT_BUDGET,
     ) -> None:
-        import torch  # noqa: F401 - who makes this hook trains with it
+        import torch  # noqa: F401 - the framework that this hook captures
 
-        self._alone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
-        self.name, self.run = self._alone.name, self._alone.run
+        self._standalone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
+        self.name, self.run = self._standalone.name, self._standalone.run
         if model is not None and self._session is not None:
             self._session.register(model)
 
     @property
-    def _session(self) -> session.Session | None:
-        return self._alone.session
+    def _session(self) -> Session | None:
+        return self._standalone.session
 
     @property
     def own_seconds(self) -> float:
-        """How long Leadline's own code has run in the training's thread so far."""
+        """The overhead in the training's thread so far."""
         return self._session.recorder.cost.own_ns / 1e9 if self._session is not None else 0.0
 
     def log(self, **named: Any) -> None:
-        """Keep scalars for the step under way."""
-        session.log(named)
+        """Record scalars of the current step."""
+        api.log(named)
 
     def close(self) -> bool:
-        """Stop capturing; whether everything that was captured is on disk."""
-        return self._alone.close()
+        """Stop capturing; return whether everything captured is on disk."""
+        return self._standalone.close()
 
     def __enter__(self) -> Hook:
         return self

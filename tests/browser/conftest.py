@@ -1,4 +1,4 @@
-"""A real browser, and real dashboards for it."""
+"""Fixtures for a real browser and dashboard servers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; closed after the tests of a file, for as long as it is open an event loop runs here."""
+    """Debian's Chromium, closed after the tests of a file because an event loop runs while it is open."""
     program = shutil.which("chromium")
     assert program, "the browser tests need Chromium; on Debian: apt install chromium"
     with sync_playwright() as playwright:
@@ -44,16 +44,16 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page at 1280 px; afterwards its console must be without errors.
+    """A page at 1280 px; its console must have no errors at the end.
 
-    A test that means to be refused says so: ``page.expected_errors = re.compile("403")``.
+    A test that expects an error sets it: ``page.expected_errors = re.compile("403")``.
     """
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     context.set_default_timeout(_PATIENCE_MS)
     errors: list[str] = []
     opened = context.new_page()
     opened.expected_errors = None  # type: ignore[attr-defined]
-    opened.on("console", lambda message: errors.append(_spoken(message)) if message.type == "error" else None)
+    opened.on("console", lambda message: errors.append(_format_message(message)) if message.type == "error" else None)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     expected: re.Pattern[str] | None = opened.expected_errors  # type: ignore[attr-defined]
@@ -61,7 +61,7 @@ def page(browser: Browser) -> Iterator[Page]:
     assert [each for each in errors if expected is None or not expected.search(each)] == []
 
 
-def _spoken(message: ConsoleMessage) -> str:
+def _format_message(message: ConsoleMessage) -> str:
     return f"{message.text} ({message.location.get('url', '')})"
 
 
@@ -70,7 +70,7 @@ Serve = Callable[..., str]
 
 @pytest.fixture
 def dashboard() -> Iterator[Serve]:
-    """Serves a folder of runs by ``leadline ui``; gives the address, without a slash at its end."""
+    """Serve a runs directory with ``leadline ui``; returns the address without a trailing slash."""
     processes: list[subprocess.Popen[str]] = []
 
     def serve(root: Path | str, *options: str) -> str:

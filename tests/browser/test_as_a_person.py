@@ -1,4 +1,4 @@
-"""A running job, looked at and steered as a person would, from the first page to the report."""
+"""A running job viewed and controlled by a user, from the Runs page to the report."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from idle_page import wait_until_idle, wait_until_loaded
 from launching import PATIENCE, only_run, script, started, wait_for
 from playwright.sync_api import Locator, Page, expect
-from resting import at_rest, opened
 
 PATIENCE_MS = 1e3 * PATIENCE
 
 
-def test_a_live_run_is_watched_understood_and_stopped(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_a_live_run_is_viewed_analyzed_and_stopped(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     with started((), sys.executable, script("looked_at.py"), folder=tmp_path) as job:
         wait_for(lambda: job.flushed_steps() > 20, "steps")
         page.goto(dashboard(tmp_path / "runs"))
         page.get_by_role("table").get_by_role("link", name=re.compile("looked_at")).click()
         expect(page).to_have_title(re.compile("Overview"))
-        opened(page)
+        wait_until_loaded(page)
         watch_a_rule_fire(page, tmp_path)
         follow_the_finding(page)
         look_at_the_machine(page)
@@ -69,17 +67,17 @@ def look_at_the_machine(page: Page) -> None:
     wait_for(lambda: x_range(other.first) == x_range(zoomed.first), "the other chart follows")
     assert span(x_range(other.first)) < span(before)
     page.get_by_role("button", name="Whole run", exact=True).click()
-    page.get_by_role("button", name="Select an interval", exact=True).click()
+    page.get_by_role("button", name="Select interval", exact=True).click()
     drag(page, other.first, 0.2, 0.9)
-    panel = page.get_by_label("The chosen interval", exact=True)
+    panel = page.get_by_label("Selected interval", exact=True)
     expect(panel).to_contain_text("forward")
     expect(panel).to_contain_text("backward")
 
 
 def zoom(page: Page, chart: Locator) -> bool:
-    """Whether the page has a frame now: a chart that is drawn anew under the pointer hears nothing of it."""
+    """Return whether the page has a range: a chart redrawn under the pointer misses the drag."""
     drag(page, chart, 0.3, 0.6)
-    at_rest(page)
+    wait_until_idle(page)
     return "from=" in page.url
 
 
@@ -89,33 +87,33 @@ def steer(page: Page, folder: Path) -> None:
     controls.get_by_label(re.compile("^Interval")).select_option(label="100 ms")
     controls.get_by_role("button", name="Set", exact=True).click()
     asked = controls.locator("[data-requests] > li[data-request]")
-    expect(asked.first.locator(".badge")).to_have_text("taken up", timeout=PATIENCE_MS)
+    expect(asked.first.locator(".badge")).to_have_text("applied", timeout=PATIENCE_MS)
     expect(controls.locator('[data-live-part="interval"]')).to_have_text("100 ms")
     controls.get_by_label("Steps", exact=True).fill("2")
     controls.get_by_role("button", name="Profile", exact=True).click()
     expect(asked).to_have_count(2)
-    expect(controls.locator("[data-requests]")).not_to_contain_text("not taken up yet", timeout=PATIENCE_MS)
+    expect(controls.locator("[data-requests]")).not_to_contain_text("pending", timeout=PATIENCE_MS)
     wait_for(lambda: only_run(folder / "runs").profiles().num_rows, "the window is written")
-    controls.get_by_role("button", name="Close the controls", exact=True).click()
+    controls.get_by_role("button", name="Close controls", exact=True).click()
     go_to(page, "Profiles")
     page.locator("#windows-table").get_by_role("link", name="operators", exact=True).click()
     expect(page.locator("#operators-table")).to_contain_text("aten::addmm")
-    opened(page)
+    wait_until_loaded(page)
 
 
 def stop(page: Page) -> None:
     page.get_by_role("button", name="Controls", exact=True).click()
-    page.get_by_role("button", name="Stop the job…", exact=True).click()
+    page.get_by_role("button", name="Stop job…", exact=True).click()
     question = page.get_by_role("dialog", name="Stop this job?", exact=True)
-    expect(question.get_by_role("button", name="Go on training", exact=True)).to_be_focused()
-    question.get_by_role("button", name="Stop the job", exact=True).click()
+    expect(question.get_by_role("button", name="Cancel", exact=True)).to_be_focused()
+    question.get_by_role("button", name="Stop job", exact=True).click()
     expect(page.locator('header [data-live="status"]')).to_have_text("Stopped", timeout=PATIENCE_MS)
 
 
 def download_the_report(page: Page, folder: Path) -> None:
     go_to(page, "Reports")
-    whole = page.locator("#reports-table").get_by_role("row", name=re.compile("Everything"))
-    whole.get_by_role("button", name="Make it", exact=True).click()
+    whole = page.locator("#reports-table").get_by_role("row", name=re.compile("Full report"))
+    whole.get_by_role("button", name="Generate", exact=True).click()
     page.wait_for_url("**/reports?show=report", timeout=PATIENCE_MS)
     with page.expect_download() as download:
         whole.get_by_role("link", name="Download", exact=True).click()
@@ -127,13 +125,13 @@ def download_the_report(page: Page, folder: Path) -> None:
 def go_to(page: Page, title: str) -> None:
     page.get_by_role("navigation", name="Pages of the run").get_by_role("link", name=title, exact=True).click()
     expect(page).to_have_title(re.compile(title))
-    opened(page)
+    wait_until_loaded(page)
 
 
 def drag(page: Page, chart: Locator, start: float, end: float) -> None:
-    """Draw over a chart from one part of its width to another."""
+    """Drag over a chart from one share of its width to another."""
     chart.scroll_into_view_if_needed()
-    at_rest(page)
+    wait_until_idle(page)
     box = chart.locator(".nsewdrag").first.bounding_box()
     assert box is not None
     middle = box["y"] + box["height"] / 2
@@ -145,7 +143,7 @@ def drag(page: Page, chart: Locator, start: float, end: float) -> None:
 
 
 def x_range(chart: Locator) -> list[Any]:
-    """What a chart shows of its axis."""
+    """Return the visible range of a chart's axis."""
     found: list[Any] = json.loads(
         chart.evaluate(
             "place => JSON.stringify((place.querySelector('.js-plotly-plot') ?? place)._fullLayout.xaxis.range)"

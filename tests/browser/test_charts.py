@@ -1,4 +1,4 @@
-"""Charts in a browser: they share their axes, look into intervals, follow a run, and keep what an address names."""
+"""Charts in a browser: shared axes, selected intervals, live updates, ranges in the URL."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from idle_page import wait_until_idle
 from launching import wait_for
+from live_runs import PHASES, START_NS, end, finding, judge, training_parts, write_live_run
 from playwright.sync_api import Locator, Page, expect
-from resting import at_rest
-from watched_runs import PHASES, START_NS, end, finding, judge, run_under, story
 
 from leadline.records.event import Event
-from leadline.testing.runs import SECOND_NS, Happening
+from leadline.testing.runs import SECOND_NS, TimelineEvent
 
 _RANGE = "place => place.querySelector('.plot')._fullLayout.xaxis.range.map((each) => new Date(each).getTime())"
 START_MS = START_NS / 1e6
@@ -22,8 +22,8 @@ START_MS = START_NS / 1e6
 
 @pytest.fixture
 def nodes(tmp_path: Path, dashboard: Callable[..., str]) -> str:
-    """The address of the page Nodes of a run of forty seconds that has ended."""
-    end(run_under(tmp_path, "first", story(40)), 40)
+    """Return the URL of the Nodes page of an ended run of forty seconds."""
+    end(write_live_run(tmp_path, "first", training_parts(40)), 40)
     return f"{dashboard(tmp_path)}/runs/first/nodes"
 
 
@@ -31,12 +31,12 @@ def chart(page: Page, name: str) -> Locator:
     found = page.locator(f'.chart[data-chart="{name}"]').first
     found.scroll_into_view_if_needed()
     expect(found.locator(".plot-container")).to_be_visible()
-    at_rest(page)
+    wait_until_idle(page)
     return found
 
 
 def shown(place: Locator) -> list[float]:
-    """What a chart shows of its axis, in seconds after the start of the run."""
+    """Return the visible range of a chart, in seconds since the start of the run."""
     found: list[float] = place.evaluate(_RANGE)
     return [round((each - START_MS) / 1e3, 2) for each in found]
 
@@ -60,7 +60,7 @@ def expect_shown(page: Page, place: Locator, expected: list[float]) -> None:
 
 
 def double_click(page: Page, place: Locator) -> bool:
-    """Whether it was taken for one: Plotly knows a double click by time, and a busy machine takes its own."""
+    """Return whether a double click was recognized: Plotly detects it by time, which may fail on a busy machine."""
     place.locator(".nsewdrag").first.dblclick()
     return "from=" not in page.url
 
@@ -83,7 +83,7 @@ def test_one_chart_is_zoomed_and_the_others_follow_with_finer_data(nodes: str, p
     assert "from=" not in page.url
 
 
-def test_an_address_names_the_frame(nodes: str, page: Page) -> None:
+def test_the_url_contains_the_range(nodes: str, page: Page) -> None:
     page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 16 * SECOND_NS) // 1_000_000}")
     assert shown(chart(page, "usage")) == [10, 16]
     page.get_by_role("button", name="Zoom in", exact=True).click()
@@ -93,7 +93,7 @@ def test_an_address_names_the_frame(nodes: str, page: Page) -> None:
     assert shown(chart(page, "usage")) == [11.5, 14.5]
 
 
-def test_keys_move_the_frame_and_tell_of_themselves(nodes: str, page: Page) -> None:
+def test_keyboard_shortcuts_change_the_range(nodes: str, page: Page) -> None:
     page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 18 * SECOND_NS) // 1_000_000}")
     place = chart(page, "usage")
     page.keyboard.press("ArrowRight")
@@ -104,7 +104,7 @@ def test_keys_move_the_frame_and_tell_of_themselves(nodes: str, page: Page) -> N
     page.keyboard.press("ArrowLeft")
     expect_shown(page, place, [10, 18])
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys", exact=True)
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts", exact=True)
     expect(keys).to_be_visible()
     keys.get_by_role("button", name="Close", exact=True).click()
     expect(keys).to_be_hidden()
@@ -112,29 +112,29 @@ def test_keys_move_the_frame_and_tell_of_themselves(nodes: str, page: Page) -> N
     page.wait_for_function("() => !location.search.includes('from')")
 
 
-def test_an_interval_is_chosen_and_its_phases_are_told(nodes: str, page: Page) -> None:
+def test_a_selected_interval_shows_its_phases(nodes: str, page: Page) -> None:
     page.goto(nodes)
     place = chart(page, "usage")
-    page.get_by_role("button", name="Select an interval", exact=True).click()
+    page.get_by_role("button", name="Select interval", exact=True).click()
     draw(page, place, 0.5, 0.75)
-    panel = page.get_by_label("The chosen interval", exact=True)
-    expect(panel).to_contain_text("How the time divides")
+    panel = page.get_by_label("Selected interval", exact=True)
+    expect(panel).to_contain_text("Time breakdown")
     rows = panel.get_by_role("row")
     expect(rows).to_have_count(1 + len(PHASES))
     whole = sum(PHASES.values())
-    for words, phase in (("backward", "backward"), ("waiting for data", "data")):
+    for words, phase in (("backward", "backward"), ("data loading", "data")):
         expect(rows.filter(has_text=words)).to_contain_text(f"{100 * PHASES[phase] / whole:.0f} %")
     before = shown(place)
-    panel.get_by_role("button", name="Zoom to it", exact=True).click()
+    panel.get_by_role("button", name="Zoom to interval", exact=True).click()
     page.wait_for_function("() => location.search.includes('from')")
-    at_rest(page)
+    wait_until_idle(page)
     after = shown(place)
     assert after[1] - after[0] == pytest.approx((before[1] - before[0]) / 4, rel=0.05)
     panel.get_by_role("button", name="Close", exact=True).click()
     expect(panel).to_be_hidden()
 
 
-def test_times_are_told_in_the_viewers_zone(nodes: str, page: Page, browser: Any) -> None:
+def test_times_are_shown_in_the_viewers_zone(nodes: str, page: Page, browser: Any) -> None:
     context = browser.new_context(timezone_id="Asia/Kolkata", locale="en-GB")
     there = context.new_page()
     there.goto(nodes)
@@ -142,37 +142,37 @@ def test_times_are_told_in_the_viewers_zone(nodes: str, page: Page, browser: Any
     ticks = place.locator(".xtick text").all_text_contents()
     assert ticks
     assert all(each.startswith("16:3") for each in ticks), ticks  # 11:06:40 UTC and what follows
-    expect(there.locator("[data-frame-words]").first).to_contain_text(re.compile(r"16:36:4\d.*(GMT\+5:30|IST)"))
+    expect(there.locator("[data-range-label]").first).to_contain_text(re.compile(r"16:36:4\d.*(GMT\+5:30|IST)"))
     assert shown(place)[0] == pytest.approx(0, abs=1.0)
     context.close()
 
 
-def test_a_chart_without_data_says_why_in_words(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    writer = run_under(tmp_path, "first", story(10, gpus=0))
+def test_a_chart_without_data_shows_the_reason(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    writer = write_live_run(tmp_path, "first", training_parts(10, gpus=0))
     writer.write_node("node-1", gpus=[], absent={"gpu": "no NVIDIA driver answers"})
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
-    told = page.locator(".chart .nothing", has_text="no GPU on this node")
+    told = page.locator(".chart .no-data", has_text="no GPU on this node")
     expect(told).to_contain_text("no NVIDIA driver answers")
     expect(page.locator(".page-head").first).to_contain_text("no GPU on this node")
 
 
-def test_charts_follow_a_run_that_grows_and_stay_where_one_looks(
+def test_charts_follow_a_growing_run_or_keep_the_range(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    writer = run_under(tmp_path, "first", story(20))
+    writer = write_live_run(tmp_path, "first", training_parts(20))
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     place = chart(page, "usage")
     assert shown(place)[1] == pytest.approx(20, abs=1.0)
-    writer.write_all(story(20, first_second=20))
+    writer.write_all(training_parts(20, first_second=20))
     page.wait_for_function(
         "([place, end]) => new Date(place.querySelector('.plot')._fullLayout.xaxis.range[1]).getTime() > end",
         arg=[place.element_handle(), START_MS + 38_000],
     )
     page.get_by_role("button", name="Zoom in", exact=True).click()
     page.wait_for_function("() => location.search.includes('from')")
-    at_rest(page)
+    wait_until_idle(page)
     seen = shown(place)
-    writer.write_all(story(20, first_second=40))
+    writer.write_all(training_parts(20, first_second=40))
     page.wait_for_timeout(4000)  # it must not move
     assert shown(place) == seen
     page.get_by_role("button", name="Follow live", exact=True).click()
@@ -184,7 +184,7 @@ def test_charts_follow_a_run_that_grows_and_stay_where_one_looks(
     assert after[1] - after[0] == pytest.approx(seen[1] - seen[0], abs=0.1)
 
 
-def test_charts_take_the_colours_of_the_page(nodes: str, page: Page) -> None:
+def test_charts_use_the_page_theme(nodes: str, page: Page) -> None:
     page.emulate_media(color_scheme="light")
     page.goto(nodes)
     place = chart(page, "usage")
@@ -197,17 +197,17 @@ def test_charts_take_the_colours_of_the_page(nodes: str, page: Page) -> None:
     )
 
 
-def test_what_a_run_says_is_text_in_the_selection_too(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_text_of_a_run_is_escaped_in_the_selection(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     evil = "<img src=x onerror=\"document.title='owned'\">"
-    writer = run_under(tmp_path, "first", [*story(20), Happening(Event(evil, 3, START_NS + 5 * SECOND_NS, SECOND_NS))])
+    writer = write_live_run(
+        tmp_path, "first", [*training_parts(20), TimelineEvent(Event(evil, 3, START_NS + 5 * SECOND_NS, SECOND_NS))]
+    )
     judge(writer, [{**finding(40, START_NS + 8 * SECOND_NS), "message": evil}])
     end(writer, 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     chart(page, "usage")
-    page.get_by_role("button", name="Look into this frame", exact=True).click()
-    panel = page.get_by_label("The chosen interval", exact=True)
+    page.get_by_role("button", name="Analyze range", exact=True).click()
+    panel = page.get_by_label("Selected interval", exact=True)
     expect(panel.get_by_role("link")).to_have_text(f"exploding_tensor, step 40: {evil}")
     expect(panel.get_by_role("listitem").filter(has_text="(1.0 s)").filter(has_text="<img")).to_be_visible()
     assert panel.locator("img").count() == 0

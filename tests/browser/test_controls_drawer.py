@@ -1,4 +1,4 @@
-"""The controls as a person uses them on a job that runs."""
+"""Controls drawer on a running job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.testing.runs import Capture, RunWriter
 OPTIONS = ("--preset", "light", "--no-default-rules", "--rule", "exploding_tensor", "--name", "steered")
 
 
-def test_interval_profile_and_stop_are_asked_and_followed(
+def test_interval_profile_and_stop_requests_show_their_status(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
     with started(OPTIONS, script("until.py"), str(tmp_path / "end"), folder=tmp_path) as running:
@@ -24,20 +24,20 @@ def test_interval_profile_and_stop_are_asked_and_followed(
         controls.focus()
         page.keyboard.press("Enter")
         drawer = page.locator("#controls")
-        expect(drawer.get_by_role("button", name="Close the controls", exact=True)).to_be_focused()
+        expect(drawer.get_by_role("button", name="Close controls", exact=True)).to_be_focused()
         requests = drawer.locator("[data-requests] > li[data-request]")
 
         drawer.get_by_label(re.compile("^Interval")).select_option("100")
         drawer.get_by_role("button", name="Set", exact=True).click()
         expect(requests.first).to_contain_text("sample the machine every 100 ms")
-        expect(requests.first.locator(".badge")).to_have_text("taken up")
+        expect(requests.first.locator(".badge")).to_have_text("applied")
 
         drawer.get_by_label("Steps", exact=True).fill("3")
-        expect(drawer.get_by_text("More than two steps of detailed")).to_be_visible()
+        expect(drawer.get_by_text("At most two steps are recommended for operator")).to_be_visible()
         drawer.get_by_label("Steps", exact=True).fill("2")
-        expect(drawer.get_by_text("More than two steps of detailed")).to_be_hidden()
+        expect(drawer.get_by_text("At most two steps are recommended for operator")).to_be_hidden()
         drawer.get_by_role("button", name="Profile", exact=True).click()
-        expect(requests.first).to_contain_text(re.compile(r"detailed from the next step on, 2 steps.*taken:", re.S))
+        expect(requests.first).to_contain_text(re.compile(r"detailed from the next step, 2 steps.*taken:", re.S))
 
         page.expected_errors = re.compile("400")  # type: ignore[attr-defined]
         drawer.get_by_role("textbox", name="or time", exact=True).fill("yesterday")
@@ -45,18 +45,18 @@ def test_interval_profile_and_stop_are_asked_and_followed(
         expect(drawer.get_by_role("alert")).to_contain_text("yesterday")
 
         with page.expect_download(timeout=1e3 * PATIENCE) as download:
-            drawer.get_by_role("button", name="Download the report", exact=True).click()
+            drawer.get_by_role("button", name="Download report", exact=True).click()
         assert download.value.suggested_filename == "steered-report.html"
 
-        drawer.get_by_role("button", name="Stop the job…", exact=True).click()
+        drawer.get_by_role("button", name="Stop job…", exact=True).click()
         question = page.get_by_role("dialog", name="Stop this job?", exact=True)
-        question.get_by_role("button", name="Go on training", exact=True).click()
+        question.get_by_role("button", name="Cancel", exact=True).click()
         expect(question).to_be_hidden()
         assert running.process.poll() is None
-        drawer.get_by_role("button", name="Stop the job…", exact=True).click()
-        question.get_by_role("button", name="Stop the job", exact=True).click()
+        drawer.get_by_role("button", name="Stop job…", exact=True).click()
+        question.get_by_role("button", name="Stop job", exact=True).click()
         expect(requests.first).to_contain_text("stop the job")
-        expect(requests.first.locator(".badge")).to_have_text("taken up")
+        expect(requests.first.locator(".badge")).to_have_text("applied")
         running.wait()
         expect(page.locator('header [data-live="status"]')).to_have_text("Stopped")
         page.keyboard.press("Escape")
@@ -64,19 +64,19 @@ def test_interval_profile_and_stop_are_asked_and_followed(
         expect(controls).to_be_focused()
 
 
-def test_choices_become_a_command_line(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_the_form_becomes_a_command_line(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     page.goto(f"{dashboard(tmp_path, '--read-only')}/runs/first/configure")
     page.get_by_role("radio", name=re.compile("^light")).check()
     line = page.locator(".result code").first
     expect(line).to_contain_text("--preset light")
-    page.get_by_label("gradients: every so many steps", exact=True).fill("10")
+    page.get_by_label("gradients: every N steps", exact=True).fill("10")
     expect(line).to_contain_text("--capture gradients:every=10")
-    page.get_by_label("Judge by tree_depth", exact=True).check()
+    page.get_by_label("Evaluate tree_depth", exact=True).check()
     expect(line).to_contain_text("--rule tree_depth")
-    page.get_by_label("gradients: every so many steps", exact=True).fill("soon")
-    expect(page.locator(".result .notice.bad")).to_contain_text("every must be a whole number, not 'soon'")
-    page.get_by_label("gradients: every so many steps", exact=True).fill("5")
+    page.get_by_label("gradients: every N steps", exact=True).fill("soon")
+    expect(page.locator(".result .notice.bad")).to_contain_text("every must be an integer, not 'soon'")
+    page.get_by_label("gradients: every N steps", exact=True).fill("5")
     expect(line).to_contain_text("gradients:every=5")
     before = line.text_content()
     page.reload()

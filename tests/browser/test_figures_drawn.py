@@ -1,4 +1,4 @@
-"""Every figure in a real browser: Plotly draws it without a complaint, and a hostile name is text."""
+"""Every figure in a browser: drawn without errors, with malicious names escaped."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def made(tmp_path_factory):
     return every_figure.write_run(str(tmp_path_factory.mktemp("drawn") / "run"))
 
 
-@pytest.mark.parametrize("kind", ["full", "empty", "hostile"])
+@pytest.mark.parametrize("kind", ["full", "empty", "malicious"])
 def test_plotly_draws_every_figure(page: Page, made, kind: str) -> None:
     figures = {name: json.loads(shown.to_json()) for name, shown in every_figure.DRAWN[kind](made).items()}
     page.set_content("<!doctype html><body style='width:620px;font-family:sans-serif'></body>")
     page.add_script_tag(path=str(PLOTLY))
-    said = page.evaluate(DRAW, [figures, MARKS, HOVERED if kind == "hostile" else []])
+    said = page.evaluate(DRAW, [figures, MARKS, HOVERED if kind == "malicious" else []])
     assert said["complaints"] == []
     assert said["widest"] <= 1280
     for name, each in said["found"].items():
@@ -64,7 +64,7 @@ def test_plotly_draws_every_figure(page: Page, made, kind: str) -> None:
         assert not title or any(each["texts"]), name
         assert (each["marks"] > 0) == (kind != "empty" and name != "words"), f"{name}: {each['marks']} marks"
         assert each["foreign"] == 0, name
-        if kind == "hostile" and name in HOVERED:
+        if kind == "malicious" and name in HOVERED:
             assert "<script>" in each["hover"], f"{name}: {each['hover'][:200]!r}"
-        if kind == "hostile" and name != "window":  # which tells names on hovering only
+        if kind == "malicious" and name != "window":  # which tells names on hovering only
             assert any("<scr" in text or "script" in text for text in each["texts"]), f"{name}: {each['texts'][:9]}"

@@ -1,4 +1,4 @@
-"""The way through: from the list of runs to each page of one, in a browser."""
+"""Navigation from the run list to each page of a run."""
 
 from __future__ import annotations
 

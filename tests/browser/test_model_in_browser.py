@@ -1,4 +1,4 @@
-"""The page Model in a browser: the charts of boosted trees, and how words and charts stay up to date."""
+"""Model page in a browser: charts of boosted trees and live updates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from idle_page import wait_until_loaded
 from playwright.sync_api import Page, expect
-from resting import opened
 from tree_scenarios import answers, importances, loss
 
 from leadline.testing.runs import Part, RunWriter
@@ -44,7 +44,7 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     page.goto(f"{dashboard(tmp_path)}/runs/trees/overview")
     page.get_by_role("link", name="Model", exact=True).click()
     expect(page).to_have_title(re.compile("Model"))
-    opened(page)
+    wait_until_loaded(page)
     page.evaluate("window.wasNeverReloaded = true")
     matrix = page.locator("#confusion-matrix")
     expect(matrix).to_contain_text("75.0% of 60 samples are on the diagonal")

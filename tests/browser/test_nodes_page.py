@@ -1,50 +1,52 @@
-"""The page Nodes in a browser: devices are chosen, nodes are changed, steps are told by phase."""
+"""Nodes page in a browser: device selection, node links, last steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+from idle_page import wait_until_idle
+from live_runs import end, training_parts, write_live_run
 from playwright.sync_api import Locator, Page, expect
-from resting import at_rest
-from watched_runs import end, run_under, story
 
-from leadline.testing.timelines import in_time
+from leadline.testing.timelines import merge_by_time
 
 
 def names(place: Locator) -> list[str]:
-    """The series that a chart draws."""
+    """Return the series of a chart."""
     found: list[str] = place.evaluate(
         "place => place.querySelector('.plot').data.filter((one) => one.showlegend !== false).map((one) => one.name)"
     )
     return found
 
 
-def test_cores_and_gpus_are_chosen_one_by_one(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(10)), 10)
+def test_cores_and_gpus_are_selectable(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     cpu = page.locator("#chart-cpu")
     expect(cpu.locator(".plot-container")).to_be_visible()
-    at_rest(page)
+    wait_until_idle(page)
     assert names(cpu) == ["all cores"]
-    chooser = page.locator('[data-chooser="chart-cpu"]')
-    chooser.locator("summary").click()
+    selector = page.locator('[data-selector="chart-cpu"]')
+    selector.locator("summary").click()
     for core in ("core1", "core3"):
-        chooser.get_by_label(core, exact=True).check()
+        selector.get_by_label(core, exact=True).check()
     page.wait_for_function("() => document.querySelector('#chart-cpu .plot')?.data?.length === 2")
     assert names(cpu) == ["core 1", "core 3"]
-    expect(chooser.locator("summary")).to_contain_text("2 of 4")
-    chooser.get_by_role("button", name="Mean", exact=True).click()
+    expect(selector.locator("summary")).to_contain_text("2 of 4")
+    selector.get_by_role("button", name="Mean", exact=True).click()
     page.wait_for_function("() => document.querySelector('#chart-cpu .plot')?.data?.length === 1")
-    gpu = page.locator('[data-chooser="chart-gpu"]')
+    gpu = page.locator('[data-selector="chart-gpu"]')
     gpu.locator("summary").click()
     gpu.get_by_role("button", name="All", exact=True).click()
     page.wait_for_function("() => document.querySelector('#chart-gpu .plot')?.data?.length === 2")
 
 
-def test_another_node_is_shown_in_the_same_frame(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    parts = in_time(story(20), [each for each in story(20, cores=7, node="node-2") if hasattr(each, "channel")])
-    end(run_under(tmp_path, "first", parts, nodes=("node-1", "node-2")), 20)
+def test_another_node_is_shown_in_the_same_range(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    parts = merge_by_time(
+        training_parts(20), [each for each in training_parts(20, cores=7, node="node-2") if hasattr(each, "channel")]
+    )
+    end(write_live_run(tmp_path, "first", parts, nodes=("node-1", "node-2")), 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     page.get_by_role("button", name="Zoom in", exact=True).click()
     page.wait_for_url("**from=*")
@@ -52,11 +54,11 @@ def test_another_node_is_shown_in_the_same_frame(tmp_path: Path, dashboard: Call
     page.get_by_role("navigation", name="Nodes", exact=True).get_by_role("link", name="algo-2 (node-2)").click()
     page.wait_for_url("**node=node-2*")
     assert page.url.partition("from=")[2] == frame
-    expect(page.locator('[data-chooser="chart-cpu"] summary')).to_contain_text("mean of 7 cores")
+    expect(page.locator('[data-selector="chart-cpu"] summary')).to_contain_text("mean of 7 cores")
 
 
-def test_the_last_steps_are_told_by_phase(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(40)), 40)
+def test_the_last_steps_are_drawn_by_phase(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(write_live_run(tmp_path, "first", training_parts(40)), 40)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     steps = page.locator("#chart-step-timeline")
     steps.scroll_into_view_if_needed()
@@ -71,7 +73,7 @@ def test_the_last_steps_are_told_by_phase(tmp_path: Path, dashboard: Callable[..
 
 
 def test_it_fits_in_1280_pixels_and_charts_speak(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(10)), 10)
+    end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     cpu = page.locator("#chart-cpu")
     expect(cpu).to_have_attribute("aria-label", "CPU; all cores: 40")

@@ -1,4 +1,4 @@
-"""The page Overview in a browser: what it tells, and how it stays up to date without a reload."""
+"""Overview page in a browser: contents and live updates."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from live_runs import START_NS, end, finding, judge, training_parts, write_live_run
 from playwright.sync_api import Page, expect
-from watched_runs import START_NS, end, finding, judge, run_under, story
 
 from leadline.testing.runs import SECOND_NS
 
 
-def test_a_rule_turns_without_a_reload_and_leads_to_tensor_and_machine(
+def test_a_rule_fires_without_a_reload_and_links_to_tensor_and_metrics(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    writer = run_under(tmp_path, "first", story(20))
+    writer = write_live_run(tmp_path, "first", training_parts(20))
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     page.evaluate("window.wasNeverReloaded = true")
     rule = page.locator("#rule-exploding_tensor")
@@ -31,7 +31,7 @@ def test_a_rule_turns_without_a_reload_and_leads_to_tensor_and_machine(
     expect(rule.locator("summary")).to_contain_text("2 times")
     expect(rule).to_have_attribute("open", "")
     assert page.evaluate("window.wasNeverReloaded")
-    expect(rule.get_by_role("link", name="the machine at this moment").first).to_have_attribute(
+    expect(rule.get_by_role("link", name="system metrics at this time").first).to_have_attribute(
         "href", re.compile(r"/runs/first/nodes\?from=.*&to=")
     )
     rule.locator("a.chip").first.click()
@@ -39,24 +39,24 @@ def test_a_rule_turns_without_a_reload_and_leads_to_tensor_and_machine(
 
 
 def test_a_deep_link_opens_a_rule(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(10)), 10)
+    end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview#rule-exploding_tensor")
     rule = page.locator("#rule-exploding_tensor")
     expect(rule).to_have_attribute("open", "")
     expect(rule.locator("summary")).to_be_in_viewport()
 
 
-def test_the_whole_job_is_told(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(60)), 60)
+def test_the_whole_job_is_shown(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(write_live_run(tmp_path, "first", training_parts(60)), 60)
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    parts = page.get_by_label("Phases of the job", exact=True)
-    for words in ("initialization", "imports", "data, model and device set-up", "training loop", "finalization"):
+    parts = page.get_by_label("Job phases", exact=True)
+    for words in ("initialization", "imports", "data, model and device setup", "training loop", "finalization"):
         expect(parts).to_contain_text(words)
-    expect(page.get_by_role("heading", name="What bounds it: compute", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Bottleneck: compute", exact=True)).to_be_visible()
     usage = page.locator("#usage-table")
     expect(usage.get_by_role("row").filter(has_text="GPU 1").first).to_contain_text("79")
     operations = page.get_by_label("Resource-intensive operations", exact=True)
-    expect(operations.get_by_text("No operator was recorded.")).to_be_visible()
+    expect(operations.get_by_text("No operators were recorded.")).to_be_visible()
     for name in ("loss", "job", "progress", "phases"):
         place = page.locator(f'.chart[data-chart="{name}"]').first
         place.scroll_into_view_if_needed()
@@ -64,10 +64,10 @@ def test_the_whole_job_is_told(tmp_path: Path, dashboard: Callable[..., str], pa
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_a_run_without_a_step_says_so(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    run_under(tmp_path, "first", [])
+def test_a_run_without_steps_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    write_live_run(tmp_path, "first", [])
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    parts = page.get_by_label("Phases of the job", exact=True)
+    parts = page.get_by_label("Job phases", exact=True)
     expect(parts.get_by_text("No step was timed yet")).to_be_visible()
-    usage = page.get_by_label("Use of the machine", exact=True)
-    expect(usage.get_by_text("Nothing was measured of the machine yet.")).to_be_visible()
+    usage = page.get_by_label("Resource utilization", exact=True)
+    expect(usage.get_by_text("No system metrics were recorded yet.")).to_be_visible()

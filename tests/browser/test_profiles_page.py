@@ -1,4 +1,4 @@
-"""The page Profiles in a browser: from a window to its operators, functions and trace."""
+"""Profiles page in a browser: from a window to its operators, functions and trace."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import page_stories as stories
+import page_runs
 from playwright.sync_api import Page, expect
 
 from leadline.testing.runs import RunWriter
 
 
-def test_a_window_leads_to_its_operators_and_they_are_grouped_anew(
+def test_a_window_links_to_its_operators_which_can_be_regrouped(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles")
     page.locator("#windows-table tr", has_text="detailed-3").get_by_role("link", name="operators", exact=True).click()
     expect(page.locator("#operators-table tbody tr")).to_have_count(2)
@@ -30,16 +30,16 @@ def test_a_window_leads_to_its_operators_and_they_are_grouped_anew(
 def test_the_flame_graph_shows_the_function_and_the_table_its_callers(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
-    stories.write_python_window(tmp_path / "story", "pyinstrument", "brew_coffee")
+    page_runs.write_full_run(tmp_path / "story")
+    page_runs.write_python_window(tmp_path / "story", "pyinstrument", "brew_coffee")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles?view=python")
     expect(page.locator("#flame .slicetext", has_text="brew_coffee").first).to_be_visible()
     page.locator("#functions-table").get_by_role("link", name="brew_coffee").first.click()
-    expect(page.locator("#callers-table")).to_contain_text("Who called brew_coffee")
+    expect(page.locator("#callers-table")).to_contain_text("Callers of brew_coffee")
 
 
 def test_the_trace_is_downloaded(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles")
     with page.expect_download() as waiting:
         page.get_by_role("link", name="Download the whole run as a trace", exact=True).click()
@@ -49,12 +49,10 @@ def test_the_trace_is_downloaded(tmp_path: Path, dashboard: Callable[..., str], 
     assert {"aten::conv", "aten::relu"} <= names
 
 
-def test_a_window_that_comes_is_shown_without_a_reload(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_a_new_window_is_shown_without_a_reload(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     RunWriter(tmp_path / "run")
     page.goto(f"{dashboard(tmp_path)}/runs/run/profiles")
     windows = page.locator('[data-fragment="windows"]')
-    expect(windows.get_by_text("No profiling window was recorded")).to_be_visible()
-    stories.write_python_window(tmp_path / "run", "cprofile")
+    expect(windows.get_by_text("No profiles were recorded")).to_be_visible()
+    page_runs.write_python_window(tmp_path / "run", "cprofile")
     expect(page.locator("#windows-table tbody tr")).to_have_count(1)

@@ -1,4 +1,4 @@
-"""The page Ranks in a browser: the slowest is named and drawn, the table is ordered, one worker says so."""
+"""Ranks page in a browser: straggler, sorting, single worker."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from live_runs import end, training_parts, write_live_run
 from playwright.sync_api import Page, expect
-from watched_runs import end, run_under, story
 
-from leadline.testing.timelines import in_time, training
+from leadline.testing.timelines import merge_by_time, training
 
 USUAL = {"data": 5.0, "backward": 40.0, "collective": 55.0}
 SLOW = {"data": 55.0, "backward": 40.0, "collective": 5.0}
@@ -17,10 +17,10 @@ SLOW = {"data": 55.0, "backward": 40.0, "collective": 5.0}
 
 def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     ranks = [training([SLOW if rank == 60 else USUAL] * 12, worker=f"rank{rank}-{rank}") for rank in range(70)]
-    end(run_under(tmp_path, "first", in_time(*ranks)), 20)
+    end(write_live_run(tmp_path, "first", merge_by_time(*ranks)), 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
     expect(page.locator("main")).to_contain_text("Rank 60 is the slowest")
-    expect(page.locator("main")).to_contain_text("the charts show the 32 slowest and the 32 quickest")
+    expect(page.locator("main")).to_contain_text("The charts show the 32 slowest and the 32 fastest")
     for name in ("rank-steps", "rank-phases", "rank-durations", "replicas"):
         chart = page.locator(f'.chart[data-chart="{name}"]')
         chart.scroll_into_view_if_needed()
@@ -35,9 +35,9 @@ def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_one_worker_says_so(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    end(run_under(tmp_path, "first", story(10)), 10)
+def test_a_single_worker_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
     alone = page.locator('[data-fragment="alone"]')
-    expect(alone.get_by_text("One worker trains in this run")).to_be_visible()
+    expect(alone.get_by_text("This run has one worker")).to_be_visible()
     expect(page.locator('.chart[data-chart="rank-durations"] .plot-container')).to_be_visible()

@@ -1,4 +1,4 @@
-"""A report as a person opens it: from a file, without a network, in light, dark and on paper."""
+"""A report opened from a file: offline, in light and dark mode, and printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leadline.reports.html import write
 from leadline.reports.report import build
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "reports"))
-from report_runs import HOSTILE, machine_run
+from report_runs import MALICIOUS, machine_run
 
 DRAWN = "html[data-drawn]"
 PATIENCE_MS = 120_000
@@ -24,7 +24,7 @@ DARK_TITLES = """Array.from(document.querySelectorAll('.gtitle')).every(
 
 
 def wait_until(page: Page, condition: str) -> None:
-    """Asked from outside: the page's own policy lets nobody evaluate text in it."""
+    """Evaluate from outside, because the page's content security policy forbids ``eval``."""
     until = time.monotonic() + PATIENCE_MS / 1000
     while not page.evaluate(condition):
         assert time.monotonic() < until, condition
@@ -40,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(params=["light", "dark"])
 def opened(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[Page]:
-    """The report in a browser without a network; whatever it complains of, or asks for, is a fault."""
+    """Open the report offline; any console error or request fails the test."""
     context = browser.new_context(color_scheme=request.param, offline=True, viewport={"width": 1280, "height": 900})
     page = context.new_page()
     said: list[str] = []
@@ -69,9 +69,9 @@ def test_every_chart_is_drawn_and_every_section_is_reached(opened: Page) -> None
     wait_until(opened, "window.scrollY > 2000")
 
 
-def test_hostile_names_are_text(opened: Page) -> None:
+def test_malicious_names_are_text(opened: Page) -> None:
     told = opened.locator("main").inner_text()
-    for name in HOSTILE:
+    for name in MALICIOUS:
         assert name in told or len(name) > 1000
     assert opened.locator("main img, main script:not([type='application/json'])").count() == 0
     assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

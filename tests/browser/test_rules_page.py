@@ -1,4 +1,4 @@
-"""The page Rules in a browser: a finding comes without a reload, and leads on."""
+"""Rules page in a browser: live findings and links."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import malicious_inputs
-import page_stories as stories
+import page_runs
 from playwright.sync_api import Page, expect
 
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 
 
-def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
+def test_a_firing_rule_is_shown_live_and_links_to_the_tensor(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
     run = tmp_path / "run"
@@ -26,7 +26,7 @@ def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
     row = page.locator("#rules-table tbody tr")
     expect(row).to_contain_text("clear")
     page.evaluate("window.wasNeverReloaded = true")
-    finding = stories.finding("mine", "it vanishes", ("gradient/a.weight",))
+    finding = page_runs.finding("mine", "it vanishes", ("gradient/a.weight",))
     malicious_inputs.write_rule(str(run), "mine", rule="vanishing_gradient", verdict="fired", findings=[finding])
     expect(row).to_contain_text("it vanishes")
     assert page.evaluate("window.wasNeverReloaded")
@@ -37,7 +37,7 @@ def test_a_rule_fires_before_ones_eyes_and_leads_to_the_tensor(
     expect(page.get_by_role("heading", name="At step 5", exact=True)).to_be_visible()
 
 
-def test_what_a_reader_has_opened_stays_open(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_opened_details_stay_open(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     run = tmp_path / "run"
     RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
     malicious_inputs.write_rule(str(run), "overfit")
@@ -52,7 +52,7 @@ def test_what_a_reader_has_opened_stays_open(tmp_path: Path, dashboard: Callable
 def test_a_deep_link_opens_the_rule_and_shows_the_finding(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     address = dashboard(tmp_path)
     page.goto(f"{address}/runs/story/rules#mine-1")
     expect(page.locator("#mine-1")).to_be_in_viewport()
@@ -63,8 +63,8 @@ def test_a_deep_link_opens_the_rule_and_shows_the_finding(
     expect(page.locator("#mine-1")).to_be_visible()
 
 
-def test_hostile_names_run_nothing(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    stories.write_hostile(tmp_path / "ill")
+def test_malicious_names_run_nothing(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    page_runs.write_malicious_run(tmp_path / "ill")
     said: list[str] = []
     page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss())[-1])
     address = dashboard(tmp_path)

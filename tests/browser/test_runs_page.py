@@ -1,4 +1,4 @@
-"""The page Runs as a person uses it."""
+"""Runs page in a browser."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ def write_run(root: Path, name: str, *, started_ns: int = START_NS) -> RunWriter
     return writer.write_all([Capture(step, {"loss": {"value": 1.0 / (step + 1)}}) for step in range(20)])
 
 
-def test_runs_are_found_compared_and_come_by_themselves(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_runs_are_filtered_compared_and_added_live(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     write_run(tmp_path, "lr-0.1").end()
     write_run(tmp_path, "lr-0.01", started_ns=START_NS + SECOND_NS).end("Failed", 1)
-    hostile = write_run(tmp_path, "<img src=x onerror=alert(1)>", started_ns=START_NS + 2 * SECOND_NS).end()
-    assert Path(hostile.path).is_dir()
+    malicious = write_run(tmp_path, "<img src=x onerror=alert(1)>", started_ns=START_NS + 2 * SECOND_NS).end()
+    assert Path(malicious.path).is_dir()
     page.goto(dashboard(tmp_path))
     rows = page.locator("table.runs tbody tr")
     expect(rows).to_have_count(3)
@@ -35,9 +33,9 @@ def test_runs_are_found_compared_and_come_by_themselves(
     page.get_by_role("searchbox").press_sequentially("lr-")
     expect(rows).to_have_count(2)
     expect(page).to_have_url(re.compile("q=lr-"))
-    page.get_by_label("Status of the job", exact=True).select_option("Failed")
+    page.get_by_label("Job status", exact=True).select_option("Failed")
     expect(rows).to_have_count(1)
-    page.get_by_label("Status of the job", exact=True).select_option("")
+    page.get_by_label("Job status", exact=True).select_option("")
     expect(rows).to_have_count(2)
 
     page.get_by_role("checkbox", name="Compare lr-0.1", exact=True).check()
@@ -59,7 +57,7 @@ def test_runs_are_found_compared_and_come_by_themselves(
     expect(page).to_have_title(re.compile(r"^lr-0\.01 · Overview"))
 
 
-def test_an_empty_folder_says_how_to_begin(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_an_empty_folder_shows_how_to_start(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     page.goto(dashboard(tmp_path))
     expect(page.get_by_role("main")).to_contain_text("leadline run train.py")
     write_run(tmp_path, "first").end()

@@ -1,4 +1,4 @@
-"""Tables: sorted by a click, filtered by typing, and so they stay when newer rows come."""
+"""Tables in a browser: sorting and filtering, kept on live updates."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from leadline.testing.runs import Capture, RunWriter
 
 
 def column(page: Page, table: str, place: int) -> list[str]:
-    """What is seen of a column, from the top."""
+    """Return the visible cells of a column from top to bottom."""
     cells = page.locator(f"#{table} tbody tr:visible > :nth-child({place})")
     return [each.strip() for each in cells.all_inner_texts()]
 
 
-def test_names_are_sorted_as_people_count_and_numbers_by_size(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_names_sort_naturally_and_numbers_by_size(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     shapes = {"w10": (10,), "w9": (9, 100), "w1": ()}
     writer = RunWriter(tmp_path / "run", shapes=shapes)
     writer.write_all([Capture(0, {name: {"l2": 1.0} for name in shapes})]).end()
@@ -50,7 +48,7 @@ def test_rows_are_filtered_by_all_words_and_counted(tmp_path: Path, dashboard: C
     names = [f"layer{number}.{kind}" for number in range(1000) for kind in ("weight", "bias")][:1000]
     RunWriter(tmp_path / "run").write_all([Capture(0, {name: {"l2": 1.0} for name in names})]).end()
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
-    field = page.get_by_role("searchbox", name="filter these rows")
+    field = page.get_by_role("searchbox", name="filter rows")
     field.fill("BIAS layer49")
     assert column(page, "tensor-table", 1) == [f"layer{each}.bias" for each in (49, *range(490, 500))]
     expect(page.locator("output")).to_have_text("11 of 1,000")
@@ -59,9 +57,7 @@ def test_rows_are_filtered_by_all_words_and_counted(tmp_path: Path, dashboard: C
     expect(page.locator("output")).to_have_text("")
 
 
-def test_order_filter_and_focus_stay_when_newer_rows_come(
-    tmp_path: Path, dashboard: Callable[..., str], page: Page
-) -> None:
+def test_order_filter_and_focus_are_kept_on_update(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     run = tmp_path / "run"
     RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
     for name, judged in (("first", 3), ("second", 9)):

@@ -1,4 +1,4 @@
-"""The page Tensors in a browser: the network at one glance, a cell, the tensor behind it, its download."""
+"""Tensors page in a browser: layer heat map, tensor page, download."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import page_stories as stories
+import page_runs
+from idle_page import wait_until_idle
 from playwright.sync_api import Page, expect
-from resting import at_rest
 
 from leadline.testing.runs import Capture, RunWriter
 
 
-def test_a_click_on_a_cell_of_the_network_shows_the_tensor_at_that_step(
+def test_a_click_on_a_heat_map_cell_opens_the_tensor_at_that_step(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/tensors")
-    network = page.locator("#network")
-    network.scroll_into_view_if_needed()
-    expect(network.locator(".plot-container")).to_be_visible()
-    at_rest(page)
-    field = network.locator(".nsewdrag").first
+    heat_map = page.locator("#heat-map")
+    heat_map.scroll_into_view_if_needed()
+    expect(heat_map.locator(".plot-container")).to_be_visible()
+    wait_until_idle(page)
+    field = heat_map.locator(".nsewdrag").first
     box = field.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] * 0.95, box["y"] + box["height"] * 0.25)
@@ -32,10 +32,10 @@ def test_a_click_on_a_cell_of_the_network_shows_the_tensor_at_that_step(
     expect(page.get_by_role("heading", name="At step 9", exact=True)).to_be_visible()
 
 
-def test_another_statistic_is_drawn_without_a_reload_and_the_address_keeps_it(
+def test_another_statistic_is_drawn_without_a_reload_and_kept_in_the_url(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/tensors?name=gradient/b.weight")
     chart = page.locator("#over-steps")
     expect(chart.locator(".plot-container")).to_be_visible()
@@ -52,16 +52,16 @@ def test_another_statistic_is_drawn_without_a_reload_and_the_address_keeps_it(
 def test_the_raw_tensor_is_downloaded_as_numpy_reads_it(
     tmp_path: Path, dashboard: Callable[..., str], page: Page
 ) -> None:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/tensors?name=a.weight&step=5")
     with page.expect_download() as waiting:
         page.get_by_role("link", name=re.compile(r"^Download \.npy")).click()
     path = tmp_path / "got.npy"
     waiting.value.save_as(path)
-    assert np.array_equal(np.load(path, allow_pickle=False), stories.WEIGHT + 5)
+    assert np.array_equal(np.load(path, allow_pickle=False), page_runs.WEIGHT + 5)
 
 
-def test_a_live_run_draws_on(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_a_live_run_updates_its_charts(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     writer = RunWriter(tmp_path / "run")
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
@@ -72,14 +72,14 @@ def test_a_live_run_draws_on(tmp_path: Path, dashboard: Callable[..., str], page
 
 
 def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    stories.write_story(tmp_path / "one")
-    stories.write_story(tmp_path / "two")
+    page_runs.write_full_run(tmp_path / "one")
+    page_runs.write_full_run(tmp_path / "two")
     page.goto(f"{dashboard(tmp_path)}/compare")
     page.get_by_label("run A", exact=True).fill("one")
     page.get_by_label("run B", exact=True).fill("two")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("#scalar-1 .plot-container")).to_be_visible()
     for side in ("a", "b"):
-        page.locator(f"#network-{side}").scroll_into_view_if_needed()
-        expect(page.locator(f"#network-{side} .plot-container")).to_be_visible()
+        page.locator(f"#heat-map-{side}").scroll_into_view_if_needed()
+        expect(page.locator(f"#heat-map-{side} .plot-container")).to_be_visible()
     expect(page.locator("#rules-of-both")).to_contain_text("gradient/a.weight vanishes")

@@ -1,4 +1,4 @@
-"""Every built-in action keeps the contract, where what it talks to is not there."""
+"""The contract of every built-in action, without the servers that they need."""
 
 from __future__ import annotations
 
@@ -102,6 +102,6 @@ class TestPublishMetricToCloudWatch(ActionContract):
     }
 
 
-def test_each_built_in_action_is_held_to_its_contract() -> None:
+def test_every_built_in_action_has_a_contract_test() -> None:
     held = [each for each in globals().values() if isinstance(each, type) and issubclass(each, ActionContract)]
     assert {each.name for each in held if each is not ActionContract} == set(BUILT_IN)

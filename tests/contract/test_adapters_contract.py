@@ -1,4 +1,4 @@
-"""Every adapter keeps the contract; the table of what is captured of which framework is made from what it shows."""
+"""Every adapter fulfils the contract; the table of supported collections is generated from its runs."""
 
 from __future__ import annotations
 
@@ -119,28 +119,28 @@ ROWS = (
 
 
 def table() -> str:
-    """What each adapter captured in its contract's training, by collection."""
-    found = {name: contract.collections() for name, contract in CONTRACTS.items()}
-    lines = [f"| collection | {' | '.join(found)} |", f"|---|{'---|' * len(found)}"]
+    """Return a table of the modes that each adapter captured in its training, by collection."""
+    supported = {name: contract.collections() for name, contract in CONTRACTS.items()}
+    lines = [f"| collection | {' | '.join(supported)} |", f"|---|{'---|' * len(supported)}"]
     for row in ROWS:
-        cells = [", ".join(sorted(each.get(row, ()), reverse=True)) or "–" for each in found.values()]
+        cells = [", ".join(sorted(modes.get(row, ()), reverse=True)) or "–" for modes in supported.values()]
         lines.append(f"| `{row}` | {' | '.join(cells)} |")
-    modes = [", ".join(f"{count} {mode}" for mode, count in each.steps.items()) for each in CONTRACTS.values()]
-    return "\n".join([*lines, f"| steps of the contract's training | {' | '.join(modes)} |"])
+    steps = [", ".join(f"{count} {mode}" for mode, count in contract.steps.items()) for contract in CONTRACTS.values()]
+    return "\n".join([*lines, f"| steps of the contract's training | {' | '.join(steps)} |"])
 
 
 @pytest.mark.slow
-def test_the_table_of_the_page_is_what_the_adapters_show() -> None:
-    """Renew it by ``scripts/framework_table.py``."""
+def test_the_table_of_the_page_is_up_to_date() -> None:
+    """Update it with ``scripts/framework_table.py``."""
     _, _, rest = PAGE.read_text().partition(BEGIN)
     assert rest.partition(END)[0].strip() == table()
 
 
 def test_every_framework_has_a_contract() -> None:
-    assert {each.framework.strip() for each in CONTRACTS.values()} == {*FRAMEWORKS, "generic"}
+    assert {contract.framework.strip() for contract in CONTRACTS.values()} == {*FRAMEWORKS, "generic"}
 
 
 def test_the_bootstrap_waits_for_every_framework() -> None:
     site = HERE.parents[1] / "src" / "leadline" / "training" / "bootstrap" / "site" / "sitecustomize.py"
-    (line,) = [each for each in site.read_text().splitlines() if each.strip().startswith("names = ")]
-    assert line.strip() == f"names = ({', '.join(repr(each).replace(chr(39), chr(34)) for each in FRAMEWORKS)})"
+    (line,) = [line for line in site.read_text().splitlines() if line.strip().startswith("names = ")]
+    assert line.strip() == f"names = ({', '.join(repr(name).replace(chr(39), chr(34)) for name in FRAMEWORKS)})"

@@ -1,4 +1,4 @@
-"""profiler_report keeps what a rule promises."""
+"""Contract tests of profiler_report."""
 
 from __future__ import annotations
 

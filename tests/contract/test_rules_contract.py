@@ -15,13 +15,13 @@ from leadline.rules.tensors.exploding_tensor import ExplodingTensor
 from leadline.rules.tensors.vanishing_gradient import VanishingGradient
 from leadline.rules.tensors.weight_update_ratio import WeightUpdateRatio
 from leadline.testing.contracts import RuleContract
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, SystemSample
 
 FALLING = tuple(Capture(step, {"loss": {"value": 10.0 * 0.9**step}}) for step in range(40))
 
 
-def beats(until_seconds: int) -> list[Heartbeat]:
-    return [Heartbeat(START_NS + second * SECOND_NS) for second in range(until_seconds)]
+def beats(until_seconds: int) -> list[SystemSample]:
+    return [SystemSample(START_NS + second * SECOND_NS) for second in range(until_seconds)]
 
 
 def updates(ratio: float) -> list[Capture]:
@@ -68,8 +68,8 @@ class TestStalledTraining(RuleContract):
     )
 
 
-def test_every_built_in_rule_is_held_to_it_under_its_own_name() -> None:
-    tests = "".join(each.read_text() for each in Path(__file__).parent.glob("test_*.py"))
+def test_every_built_in_rule_has_a_contract_test() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     held = set(re.findall(r"^    rule = (\w+)$", tests, re.MULTILINE))
     assert held == {find_rule(name).__name__ for name in BUILT_IN}
     assert all(display_name(find_rule(name)) == name for name in BUILT_IN)

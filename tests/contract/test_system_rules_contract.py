@@ -1,4 +1,4 @@
-"""The rules of the machine and of the steps' times keep what a rule promises."""
+"""Contract tests of the rules on hardware metrics and step times."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from leadline.rules.system.step_outlier import StepOutlier
 from leadline.rules.system.straggler import Straggler
 from leadline.rules.system.throughput_regression import ThroughputRegression
 from leadline.testing.contracts import RuleContract, TableRuleContract
-from leadline.testing.runs import SECOND_NS, START_NS, Detailed, Part
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, in_time, sampled, training
+from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, Part
+from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
 
 SOON: Mapping[str, Any] = {"patience": 2, "window": 10}
 COUNT = 30
@@ -37,7 +37,7 @@ HEALTHY: Mapping[str, float] = {"data": 1.0, "forward": 30.0, "backward": 50.0, 
 
 
 def machine(*, count: int = COUNT, **values: float) -> list[Part]:
-    """A machine whose sensors show the same all the time; those that are not named are not there."""
+    """Return constant samples of the given metrics."""
     channels = {
         "cpu": CPU,
         "iowait": IOWAIT,
@@ -56,19 +56,19 @@ def courses(values: Mapping[Channel, Sequence[float]]) -> list[Part]:
 
 
 def steps(count: int = 140, other_ms: float = 5.0, **changed: float) -> list[Part]:
-    """A training with the phases of a healthy one, some of them changed, beside a quiet machine."""
-    return in_time(training([{**HEALTHY, **changed}] * count, other_ms=other_ms), machine(cpu=50.0))
+    """Return the steps of a healthy training with some phases changed, and samples of an idle machine."""
+    return merge_by_time(training([{**HEALTHY, **changed}] * count, other_ms=other_ms), machine(cpu=50.0))
 
 
 def ranks(**changed: float) -> list[Part]:
-    """Three ranks of which one may be slow; the others wait for it in their collectives."""
+    """Return steps of three ranks, one of which may be slow; the others wait for it in their collectives."""
     slow = {**HEALTHY, **changed}
     lost = sum(slow.values()) - sum(HEALTHY.values())
-    stories = []
+    timelines = []
     for rank in range(3):
         phases = {**(slow if rank == 1 else HEALTHY), "collective": 5.0 + (0.0 if rank == 1 else lost)}
-        stories.append(training([phases] * 60, worker=f"rank{rank}-{rank + 1}"))
-    return in_time(*stories)
+        timelines.append(training([phases] * 60, worker=f"rank{rank}-{rank + 1}"))
+    return merge_by_time(*timelines)
 
 
 class TestBatchSize(RuleContract):
@@ -95,7 +95,7 @@ class TestIOBottleneck(RuleContract):
 class TestGPUMemoryIncrease(RuleContract):
     rule = GPUMemoryIncrease
     parameters: ClassVar = {"patience": 2, "window": 5}
-    fires_on = courses({gpu(0, "memory_used_percent"): [3.0 * each for each in range(COUNT)]})
+    fires_on = courses({gpu(0, "memory_used_percent"): [3.0 * index for index in range(COUNT)]})
     silent_on = machine(gpu_memory=80.0)
 
 
@@ -135,7 +135,7 @@ class TestOverallFrameworkMetrics(TableRuleContract):
 class TestStepOutlier(RuleContract):
     rule = StepOutlier
     parameters: ClassVar = {"n_outliers": 2}
-    fires_on = in_time(
+    fires_on = merge_by_time(
         training([{**HEALTHY, "checkpoint": 2000.0 if step % 50 == 49 else 0.0} for step in range(220)], other_ms=2.0),
         machine(cpu=50.0),
     )
@@ -176,32 +176,34 @@ class TestInputBound(RuleContract):
 
 class TestMemoryGrowth(RuleContract):
     rule = MemoryGrowth
-    fires_on = in_time(training([HEALTHY] * 600), courses({RSS: [1e9 + 4e6 * each for each in range(110)]}))
-    silent_on = in_time(training([HEALTHY] * 600), courses({RSS: [1e9 + 1e6 * (each % 3) for each in range(110)]}))
+    fires_on = merge_by_time(training([HEALTHY] * 600), courses({RSS: [1e9 + 4e6 * index for index in range(110)]}))
+    silent_on = merge_by_time(
+        training([HEALTHY] * 600), courses({RSS: [1e9 + 1e6 * (index % 3) for index in range(110)]})
+    )
 
 
 class TestThroughputRegression(RuleContract):
     rule = ThroughputRegression
     parameters: ClassVar = {"window": 20}
-    fires_on = in_time(training([{**HEALTHY, "forward": 30.0 + step} for step in range(120)]))
+    fires_on = merge_by_time(training([{**HEALTHY, "forward": 30.0 + step} for step in range(120)]))
     silent_on = steps()
 
 
-def window(name: str, **lengths_ms: float) -> Detailed:
-    """Thirty calls of each operator, one after the other, in a step of a second."""
+def window(name: str, **lengths_ms: float) -> DetailedProfile:
+    """Return thirty calls of each operator, one after the other, in a step of one second."""
     calls = [
-        (operator, each * 30.0 + place * 10.0, length)
+        (operator, index * 30.0 + place * 10.0, length)
         for place, (operator, length) in enumerate(lengths_ms.items())
-        for each in range(30)
+        for index in range(30)
     ]
     number = int(name[-1])
-    return Detailed(name, number * 10, START_NS + number * 2 * SECOND_NS, calls, step_ms=1000.0)
+    return DetailedProfile(name, number * 10, START_NS + number * 2 * SECOND_NS, calls, step_ms=1000.0)
 
 
 class TestOperatorTime(RuleContract):
     rule = OperatorTime
-    fires_on = in_time(steps(), [window("w1", conv2d=4.0, relu=1.0), window("w2", conv2d=9.0, relu=1.0)])
-    silent_on = in_time(steps(), [window("w1", conv2d=4.0, relu=1.0), window("w2", conv2d=5.0, relu=1.0)])
+    fires_on = merge_by_time(steps(), [window("w1", conv2d=4.0, relu=1.0), window("w2", conv2d=9.0, relu=1.0)])
+    silent_on = merge_by_time(steps(), [window("w1", conv2d=4.0, relu=1.0), window("w2", conv2d=5.0, relu=1.0)])
 
 
 class TestGPUThrottling(RuleContract):
@@ -210,7 +212,7 @@ class TestGPUThrottling(RuleContract):
     silent_on = machine(count=60, gpu=90.0, heat=0.0, power=0.0)
 
 
-def test_the_rules_of_the_service_are_found_by_its_names() -> None:
+def test_rules_are_found_by_their_sagemaker_names() -> None:
     names = (
         "BatchSize",
         "CPUBottleneck",

@@ -1,4 +1,4 @@
-"""Every rule of the first table keeps what a rule promises."""
+"""Contract tests of the training rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def vector(tensor: str, collection: str, name: str, values: list, *, shape: tupl
 
 def losses(train: list[float], validation: list[float]) -> list[Capture]:
     values = [("train", each) for each in train] + [("eval", each) for each in validation]
-    return [Capture(step, {"loss": {"value": each}}, mode=mode) for step, (mode, each) in enumerate(values)]
+    return [Capture(step, {"loss": {"value": value}}, mode=mode) for step, (mode, value) in enumerate(values)]
 
 
 class TestAllZero(RuleContract):
@@ -129,4 +129,4 @@ class TestSimilarAcrossRuns(RuleContract):
     parameters: ClassVar = {"other_trials": ("base",)}
     fires_on = statistic("loss", "value", 1.0, 0.5, 0.3)
     silent_on = statistic("loss", "value", 1.0, 0.5)
-    beside: ClassVar = {"base": statistic("loss", "value", 1.0, 0.5, 0.25)}
+    other_runs: ClassVar = {"base": statistic("loss", "value", 1.0, 0.5, 0.25)}

@@ -1,4 +1,4 @@
-"""Every rule of boosters keeps what a rule promises."""
+"""Contract tests of the rules on boosters."""
 
 from __future__ import annotations
 

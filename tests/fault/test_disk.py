@@ -1,4 +1,4 @@
-"""A full disk, a share that is used up, a run that is deleted: training goes on, and the loss is told."""
+"""A full disk, an exceeded disk limit, a deleted run: training continues, and dropped data is reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 MB, mounted where the runs will stand."""
+    """A disk of 64 MB, mounted as the runs directory."""
     place = tmp_path / "runs"
     place.mkdir()
     mount = subprocess.run(
@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(place: Path) -> None:
-    """Take all the room there is."""
+    """Fill the disk."""
     with open(place / "filler", "wb", buffering=0) as file:
         for size in (1 << 20, 4096, 1):
             try:
@@ -54,8 +54,8 @@ def test_a_disk_that_fills_up(tmp_path: Path, small_disk: Path, unwatched: Ended
         (tmp_path / "go").touch()
         ended = running.wait()
     assert (ended.status, ended.out) == (0, unwatched.out)
-    assert any(": No space left on device" in line and "lost since step" in line for line in ended.said), ended.err
-    assert any(line.startswith("leadline  lost:") for line in ended.said)
+    assert any(": No space left on device" in line and "since step" in line for line in ended.said), ended.err
+    assert any(line.startswith("leadline  incomplete data:") for line in ended.said)
     assert "Traceback" not in ended.err
 
     (small_disk / "filler").unlink()
@@ -73,17 +73,17 @@ def test_a_disk_that_fills_up(tmp_path: Path, small_disk: Path, unwatched: Ended
     assert [step for step in losses(run) if step < 50] == list(range(50))
 
 
-def test_a_share_that_is_used_up(tmp_path: Path, small_disk: Path) -> None:
-    """A run takes a tenth of what is free, and no more."""
+def test_a_disk_limit_that_is_exceeded(tmp_path: Path, small_disk: Path) -> None:
+    """A run uses at most a tenth of the free space."""
     ended = watched(RAW, script("healthy.py"), "--width", "2048", "--steps", "60", folder=tmp_path)
     assert ended.status == 0
     assert ended.out == bare("healthy.py", "--width", "2048", "--steps", "60", folder=tmp_path).out
     run = only_run(small_disk)
     (worker,) = run.worker_documents().values()
-    assert "share of the disk" in worker["lost"]["reason"]
+    assert "disk limit" in worker["lost"]["reason"]
     assert worker["lost"]["tensors"] > 0
     assert sum(each.stat().st_size for each in Path(run.path, "tensors").rglob("*.safetensors")) < 6.8e6
-    assert any("share of the disk" in line and "lost:" in line for line in ended.said)
+    assert any("disk limit" in line and "incomplete data:" in line for line in ended.said)
     assert run.verify() == []
 
 
@@ -98,17 +98,17 @@ def deleted(tmp_path_factory: pytest.TempPathFactory) -> Ended:
         return running.wait()
 
 
-def test_a_run_that_is_deleted_hurts_no_training(deleted: Ended, unwatched: Ended) -> None:
+def test_a_deleted_run_does_not_affect_the_training(deleted: Ended, unwatched: Ended) -> None:
     assert (deleted.status, deleted.out) == (0, unwatched.out)
     assert "Traceback" not in deleted.err
 
 
-def test_a_run_that_is_deleted_stays_so_and_the_loss_is_told(deleted: Ended) -> None:
+def test_a_deleted_run_stays_deleted_and_is_reported(deleted: Ended) -> None:
     assert list(deleted.root.rglob("*")) == []
-    assert any("lost" in line for line in deleted.said)
+    assert any("dropped" in line for line in deleted.said)
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     ended = watched((), script("healthy.py"), folder=tmp_path)
     assert (ended.status, ended.out) == (2, "")

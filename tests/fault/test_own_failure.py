@@ -1,4 +1,4 @@
-"""A failure of our own inside the training: told once, capture goes off, and the training keeps every bit."""
+"""A failure of Leadline inside the training: reported once, capture disabled, training bit-identical."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from leadline.frameworks.torch.capture import device_copy, program
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.store import writer
 from leadline.torch import Hook
-from leadline.training.recorder.step_recorder import Recorder
+from leadline.training.recorder.step_recorder import StepRecorder
 
 BROKEN_STEP = 7
-BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100, "_take_outputs": 0, "_enter": 0, "after_call": 0}
+BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100, "_capture_outputs": 0, "_begin_call": 0, "after_call": 0}
 """The call that raises, of what is not called once a step."""
 
 
@@ -57,18 +57,18 @@ PLACES = [
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),
-    (ForwardHooks, "_take_outputs"),
-    (ForwardHooks, "_enter"),
+    (ForwardHooks, "_capture_outputs"),
+    (ForwardHooks, "_begin_call"),
     (ForwardHooks, "after_call"),
-    (Recorder, "loss"),
-    (Recorder, "after_update"),
+    (StepRecorder, "record_loss"),
+    (StepRecorder, "after_update"),
     (writer.Writer, "put_row"),
     (writer.Writer, "_flush_rows"),
 ]
 
 
 @pytest.mark.parametrize(("owner", "name"), PLACES, ids=[name for _, name in PLACES])
-def test_a_failure_of_ours_is_told_once_and_ends_the_capture(
+def test_an_internal_failure_is_reported_once_and_disables_capture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], owner: Any, name: str
 ) -> None:
     expected_losses, expected = train()
@@ -94,8 +94,8 @@ def test_a_failure_of_ours_is_told_once_and_ends_the_capture(
     assert not hasattr(nn.Module.train, "_leadline")
 
 
-def test_an_interruption_is_the_trainings_and_not_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recorder, "after_update", breaking(Recorder.after_update, 3, KeyboardInterrupt()))
+def test_an_interruption_of_the_training_is_not_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StepRecorder, "after_update", breaking(StepRecorder.after_update, 3, KeyboardInterrupt()))
     with Hook(out=str(tmp_path), name="run") as hook, pytest.raises(KeyboardInterrupt):
         train()
     (worker,) = leadline.open_run(hook.run).worker_documents().values()

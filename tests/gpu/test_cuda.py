@@ -1,4 +1,4 @@
-"""On a GPU: nothing synchronises, and what comes late is what the device had when it was asked."""
+"""Capture on a GPU: nothing synchronizes, and delayed values are those at the time of the request."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
 
 
 @contextmanager
-def nothing_synchronises() -> Iterator[None]:
-    """PyTorch itself raises where something waits for the device."""
+def forbid_synchronization() -> Iterator[None]:
+    """Make PyTorch raise on operations that wait for the device."""
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
@@ -63,7 +63,7 @@ def model_of(width: int = 64) -> nn.Module:
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, 4)).cuda()
 
 
-def test_no_step_synchronises(tmp_path: Path) -> None:
+def test_no_step_synchronizes(tmp_path: Path) -> None:
     model = model_of()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     inputs, labels = torch.randn(32, 64, device="cuda"), torch.randint(4, (32,), device="cuda")
@@ -76,8 +76,8 @@ def test_no_step_synchronises(tmp_path: Path) -> None:
 
     def train() -> None:
         for _ in range(3):
-            step()  # what is made once (weights of checksums, pinned memory) may be waited for
-        with nothing_synchronises():
+            step()  # one-time setup (checksum weights, pinned memory) may synchronize
+        with forbid_synchronization():
             for _ in range(20):
                 step()
 
@@ -86,28 +86,30 @@ def test_no_step_synchronises(tmp_path: Path) -> None:
     assert run.tensor("0.weight").steps() == list(range(23))
 
 
-@pytest.mark.parametrize("width", [64, 3000])  # beside and beyond the memory for second copies
-def test_late_values_are_those_of_the_step(tmp_path: Path, width: int) -> None:
+@pytest.mark.parametrize("width", [64, 3000])  # within and beyond the memory for second copies
+def test_delayed_values_are_those_of_the_step(tmp_path: Path, width: int) -> None:
     model = model_of(width)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    seen = []
+    expected_tensors = []
 
     def train() -> None:
         for step in range(6):
             optimizer.zero_grad()
             loss = model(torch.full((8, width), step + 1.0, device="cuda")).pow(2).mean()
             loss.backward()
-            seen.append((loss.detach().clone(), model[0].weight.detach().clone(), model[0].weight.grad.clone()))
+            expected_tensors.append(
+                (loss.detach().clone(), model[0].weight.detach().clone(), model[0].weight.grad.clone())
+            )
             optimizer.step()
 
     run = watch(tmp_path, train, "losses:every=1", "weights:raw=true,every=1", "gradients:every=1")
-    for step, (loss, weight, gradient) in enumerate(seen):
+    for step, (loss, weight, gradient) in enumerate(expected_tensors):
         assert run.tensor("loss").statistic("value", step) == pytest.approx(float(loss))
         np.testing.assert_array_equal(run.tensor("0.weight").value(step), weight.cpu().numpy())
         assert run.tensor("gradient/0.weight").statistic("l2", step) == pytest.approx(float(gradient.norm()), rel=1e-5)
 
 
-def test_training_is_the_same_to_the_bit(tmp_path: Path) -> None:
+def test_gpu_training_is_bit_identical(tmp_path: Path) -> None:
     def train() -> list[torch.Tensor]:
         model = model_of()
         optimizer = torch.optim.AdamW(model.parameters())
@@ -116,11 +118,11 @@ def test_training_is_the_same_to_the_bit(tmp_path: Path) -> None:
             model(torch.full((8, 64), step + 1.0, device="cuda")).pow(2).mean().backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-        return [each.detach().clone() for each in model.parameters()]
+        return [parameter.detach().clone() for parameter in model.parameters()]
 
-    bare, found = train(), []
-    watch(tmp_path, lambda: found.extend(train()), *EVERYTHING)
-    assert all(torch.equal(one, other) for one, other in zip(bare, found, strict=True))
+    without_hook, with_hook = train(), []
+    watch(tmp_path, lambda: with_hook.extend(train()), *EVERYTHING)
+    assert all(torch.equal(one, other) for one, other in zip(without_hook, with_hook, strict=True))
 
 
 def test_a_scaler_with_a_fused_optimizer(tmp_path: Path) -> None:
@@ -140,11 +142,11 @@ def test_a_scaler_with_a_fused_optimizer(tmp_path: Path) -> None:
             scaler.update()
 
     run = watch(tmp_path, train, "losses:every=1", "gradients:every=1", "weights:every=1", "hyperparameters:every=1")
-    assert [each["step"] for each in run.timeline().to_pylist() if each["name"] == "step_skipped"] == [1]
+    assert [event["step"] for event in run.timeline().to_pylist() if event["name"] == "step_skipped"] == [1]
     assert run.tensor("GradScaler/scale").statistic("value", 3) == 512.0
 
 
-def test_recording_a_graph_is_left_alone(tmp_path: Path) -> None:
+def test_graph_capture_is_not_disturbed(tmp_path: Path) -> None:
     model = model_of()
     optimizer = torch.optim.Adam(model.parameters(), capturable=True)
     inputs = torch.randn(32, 64, device="cuda")
@@ -155,12 +157,12 @@ def test_recording_a_graph_is_left_alone(tmp_path: Path) -> None:
         optimizer.step()
 
     def train() -> None:
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
+        side_stream = torch.cuda.Stream()
+        side_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side_stream):
             for _ in range(3):
                 step()
-        torch.cuda.current_stream().wait_stream(beside)
+        torch.cuda.current_stream().wait_stream(side_stream)
         graph = torch.cuda.CUDAGraph()
         optimizer.zero_grad(set_to_none=True)
         with torch.cuda.graph(graph):
@@ -173,22 +175,22 @@ def test_recording_a_graph_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64])
-def test_statistics_equal_their_numpy_form(dtype: torch.dtype) -> None:
+def test_statistics_equal_numpy(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(1)
     host = (torch.randn(3000, 1000, generator=generator, dtype=torch.float64) * 10).to(dtype)
     if dtype.is_floating_point:
         host[5, 5], host[7, 7] = float("nan"), float("-inf")
     names = (*BASIC, "abs_min", "within_-1_1", "equals_0")
     numbers, finish = cuda_statistics.begin([host.cuda(), host[:7, :9].cuda()], names)
-    found = finish(numbers.cpu().numpy()).reshape(len(names), 2)
+    computed = finish(numbers.cpu().numpy()).reshape(len(names), 2)
     for column, part in enumerate((host, host[:7, :9])):
         values = part.float().numpy() if dtype is torch.bfloat16 else part.numpy()
         for row, name in enumerate(names):
             expected = arrays.compute(name, values)
-            np.testing.assert_allclose(found[row, column], expected, rtol=1e-7, err_msg=name)
+            np.testing.assert_allclose(computed[row, column], expected, rtol=1e-7, err_msg=name)
 
 
-def test_order_statistics_equal_their_numpy_form() -> None:
+def test_order_statistics_equal_numpy() -> None:
     host = torch.randn(300, 10, generator=torch.Generator().manual_seed(1))
     names = ("median", "p5", "p95", "median_exact", "checksum")
     numbers, finish = order_statistics.begin([host.cuda()], names)

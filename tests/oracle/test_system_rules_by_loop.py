@@ -1,4 +1,4 @@
-"""The rules of the machine and of the steps' times against plain loops over the same story, moment by moment."""
+"""Rules on hardware metrics and step times against plain loops over the same scenario, moment by moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from judged import judged_together
-from system_scenarios import system_story
+from system_scenarios import system_scenario
 
 from leadline.rules.registry import find_rule
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Happening, Heartbeat, Part
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, SystemSample, TimelineEvent
 
 SEEDS = range(30)
 Series = dict[tuple[str, str, str, str], list[tuple[int, float]]]
@@ -31,8 +31,8 @@ class Step:
 
 
 @dataclass
-class Told:
-    """Everything that had ended at a moment."""
+class RunState:
+    """The data that was complete at a moment."""
 
     moment: int
     series: Series
@@ -44,40 +44,40 @@ class Told:
 
 
 class Loop:
-    """A story, looked at moment by moment."""
+    """Evaluates a scenario moment by moment."""
 
-    def __init__(self, story: Sequence[Part]) -> None:
-        self.samples = [part for part in story if isinstance(part, Heartbeat)]
-        self.records = [(part.at_ns, part.step) for part in story if isinstance(part, Capture)]
-        rows = [(part.worker, part.event) for part in story if isinstance(part, Happening)]
-        self.ends = [each.start_ns + each.duration_ns for _, each in rows]
+    def __init__(self, scenario: Sequence[Part]) -> None:
+        self.samples = [part for part in scenario if isinstance(part, SystemSample)]
+        self.records = [(part.at_ns, part.step) for part in scenario if isinstance(part, Capture)]
+        rows = [(part.worker, part.event) for part in scenario if isinstance(part, TimelineEvent)]
+        self.ends = [row.start_ns + row.duration_ns for _, row in rows]
         cells: dict[tuple[str, int], dict[str, int]] = {}
-        for worker, each in rows:
-            if each.name != "step":
-                phases = cells.setdefault((worker, each.step), {})
-                phases[each.name] = phases.get(each.name, 0) + each.duration_ns
-                if outer := each.args.get("within"):
-                    phases[outer] = phases.get(outer, 0) - each.duration_ns
+        for worker, timed in rows:
+            if timed.name != "step":
+                phases = cells.setdefault((worker, timed.step), {})
+                phases[timed.name] = phases.get(timed.name, 0) + timed.duration_ns
+                if outer := timed.args.get("within"):
+                    phases[outer] = phases.get(outer, 0) - timed.duration_ns
         self.steps = [
             (
-                each.start_ns + each.duration_ns,
+                row.start_ns + row.duration_ns,
                 Step(
                     worker,
-                    each.step,
-                    each.duration_ns,
-                    {name: max(0, taken) for name, taken in cells.get((worker, each.step), {}).items()},
+                    row.step,
+                    row.duration_ns,
+                    {name: max(0, taken) for name, taken in cells.get((worker, row.step), {}).items()},
                 ),
             )
-            for worker, each in rows
-            if each.name == "step"
+            for worker, row in rows
+            if row.name == "step"
         ]
 
     def last_moment(self, *, with_phases: bool) -> int:
         """Seconds from the start to the last record."""
-        times = [each.time_ns for each in self.samples] + [at for at, _ in self.records]
+        times = [sample.time_ns for sample in self.samples] + [at for at, _ in self.records]
         return (max([*times, *(self.ends if with_phases else [])]) - START_NS) // SECOND_NS
 
-    def told(self, moment: int) -> Told:
+    def state_at(self, moment: int) -> RunState:
         series: Series = {}
         for part in self.samples:
             if part.time_ns <= moment:
@@ -87,8 +87,8 @@ class Loop:
         for end, step in self.steps:
             if end <= moment:
                 steps.setdefault(step.worker, []).append(step)
-        records = [each for each in self.records if each[0] <= moment]
-        return Told(moment, series, steps, max(records)[1] if records else None)
+        records = [record for record in self.records if record[0] <= moment]
+        return RunState(moment, series, steps, max(records)[1] if records else None)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -99,53 +99,53 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def word(fired: bool, judged: bool) -> str:
+def verdict_name(fired: bool, judged: bool) -> str:
     return "fired" if fired else "clear" if judged else "undecided"
 
 
-def starved(told: Told, host: str, host_above: float, gpu_below: float, threshold: float, patience: int) -> str:
+def starved(state: RunState, host: str, host_above: float, gpu_below: float, threshold: float, patience: int) -> str:
     fired = judged = False
-    for (node, _), samples in told.sensors("gpu", "utilization_percent").items():
-        beside = dict(told.sensors("cpu", host).get((node, "total"), []))
+    for (node, _), samples in state.sensors("gpu", "utilization_percent").items():
+        beside = dict(state.sensors("cpu", host).get((node, "total"), []))
         both = [(value, beside[at]) for at, value in samples if at in beside][patience:]
         if len(both) >= 10:
             judged = True
             bad = sum(value < gpu_below and other > host_above for value, other in both)
             fired |= 100 * bad / len(both) > threshold
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
 def after(samples: list[tuple[int, float]], patience: int, window: int) -> list[float] | None:
-    """The last ``window`` values after the first ``patience``; None: there are not so many."""
+    """Return the last ``window`` values after the first ``patience``; None if there are too few."""
     values = [value for _, value in samples][patience:]
     return values[-window:] if len(values) >= window else None
 
 
-def batch_size(told: Told, patience: int, window: int) -> str:
+def batch_size(state: RunState, patience: int, window: int) -> str:
     fired = judged = False
-    for (node, device), samples in told.sensors("gpu", "utilization_percent").items():
-        memory = told.sensors("gpu", "memory_used_percent").get((node, device), [])
-        cpu = told.sensors("cpu", "utilization_percent").get((node, "total"), [])
-        three = [after(each, patience, window) for each in (samples, memory, cpu)]
-        if all(each is not None for each in three):
+    for (node, device), samples in state.sensors("gpu", "utilization_percent").items():
+        memory = state.sensors("gpu", "memory_used_percent").get((node, device), [])
+        cpu = state.sensors("cpu", "utilization_percent").get((node, "total"), [])
+        three = [after(samples_of, patience, window) for samples_of in (samples, memory, cpu)]
+        if all(values is not None for values in three):
             judged = True
-            fired |= all(percentile(each, 95) < 70 for each in three if each is not None)
-    return word(fired, judged)
+            fired |= all(percentile(values, 95) < 70 for values in three if values is not None)
+    return verdict_name(fired, judged)
 
 
-def low_gpu(told: Told, patience: int, window: int) -> str:
-    windows = [after(each, patience, window) for each in told.sensors("gpu", "utilization_percent").values()]
-    full = [each for each in windows if each is not None]
-    return word(any(percentile(each, 95) < 70 or percentile(each, 5) < 10 for each in full), bool(full))
+def low_gpu(state: RunState, patience: int, window: int) -> str:
+    windows = [after(samples, patience, window) for samples in state.sensors("gpu", "utilization_percent").values()]
+    full = [values for values in windows if values is not None]
+    return verdict_name(any(percentile(values, 95) < 70 or percentile(values, 5) < 10 for values in full), bool(full))
 
 
-def cpu_utilization(told: Told, patience: int, window: int) -> str:
-    windows = [after(each, patience, window) for each in told.sensors("cpu", "utilization_percent").values()]
-    full = [percentile(each, 95) for each in windows if each is not None]
-    return word(any(each > 95 or each < 5 for each in full), bool(full))
+def cpu_utilization(state: RunState, patience: int, window: int) -> str:
+    windows = [after(samples, patience, window) for samples in state.sensors("cpu", "utilization_percent").values()]
+    full = [percentile(values, 95) for values in windows if values is not None]
+    return verdict_name(any(values > 95 or values < 5 for values in full), bool(full))
 
 
-def hardware(told: Told, patience: int, window: int) -> str:
+def hardware(state: RunState, patience: int, window: int) -> str:
     kinds = [
         ("cpu", "utilization_percent"),
         ("cpu", "iowait_percent"),
@@ -155,29 +155,29 @@ def hardware(told: Told, patience: int, window: int) -> str:
     ]
     fired = judged = False
     for kind, metric in kinds:
-        for samples in told.sensors(kind, metric).values():
+        for samples in state.sensors(kind, metric).values():
             values = after(samples, patience, window)
             if values is not None:
                 judged = True
                 p95 = percentile(values, 95)
                 fired |= p95 > 95 or ((kind, metric) == ("gpu", "utilization_percent") and p95 < 20)
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def memory_increase(told: Told, patience: int, window: int, every: int) -> str:
+def memory_increase(state: RunState, patience: int, window: int, every: int) -> str:
     fired = judged = False
-    for samples in told.sensors("gpu", "memory_used_percent").values():
+    for samples in state.sensors("gpu", "memory_used_percent").values():
         for end in range(patience + 2 * window, len(samples) + 1):
-            if samples[end - 1][0] > told.moment - every * SECOND_NS:
+            if samples[end - 1][0] > state.moment - every * SECOND_NS:
                 values = [value for _, value in samples[end - 2 * window : end]]
                 judged = True
                 fired |= sum(values[window:]) / window - sum(values[:window]) / window > 10
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def balance(told: Told, patience: int) -> str:
+def balance(state: RunState, patience: int) -> str:
     found = []
-    for samples in told.sensors("gpu", "utilization_percent").values():
+    for samples in state.sensors("gpu", "utilization_percent").values():
         values = [value for _, value in samples][patience:]
         if len(values) >= 10:
             shares = [0.0] * 10
@@ -185,19 +185,19 @@ def balance(told: Told, patience: int) -> str:
                 shares[min(9, int(value / 10))] += 1 / len(values)
             found.append(shares)
     apart = [sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2 for one in found for other in found]
-    return word(any(each > 0.5 + 1e-9 for each in apart), len(found) > 1)
+    return verdict_name(any(each > 0.5 + 1e-9 for each in apart), len(found) > 1)
 
 
-def late_start(told: Told, seconds: int) -> str:
-    is_late = told.moment > START_NS + seconds * SECOND_NS
-    return word(told.last_step is None and is_late, told.last_step is not None)
+def late_start(state: RunState, seconds: int) -> str:
+    is_late = state.moment > START_NS + seconds * SECOND_NS
+    return verdict_name(state.last_step is None and is_late, state.last_step is not None)
 
 
-def throttling(told: Told) -> str:
+def throttling(state: RunState) -> str:
     fired = judged = False
     devices: dict[tuple[str, str], dict[int, bool]] = {}
     for metric in ("thermal_throttle_percent", "power_throttle_percent"):
-        for device, samples in told.sensors("gpu", metric).items():
+        for device, samples in state.sensors("gpu", metric).items():
             for at, value in samples:
                 devices.setdefault(device, {})[at] = devices.setdefault(device, {}).get(at, False) or value > 0
     for moments in devices.values():
@@ -205,23 +205,23 @@ def throttling(told: Told) -> str:
         if len(last) >= 50:
             judged = True
             fired |= sum(last) / len(last) > 0.1
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def outliers(told: Told, stddev: float, most: int) -> str:
+def outliers(state: RunState, stddev: float, most: int) -> str:
     fired = judged = False
-    for steps in told.steps.values():
+    for steps in state.steps.values():
         if len(steps) >= 3:
             judged = True
-            lengths = [each.length for each in steps]
+            lengths = [step.length for step in steps]
             mean, deviation = statistics.fmean(lengths), statistics.pstdev(lengths)
             fired |= sum(abs(each - mean) > stddev * deviation for each in lengths) > most
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def input_bound(told: Told, window: int) -> str:
+def input_bound(state: RunState, window: int) -> str:
     fired = judged = False
-    for steps in told.steps.values():
+    for steps in state.steps.values():
         last = steps[1:][-window:]
         if len(last) == window:
             judged = True
@@ -229,33 +229,33 @@ def input_bound(told: Told, window: int) -> str:
             whole = sum(each.length for each in last) - waits[-1]
             waited = sum(waits[:-1])
             fired |= waited / whole > 0.3 and waited / (window - 1) >= 2e6
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def dataloader(told: Told) -> str:
-    full = [steps[-50:] for steps in told.steps.values() if len(steps) >= 50]
-    shares = [sum(each.of("data") for each in steps) / sum(each.length for each in steps) for steps in full]
-    return word(any(each > 0.3 for each in shares), bool(full))
+def dataloader(state: RunState) -> str:
+    full = [steps[-50:] for steps in state.steps.values() if len(steps) >= 50]
+    shares = [sum(step.of("data") for step in steps) / sum(step.length for step in steps) for steps in full]
+    return verdict_name(any(each > 0.3 for each in shares), bool(full))
 
 
-def regression(told: Told, window: int, factor: float) -> str:
+def regression(state: RunState, window: int, factor: float) -> str:
     fired = judged = False
-    for steps in told.steps.values():
-        lengths = [each.length for each in steps]
+    for steps in state.steps.values():
+        lengths = [step.length for step in steps]
         best = [statistics.median(lengths[at : at + window]) for at in range(0, len(lengths) - 2 * window + 1, window)]
         if best:
             judged = True
             fired |= statistics.median(lengths[-window:]) > factor * min(best)
-    return word(fired, judged)
+    return verdict_name(fired, judged)
 
 
-def straggler(told: Told, patience: int, factor: float = 1.2) -> str:
-    if len(told.steps) < 2:
+def straggler(state: RunState, patience: int, factor: float = 1.2) -> str:
+    if len(state.steps) < 2:
         return "undecided"
-    compared, streaks, worst = 0, dict.fromkeys(told.steps, 0), 0
+    compared, streaks, worst = 0, dict.fromkeys(state.steps, 0), 0
     for number in range(1000):
-        cells = {worker: step for worker, steps in told.steps.items() for step in steps if step.step == number}
-        if not all(steps[-1].step >= number for steps in told.steps.values()):
+        cells = {worker: step for worker, steps in state.steps.items() for step in steps if step.step == number}
+        if not all(steps[-1].step >= number for steps in state.steps.values()):
             break
         if len(cells) < 2:
             continue
@@ -270,75 +270,87 @@ def straggler(told: Told, patience: int, factor: float = 1.2) -> str:
                 is_slow |= own[worker] > factor * usual and own[worker] - usual >= 1e6
             streaks[worker] = streaks[worker] + 1 if is_slow else 0
         worst = max(streaks.values())
-    return word(worst >= patience, compared >= patience)
+    return verdict_name(worst >= patience, compared >= patience)
 
 
 MACHINE = {"patience": 3, "window": 10}
-CASES: dict[str, tuple[Callable[[], Any], int, Callable[[Told], str]]] = {
+CASES: dict[str, tuple[Callable[[], Any], int, Callable[[RunState], str]]] = {
     "cpu_bottleneck": (
         partial(find_rule("cpu_bottleneck"), patience=3, gpu_threshold=50.0, cpu_threshold=60.0),
         5,
-        lambda told: starved(told, "utilization_percent", 60.0, 50.0, 50.0, 3),
+        lambda state: starved(state, "utilization_percent", 60.0, 50.0, 50.0, 3),
     ),
     "io_bottleneck": (
         partial(find_rule("io_bottleneck"), patience=0),
         5,
-        lambda told: starved(told, "iowait_percent", 50.0, 70.0, 50.0, 0),
+        lambda state: starved(state, "iowait_percent", 50.0, 70.0, 50.0, 0),
     ),
-    "batch_size": (partial(find_rule("batch_size"), **MACHINE), 5, lambda told: batch_size(told, 3, 10)),
-    "low_gpu_utilization": (partial(find_rule("low_gpu_utilization"), **MACHINE), 5, lambda told: low_gpu(told, 3, 10)),
-    "cpu_utilization": (partial(find_rule("cpu_utilization"), **MACHINE), 5, lambda told: cpu_utilization(told, 3, 10)),
+    "batch_size": (partial(find_rule("batch_size"), **MACHINE), 5, lambda state: batch_size(state, 3, 10)),
+    "low_gpu_utilization": (
+        partial(find_rule("low_gpu_utilization"), **MACHINE),
+        5,
+        lambda state: low_gpu(state, 3, 10),
+    ),
+    "cpu_utilization": (
+        partial(find_rule("cpu_utilization"), **MACHINE),
+        5,
+        lambda state: cpu_utilization(state, 3, 10),
+    ),
     "hardware_utilization": (
         partial(find_rule("hardware_utilization"), **MACHINE),
         5,
-        lambda told: hardware(told, 3, 10),
+        lambda state: hardware(state, 3, 10),
     ),
     "gpu_memory_increase": (
         partial(find_rule("gpu_memory_increase"), patience=3, window=5),
         5,
-        lambda told: memory_increase(told, 3, 5, 5),
+        lambda state: memory_increase(state, 3, 5, 5),
     ),
-    "load_balancing": (partial(find_rule("load_balancing"), patience=3), 5, lambda told: balance(told, 3)),
+    "load_balancing": (partial(find_rule("load_balancing"), patience=3), 5, lambda state: balance(state, 3)),
     "gpu_throttling": (find_rule("gpu_throttling"), 5, throttling),
     "max_initialization_time": (
         partial(find_rule("max_initialization_time"), threshold=0.05),
         1,
-        lambda told: late_start(told, 3),
+        lambda state: late_start(state, 3),
     ),
     "step_outlier": (
         partial(find_rule("step_outlier"), stddev=3.0, n_outliers=1),
         5,
-        lambda told: outliers(told, 3.0, 1),
+        lambda state: outliers(state, 3.0, 1),
     ),
-    "input_bound": (partial(find_rule("input_bound"), window=20), 1, lambda told: input_bound(told, 20)),
+    "input_bound": (partial(find_rule("input_bound"), window=20), 1, lambda state: input_bound(state, 20)),
     "dataloader": (find_rule("dataloader"), 5, dataloader),
     "throughput_regression": (
         partial(find_rule("throughput_regression"), window=15),
         1,
-        lambda told: regression(told, 15, 1.3),
+        lambda state: regression(state, 15, 1.3),
     ),
-    "straggler": (find_rule("straggler"), 1, lambda told: straggler(told, 20)),
+    "straggler": (find_rule("straggler"), 1, lambda state: straggler(state, 20)),
 }
 
 
 @lru_cache
 def expected(seed: int) -> dict[str, list[str]]:
-    """What the loops say of a story, by rule and moment."""
-    loop = Loop(system_story(seed))
+    """Return the verdicts of the loops on a scenario, by rule and moment."""
+    loop = Loop(system_scenario(seed))
     last = loop.last_moment(with_phases=True)
-    told = [loop.told(START_NS + second * SECOND_NS) for second in range(last + 1)]
+    state = [loop.state_at(START_NS + second * SECOND_NS) for second in range(last + 1)]
     return {
-        name: [judge(told[at]) for at in range(every, last + 1, every)] for name, (_, every, judge) in CASES.items()
+        name: [judge(state[at]) for at in range(every, last + 1, every)] for name, (_, every, judge) in CASES.items()
     }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_rules_equal_plain_loops(seed: int) -> None:
     rules = {name: make() for name, (make, _, _) in CASES.items()}
-    said = judged_together(rules, system_story(seed), batch_rows=25)
-    assert {name: [each for _, each in words] for name, words in said.items()} == expected(seed)
+    results = judged_together(rules, system_scenario(seed), batch_rows=25)
+    assert {name: [each for _, each in words] for name, words in results.items()} == expected(seed)
 
 
-def test_the_stories_show_every_verdict() -> None:
+def test_the_scenarios_have_every_verdict() -> None:
     for name in CASES:
-        assert {word for seed in SEEDS for word in expected(seed)[name]} == {"fired", "clear", "undecided"}, name
+        assert {verdict_name for seed in SEEDS for verdict_name in expected(seed)[name]} == {
+            "fired",
+            "clear",
+            "undecided",
+        }, name

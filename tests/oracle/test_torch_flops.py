@@ -1,4 +1,4 @@
-"""What a step computes, counted from shapes, against PyTorch's own counter, which changes what it counts."""
+"""FLOPs of a step, counted from shapes, against PyTorch's own counter, which is intrusive."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import leadline
 import leadline.torch
 
 
-class Attentive(nn.Module):
-    """Attention written out, and PyTorch's own."""
+class AttentionByHand(nn.Module):
+    """Attention written in basic operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Transposed(nn.Module):
 
 
 class Products(nn.Module):
-    """Products of matrices in other words."""
+    """Other forms of matrix products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,27 +62,27 @@ def partly_frozen() -> nn.Module:
     return model
 
 
-# PyTorch's counter leaves out the attention kernel of CPUs (which dropout keeps away), and counts the backward pass of
-# convolutions in groups as if there were none: neither is here.
+# PyTorch's counter omits the attention kernel of CPUs (avoided here by dropout), and counts the backward pass of
+# grouped convolutions as if they were not grouped; both cases are left out.
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "perceptron": (lambda: nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2)), (7, 6)),
     "partly frozen": (partly_frozen, (7, 6)),
     "convolutions": (Transposed, (2, 3, 16, 16)),
     "sequence": (lambda: nn.Sequential(nn.Conv1d(4, 8, 5, dilation=2), nn.Flatten(), nn.Linear(8 * 12, 3)), (2, 4, 20)),
-    "attention written out": (Attentive, (3, 10, 16)),
+    "attention written out": (AttentionByHand, (3, 10, 16)),
     "products": (Products, (7, 6)),
     "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), (3, 10, 16)),
     "attention of several heads": (lambda: nn.MultiheadAttention(16, 4), (10, 3, 16)),
 }
 
 
-def call(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+def compute_loss(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     out = model(inputs, inputs, inputs)[0] if isinstance(model, nn.MultiheadAttention) else model(inputs)
     assert isinstance(out, torch.Tensor)
     return out.pow(2).mean()
 
 
-def counted(folder: Path, train: Callable[[], object]) -> dict[str, int]:
+def facts_of(folder: Path, train: Callable[[], object]) -> dict[str, int]:
     hook = leadline.torch.Hook(out=str(folder), name="run")
     run = hook.run
     try:
@@ -95,27 +95,27 @@ def counted(folder: Path, train: Callable[[], object]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_as_many_as_pytorch_counts(tmp_path: Path, case: str) -> None:
+def test_counts_equal_those_of_pytorch(tmp_path: Path, case: str) -> None:
     make, shape = CASES[case]
     torch.manual_seed(0)
     model, inputs = make(), torch.randn(shape)
     with FlopCounterMode(display=False) as counter:
-        call(model, inputs).backward()
+        compute_loss(model, inputs).backward()
     expected = counter.get_total_flops()
-    optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], lr=0.1)
+    optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=0.1)
 
     def train() -> None:
         for _ in range(2):
             optimizer.zero_grad()
-            call(model, inputs).backward()
+            compute_loss(model, inputs).backward()
             optimizer.step()
 
-    found = counted(tmp_path, train)["flops_per_step"]
+    flops = facts_of(tmp_path, train)["flops_per_step"]
     assert expected > 0
-    assert found == pytest.approx(expected, rel=0.02)
+    assert flops == pytest.approx(expected, rel=0.02)
 
 
-def test_micro_batches_count_each(tmp_path: Path) -> None:
+def test_all_micro_batches_are_counted(tmp_path: Path) -> None:
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -125,10 +125,10 @@ def test_micro_batches_count_each(tmp_path: Path) -> None:
                 model(torch.ones(3, 6)).sum().backward()
             optimizer.step()
 
-    assert counted(tmp_path, train)["flops_per_step"] == 5 * 2 * (2 * 3 * 6 * 2)
+    assert facts_of(tmp_path, train)["flops_per_step"] == 5 * 2 * (2 * 3 * 6 * 2)
 
 
-def test_convolutions_in_groups(tmp_path: Path) -> None:
+def test_grouped_convolutions(tmp_path: Path) -> None:
     model = nn.Conv2d(8, 8, 3, padding=1, groups=4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -137,11 +137,11 @@ def test_convolutions_in_groups(tmp_path: Path) -> None:
             model(torch.ones(2, 8, 6, 6)).sum().backward()
             optimizer.step()
 
-    each = 2 * (2 * 8 * 6 * 6) * (2 * 3 * 3)
-    assert counted(tmp_path, train)["flops_per_step"] == 2 * each
+    one_product = 2 * (2 * 8 * 6 * 6) * (2 * 3 * 3)
+    assert facts_of(tmp_path, train)["flops_per_step"] == 2 * one_product
 
 
-def test_functions_alone(tmp_path: Path) -> None:
+def test_functions_without_modules(tmp_path: Path) -> None:
     query = nn.Parameter(torch.randn(2, 4, 10, 8))
 
     class Model(nn.Module):
@@ -161,10 +161,10 @@ def test_functions_alone(tmp_path: Path) -> None:
             optimizer.step()
 
     product = 2 * (2 * 4 * 10) * 6 * 8
-    assert counted(tmp_path, train)["flops_per_step"] == 2 * product + 2 * product
+    assert facts_of(tmp_path, train)["flops_per_step"] == 2 * product + 2 * product
 
 
-def test_a_model_that_computes_no_product_says_nothing(tmp_path: Path) -> None:
+def test_a_model_without_products_has_no_count(tmp_path: Path) -> None:
     model = nn.LayerNorm(4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -172,4 +172,4 @@ def test_a_model_that_computes_no_product_says_nothing(tmp_path: Path) -> None:
         model(torch.ones(2, 4)).sum().backward()
         optimizer.step()
 
-    assert "flops_per_step" not in counted(tmp_path, train)
+    assert "flops_per_step" not in facts_of(tmp_path, train)

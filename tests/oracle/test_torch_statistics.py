@@ -1,4 +1,4 @@
-"""The device form of every statistic against its numpy form, over types, shapes, layouts, NaN and infinity."""
+"""Device implementation of every statistic against numpy, for all dtypes, shapes, layouts, NaN and infinity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, as_numpy, bits_of, fill, make
+from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, as_numpy, bits_of, make_tensor, make_values
 
 from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS
 from leadline.frameworks.torch.kernels.samples import stride_of
@@ -15,7 +15,7 @@ from leadline.frameworks.torch.kernels.statistics import device_statistics
 from leadline.statistics import arrays
 from leadline.statistics.definitions import FAMILIES, STATISTICS, find_statistic
 
-REDUCED = frozenset(name for name, each in STATISTICS.items() if each.source == "elements") | {
+REDUCED = frozenset(name for name, statistic in STATISTICS.items() if statistic.source == "elements") | {
     "within_-1_1",
     "within_-0.5_inf",
     "within_0.1_0.3",
@@ -28,13 +28,13 @@ ORDERED = frozenset({"median", "median_exact", "p0", "p5", "p33.3_exact", "p99.9
 NAMES = REDUCED | ORDERED | {"checksum", "batch_std"}
 
 
-def test_every_number_of_one_tensor_is_among_those_that_are_compared() -> None:
-    known = [*STATISTICS.values(), *(find_statistic(each.example) for each in FAMILIES)]
-    here = {each.family or each.name for each in map(find_statistic, NAMES)}
-    assert here >= {
-        each.family or each.name
-        for each in known
-        if not each.is_vector and each.source not in ("number", "update", "change")
+def test_all_scalar_statistics_of_one_tensor_are_compared() -> None:
+    known = [*STATISTICS.values(), *(find_statistic(family.example) for family in FAMILIES)]
+    compared = {statistic.family or statistic.name for statistic in map(find_statistic, NAMES)}
+    assert compared >= {
+        statistic.family or statistic.name
+        for statistic in known
+        if not statistic.is_vector and statistic.source not in ("number", "update", "change")
     }
 
 
@@ -49,25 +49,25 @@ def check(tensors: list[torch.Tensor], names: frozenset[str] = NAMES) -> None:
         for name in names:
             assert computed[name].shape == (len(tensors),)
             if name == "prod" and not _is_safe(moduli):
-                continue  # in some orders of its factors it passes through zero or infinity
+                continue  # depending on the order of its factors it passes through zero or infinity
             given_values = bits_of(tensor) if name == "checksum" and tensor.layout is torch.strided else array
             expected = arrays.compute(name, given_values)
-            room = _room(name, moduli)
+            tolerance = _tolerance(name, moduli)
             np.testing.assert_allclose(
                 computed[name][index],
                 expected,
                 rtol=0 if name == "checksum" else 3e-5,
-                atol=room if np.isfinite(room) else 0.0,
+                atol=tolerance if np.isfinite(tolerance) else 0.0,
                 err_msg=f"{name} of {tensor.dtype} {tuple(tensor.shape)}",
             )
 
 
-def _room(name: str, moduli: np.ndarray) -> float:
-    """A sum of both signs, and what is left of nearly equal numbers, is known only up to the size of what they were."""
+def _tolerance(name: str, moduli: np.ndarray) -> float:
+    """Sums of both signs and differences of nearly equal numbers are accurate only relative to the terms' size."""
     if not moduli.size:
         return 0.0
-    rooms = {"sum": moduli.sum(), "mean": moduli.mean(), "std": moduli.max(), "batch_std": moduli.max()}
-    return 1e-6 * float(rooms.get(name, 0.0)) if name != "variance" else float(1e-6 * moduli.max()) ** 2
+    scales = {"sum": moduli.sum(), "mean": moduli.mean(), "std": moduli.max(), "batch_std": moduli.max()}
+    return 1e-6 * float(scales.get(name, 0.0)) if name != "variance" else float(1e-6 * moduli.max()) ** 2
 
 
 def _is_safe(moduli: np.ndarray) -> bool:
@@ -80,17 +80,17 @@ def _is_safe(moduli: np.ndarray) -> bool:
     st.lists(st.tuples(SHAPES, st.sampled_from(FLOATS), SPECIAL, st.integers(0, 99), LAYOUTS), min_size=1, max_size=4)
 )
 @settings(max_examples=100, deadline=None)
-def test_floats_of_every_shape_layout_and_kind_of_value(wishes: list) -> None:
-    check([make(*wish) for wish in wishes])
+def test_floats_of_all_shapes_layouts_and_special_values(specs: list) -> None:
+    check([make_tensor(*spec) for spec in specs])
 
 
 @given(SHAPES, st.sampled_from(OTHERS), SPECIAL, st.integers(0, 99), LAYOUTS)
 @settings(max_examples=60, deadline=None)
-def test_whole_numbers_booleans_and_complex(
+def test_integers_booleans_and_complex_numbers(
     shape: tuple[int, ...], dtype: torch.dtype, special: str, seed: int, layout: str
 ) -> None:
     special = special if dtype.is_complex else "whole"
-    check([make(shape, dtype, special, seed, layout)])
+    check([make_tensor(shape, dtype, special, seed, layout)])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that sparse checks are off
@@ -101,11 +101,16 @@ def test_sparse_tensors_have_their_implicit_zeros(values: list[float]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_checksum_of_sparse_tensors_knows_their_places_and_values() -> None:
-    def one(places: list[int], values: list[float]) -> torch.Tensor:
+def test_the_checksum_of_sparse_tensors_depends_on_indices_and_values() -> None:
+    def sparse(places: list[int], values: list[float]) -> torch.Tensor:
         return torch.sparse_coo_tensor(torch.tensor([places]), torch.tensor(values), (9,))
 
-    tensors = [one([1, 4], [2.0, 3.0]), one([4, 1], [3.0, 2.0]), one([1, 5], [2.0, 3.0]), one([1, 4], [2.0, 3.5])]
+    tensors = [
+        sparse([1, 4], [2.0, 3.0]),
+        sparse([4, 1], [3.0, 2.0]),
+        sparse([1, 5], [2.0, 3.0]),
+        sparse([1, 4], [2.0, 3.5]),
+    ]
     with torch.no_grad():
         first, same, moved, other = device_statistics(tensors, frozenset({"checksum"}))["checksum"]
     assert first == same
@@ -124,7 +129,7 @@ def test_the_checksum_of_sparse_tensors_knows_their_places_and_values() -> None:
         lambda x: x.t().contiguous().view(x.shape).flip(1),
     ],
 )
-def test_the_checksum_tells_what_differs_by_a_bit_or_by_order(change) -> None:
+def test_the_checksum_detects_changes_of_bits_and_order(change) -> None:
     values = torch.randn(40, 30, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         one, other, same = device_statistics([values, change(values), values.clone()], frozenset({"checksum"}))[
@@ -135,12 +140,12 @@ def test_the_checksum_tells_what_differs_by_a_bit_or_by_order(change) -> None:
     assert 0 <= one < 2**48
 
 
-def test_one_element_of_a_row_with_gaps() -> None:
+def test_a_single_element_of_a_strided_row() -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.complex64):
         check([torch.ones(2, dtype=dtype)[::2], torch.ones(2, 6, dtype=dtype)[:1, ::3][:, :1]])
 
 
-def test_large_tensors_are_put_together_from_chunks() -> None:
+def test_large_tensors_are_combined_from_chunks() -> None:
     generator = torch.Generator().manual_seed(2)
     whole = torch.randn(2 * CHUNK_ELEMENTS + 17, generator=generator) * 3 + 100
     broken = whole.clone()
@@ -166,7 +171,7 @@ def test_large_tensors_are_put_together_from_chunks() -> None:
         lambda x: x.view(-1, 16) * torch.arange(16.0),
     ],
 )
-def test_percentiles_from_a_sample_are_as_near_as_is_said(arrange) -> None:
+def test_percentiles_from_a_sample_have_the_documented_accuracy(arrange) -> None:
     values = arrange(torch.randn(65536, generator=torch.Generator().manual_seed(4)).exp())
     with torch.no_grad():
         computed = device_statistics([values], frozenset({"median", "p5", "p95"}))
@@ -177,7 +182,7 @@ def test_percentiles_from_a_sample_are_as_near_as_is_said(arrange) -> None:
         assert abs(rank - percent) < 4 * error, name  # four standard deviations
 
 
-def test_a_sample_is_as_large_as_is_said_and_goes_through_every_row_and_column() -> None:
+def test_a_sample_has_the_documented_size_and_covers_rows_and_columns() -> None:
     for size in (*range(1, 20_000, 7), 4620, 65536, 196_608, 589_824, 10_000_019):
         stride = stride_of(size)
         kept = -(-size // stride)
@@ -186,16 +191,16 @@ def test_a_sample_is_as_large_as_is_said_and_goes_through_every_row_and_column()
         assert np.gcd(stride, size) == 1
 
 
-def test_a_band_is_the_same_in_every_type() -> None:
-    """A bound that float32 does not hold must not take in the float32 beside it."""
+def test_a_band_is_the_same_in_all_dtypes() -> None:
+    """A limit that float32 cannot represent must not include the neighbouring float32."""
     bound = 9.4999
     near = np.float32(bound)
     values = torch.from_numpy(np.array([near, np.nextafter(near, np.float32(10)), np.nextafter(near, np.float32(0))]))
     with torch.no_grad():
         for tensor in (values, values.double(), values.repeat(CHUNK_ELEMENTS)):
             computed = device_statistics([tensor], frozenset({"within_-9.4999_9.4999", "within_9.4999_inf"}))
-            for name, found in computed.items():
-                assert found[0] == arrays.compute(name, tensor.numpy()), name
+            for name, values_in_band in computed.items():
+                assert values_in_band[0] == arrays.compute(name, tensor.numpy()), name
 
 
 def test_variance_of_a_nearly_constant_tensor_is_not_lost() -> None:
@@ -205,7 +210,7 @@ def test_variance_of_a_nearly_constant_tensor_is_not_lost() -> None:
     assert computed == pytest.approx(arrays.compute("std", values.numpy()), rel=1e-3)
 
 
-def test_half_types_neither_overflow_nor_round() -> None:
+def test_half_precision_neither_overflows_nor_rounds() -> None:
     values = torch.ones(100_000, dtype=torch.float16)
     with torch.no_grad():
         computed = device_statistics([values], frozenset({"sum", "l1", "l2", "nonfinite_count"}))
@@ -214,9 +219,9 @@ def test_half_types_neither_overflow_nor_round() -> None:
     assert computed["nonfinite_count"][0] == 0
 
 
-def test_the_random_state_and_the_tensors_stay_as_they_were() -> None:
-    tensors = [fill((100,), "none", 1), fill((CHUNK_ELEMENTS + 1,), "none", 2).float()]
-    before, state = [each.clone() for each in tensors], torch.get_rng_state()
+def test_random_state_and_tensors_are_unchanged() -> None:
+    tensors = [make_values((100,), "none", 1), make_values((CHUNK_ELEMENTS + 1,), "none", 2).float()]
+    before, state = [tensor.clone() for tensor in tensors], torch.get_rng_state()
     with torch.no_grad():
         device_statistics(tensors, NAMES)
     assert torch.equal(state, torch.get_rng_state())

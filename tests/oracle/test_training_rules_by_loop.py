@@ -1,4 +1,4 @@
-"""The rules of the first table against plain loops over the same story, written without windows, views or numpy."""
+"""Training rules against plain loops over the same scenario, without windows, views or numpy."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from judged import Judged, judged_by
 from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
-from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
+from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter
 from leadline.testing.scenarios import scenarios
 
 
 class Step:
-    """Everything that was captured at one step, as the story has it."""
+    """The data that a scenario captured at one step."""
 
     def __init__(self, step: int, parts: Sequence[Part]) -> None:
         self.step = step
         self.captures = [part for part in parts if isinstance(part, Capture)]
         self.mode, self.mode_step = self.captures[0].mode, self.captures[0].mode_step
-        self.raws = [part for part in parts if isinstance(part, Raw)]
+        self.raws = [part for part in parts if isinstance(part, RawTensors)]
 
     def numbers(self, statistic: str, pattern: str) -> list[tuple[str, str, float]]:
         """Worker, tensor and value of every number of that statistic."""
@@ -54,43 +54,43 @@ class Step:
         return info.shape
 
 
-def steps(story: Sequence[Part]) -> Iterator[Step]:
+def steps(scenario: Sequence[Part]) -> Iterator[Step]:
     by_step: dict[int, list[Part]] = {}
-    for part in story:
-        if isinstance(part, (Capture, Raw)):
+    for part in scenario:
+        if isinstance(part, (Capture, RawTensors)):
             by_step.setdefault(part.step, []).append(part)
     for step, parts in sorted(by_step.items()):
         yield Step(step, parts)
 
 
-def word(fired: bool, judged: bool = True) -> str:
+def verdict_name(fired: bool, judged: bool = True) -> str:
     return "fired" if fired else "clear" if judged else "undecided"
 
 
-def all_zero(story: Sequence[Part], threshold: float) -> Judged:
-    said = []
-    for step in steps(story):
+def all_zero(scenario: Sequence[Part], threshold: float) -> Judged:
+    results = []
+    for step in steps(scenario):
         shares = [value * 100 for _, _, value in step.numbers("zero_ratio", "gradient/")]
         shares += [100.0 if value == 0 else 0.0 for _, _, value in step.numbers("value", "^loss$")]
         known = [each for each in shares if not math.isnan(each)]
-        said.append((step.step, word(any(each >= threshold for each in known), bool(known))))
-    return said
+        results.append((step.step, verdict_name(any(each >= threshold for each in known), bool(known))))
+    return results
 
 
-def variances(story: Sequence[Part], most: float, least: float) -> Judged:
-    said = []
-    for step in steps(story):
+def variances(scenario: Sequence[Part], most: float, least: float) -> Judged:
+    results = []
+    for step in steps(scenario):
         found = [value for _, _, value in step.numbers("variance", "")]
         finite = [each for each in found if math.isfinite(each)]
         if found:
-            said.append((step.step, word(any(each > most or each < least for each in finite), bool(finite))))
-    return said
+            results.append((step.step, verdict_name(any(each > most or each < least for each in finite), bool(finite))))
+    return results
 
 
-def unchanged(story: Sequence[Part], num_steps: int) -> Judged:
-    said: Judged = []
+def unchanged(scenario: Sequence[Part], num_steps: int) -> Judged:
+    results: Judged = []
     past: dict[tuple, list[float]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         fired, judged = False, False
         for worker, name, value in step.numbers("close_1e-05_1e-08", "gradient/"):
             known = past.setdefault((worker, name, step.mode), [])
@@ -109,14 +109,14 @@ def unchanged(story: Sequence[Part], num_steps: int) -> Judged:
                     b == a if math.isinf(a) or math.isinf(b) else abs(b - a) <= 1e-8 + 1e-5 * abs(a)
                     for a, b in pairwise(last)
                 )
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def overtraining(story: Sequence[Part], train: int, validation: int, delta: float) -> Judged:
-    said = []
+def overtraining(scenario: Sequence[Part], train: int, validation: int, delta: float) -> Judged:
+    results = []
     past: dict[tuple[str, str], list[float]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         fired, judged = False, False
         for worker, _, value in step.numbers("value", "^loss$"):
             if not math.isfinite(value):
@@ -128,15 +128,15 @@ def overtraining(story: Sequence[Part], train: int, validation: int, delta: floa
             for each in known:
                 best, since = (each, 0) if each < best - delta else (best, since + 1)
             fired |= since >= (train if step.mode == "train" else validation)
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def overfit(story: Sequence[Part], patience: int, threshold: float) -> Judged:
-    said = []
+def overfit(scenario: Sequence[Part], patience: int, threshold: float) -> Judged:
+    results = []
     history: dict[str, list[tuple[str, float]]] = {}
     streaks: dict[str, int] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         fired, judged = False, False
         for worker, _, value in step.numbers("value", "^loss$"):
             if not math.isfinite(value):
@@ -150,12 +150,12 @@ def overfit(story: Sequence[Part], patience: int, threshold: float) -> Judged:
             streaks[worker] = streaks.get(worker, 0) + 1 if above else 0
             judged |= ratio is not None
             fired |= streaks[worker] >= patience
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
 def gap(history: list[tuple[str, float]]) -> float | None:
-    """How far validation is above training, from the course of one loss."""
+    """Return the relative difference of validation and training, from the values of one loss."""
     phases: list[tuple[str, list[float]]] = []
     for mode, value in history:
         if not phases or phases[-1][0] != mode:
@@ -175,10 +175,10 @@ def gap(history: list[tuple[str, float]]) -> float | None:
     return (validation - train) / abs(train)
 
 
-def clipping(story: Sequence[Part], window: int, share: float, norm: float) -> Judged:
-    said = []
+def clipping(scenario: Sequence[Part], window: int, share: float, norm: float) -> Judged:
+    results = []
     past: dict[str, list[float]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         found = {(worker, name): value for worker, name, value in step.numbers("value", "^gradient_")}
         if not found:
             continue
@@ -191,14 +191,14 @@ def clipping(story: Sequence[Part], window: int, share: float, norm: float) -> J
             if name == "gradient_norm":
                 judged |= not math.isnan(value)
                 fired |= value > norm and (worker, "gradient_clipped") not in found
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def initialization(story: Sequence[Part], patience: int, last: int) -> Judged:
-    said = []
+def initialization(scenario: Sequence[Part], patience: int, last: int) -> Judged:
+    results = []
     past: dict[str, list[float]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         if step.mode != "train" or step.mode_step >= last:
             continue
         fired, judged = False, False
@@ -220,25 +220,25 @@ def initialization(story: Sequence[Part], patience: int, last: int) -> Judged:
                 known = past.setdefault(worker, [])
                 known.append(value)
                 fired |= len(known) - 1 - known.index(min(known)) >= patience
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def unit_shares(story: Sequence[Part], statistic: str, inactivity: float, most: float) -> Judged:
-    said = []
-    for step in steps(story):
+def unit_shares(scenario: Sequence[Part], statistic: str, inactivity: float, most: float) -> Judged:
+    results = []
+    for step in steps(scenario):
         found = step.vectors(statistic)
-        layers = [values for _, _, values in found if not all(math.isnan(each) for each in values)]
-        bad = [sum(each * 100 < inactivity for each in values) / len(values) * 100 > most for values in layers]
+        layers = [values for _, _, values in found if not all(math.isnan(value) for value in values)]
+        bad = [sum(value * 100 < inactivity for value in values) / len(values) * 100 > most for values in layers]
         if found:
-            said.append((step.step, word(any(bad), bool(layers))))
-    return said
+            results.append((step.step, verdict_name(any(bad), bool(layers))))
+    return results
 
 
-def imbalance(story: Sequence[Part], samples: int, ratio: float, mistaken: float) -> Judged:
-    said = []
+def imbalance(scenario: Sequence[Part], samples: int, ratio: float, mistaken: float) -> Judged:
+    results = []
     counted: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         found = {worker: values for worker, _, values in step.vectors("class_counts")}
         confused = {worker: values for worker, _, values in step.vectors("confusion")}
         if not found:
@@ -254,19 +254,19 @@ def imbalance(story: Sequence[Part], samples: int, ratio: float, mistaken: float
             if sum(counts) < samples:
                 continue
             judged = True
-            seen = [each for each in counts if each]
+            seen = [count for count in counts if count]
             fired |= max(seen) / min(seen) > ratio
             for right, wrong in ((matrix[0], matrix[1]), (matrix[3], matrix[2])):
                 fired |= right + wrong > 0 and 1 - right / (right + wrong) > mistaken
-        said.append((step.step, word(fired, judged)))
-    return said
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def confusions(story: Sequence[Part], diagonal: float, off: float) -> Judged:
-    said = []
+def confusions(scenario: Sequence[Part], diagonal: float, off: float) -> Judged:
+    results = []
     counted: dict[tuple[str, str], list[float]] = {}
     modes: set[str] = set()
-    for step in steps(story):
+    for step in steps(scenario):
         found = {worker: values for worker, _, values in step.vectors("confusion")}
         if not found:
             continue
@@ -285,14 +285,14 @@ def confusions(story: Sequence[Part], diagonal: float, off: float) -> Judged:
             )
             fired |= any(right + wrong >= 10 and wrong / (right + wrong) > off for right, wrong in ((a, c), (d, b)))
         is_judged = step.mode == ("eval" if "eval" in modes else "train")
-        said.append((step.step, word(fired, judged) if is_judged else "undecided"))
-    return said
+        results.append((step.step, verdict_name(fired, judged) if is_judged else "undecided"))
+    return results
 
 
-def images(story: Sequence[Part], samples: int, most: float) -> Judged:
-    said = []
+def images(scenario: Sequence[Part], samples: int, most: float) -> Judged:
+    results = []
     counted: dict[str, tuple[int, list[float]]] = {}
-    for step in steps(story):
+    for step in steps(scenario):
         found = step.vectors("unit_mean")
         judged, fired = False, False
         for worker, tensor, means in found:
@@ -308,47 +308,47 @@ def images(story: Sequence[Part], samples: int, most: float) -> Judged:
                 judged |= bool(known)
                 fired |= any(abs(each) > most for each in known)
         if found:
-            said.append((step.step, word(fired, judged)))
-    return said
+            results.append((step.step, verdict_name(fired, judged)))
+    return results
 
 
-def tokens(story: Sequence[Part], percent: float) -> Judged:
-    said = []
-    for step in steps(story):
+def tokens(scenario: Sequence[Part], percent: float) -> Judged:
+    results = []
+    for step in steps(scenario):
         found = [value for _, _, value in step.numbers("equals_0", "embedding")]
         known = [each for each in found if not math.isnan(each)]
         if found:
-            said.append((step.step, word(any(each * 100 > percent for each in known), bool(known))))
-    return said
+            results.append((step.step, verdict_name(any(each * 100 > percent for each in known), bool(known))))
+    return results
 
 
 Loop = Callable[[Sequence[Part]], Judged]
 CASES: dict[str, tuple[dict[str, Any], Loop]] = {
     "all_zero": (
         {"collection_names": ("gradients", "losses"), "threshold": 51},
-        lambda story: all_zero(story, 51),
+        lambda scenario: all_zero(scenario, 51),
     ),
     "tensor_variance": (
         {"tensor_regex": (".",), "max_threshold": 1.0, "min_threshold": 1e-12},
-        lambda story: variances(story, 1.0, 1e-12),
+        lambda scenario: variances(scenario, 1.0, 1e-12),
     ),
     "unchanged_tensor": (
         {"collection_names": ("gradients", "losses"), "num_steps": 3},
-        lambda story: unchanged(story, 3),
+        lambda scenario: unchanged(scenario, 3),
     ),
     "overtraining": (
         {"patience_train": 2, "patience_validation": 1, "delta": 0.1},
-        lambda story: overtraining(story, 2, 1, 0.1),
+        lambda scenario: overtraining(scenario, 2, 1, 0.1),
     ),
-    "overfit": ({"patience": 2}, lambda story: overfit(story, 2, 0.1)),
-    "gradient_clipping": ({"window": 3}, lambda story: clipping(story, 3, 0.5, 1000.0)),
-    "poor_weight_initialization": ({"patience": 3, "steps": 6}, lambda story: initialization(story, 3, 6)),
-    "dead_relu": ({}, lambda story: unit_shares(story, "unit_activity", 1.0, 50.0)),
-    "saturated_activation": ({}, lambda story: unit_shares(story, "unit_within_-9.4999_9.4999", 1.0, 50.0)),
-    "class_imbalance": ({"samples": 40}, lambda story: imbalance(story, 40, 10.0, 0.7)),
-    "confusion": ({"start_step": 0}, lambda story: confusions(story, 0.9, 0.1)),
-    "check_input_images": ({"threshold_samples": 6}, lambda story: images(story, 6, 0.2)),
-    "nlp_sequence_ratio": ({}, lambda story: tokens(story, 50.0)),
+    "overfit": ({"patience": 2}, lambda scenario: overfit(scenario, 2, 0.1)),
+    "gradient_clipping": ({"window": 3}, lambda scenario: clipping(scenario, 3, 0.5, 1000.0)),
+    "poor_weight_initialization": ({"patience": 3, "steps": 6}, lambda scenario: initialization(scenario, 3, 6)),
+    "dead_relu": ({}, lambda scenario: unit_shares(scenario, "unit_activity", 1.0, 50.0)),
+    "saturated_activation": ({}, lambda scenario: unit_shares(scenario, "unit_within_-9.4999_9.4999", 1.0, 50.0)),
+    "class_imbalance": ({"samples": 40}, lambda scenario: imbalance(scenario, 40, 10.0, 0.7)),
+    "confusion": ({"start_step": 0}, lambda scenario: confusions(scenario, 0.9, 0.1)),
+    "check_input_images": ({"threshold_samples": 6}, lambda scenario: images(scenario, 6, 0.2)),
+    "nlp_sequence_ratio": ({}, lambda scenario: tokens(scenario, 50.0)),
 }
 
 
@@ -357,16 +357,16 @@ def test_the_rule_equals_a_plain_loop(name: str) -> None:
     parameters, loop = CASES[name]
 
     @settings(deadline=None, max_examples=20)
-    @given(story=scenarios(is_rich=True))
-    def check(story: Sequence[Part]) -> None:
-        assert judged_by(find_rule(name)(**parameters), story) == loop(story)
+    @given(scenario=scenarios(is_rich=True))
+    def check(scenario: Sequence[Part]) -> None:
+        assert judged_by(find_rule(name)(**parameters), scenario) == loop(scenario)
 
     check()
 
 
 @settings(deadline=None, max_examples=25)
-@given(story=scenarios(), other=scenarios())
-def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: Sequence[Part]) -> None:
+@given(scenario=scenarios(), other=scenarios())
+def test_similar_across_runs_equals_a_plain_loop(scenario: Sequence[Part], other: Sequence[Part]) -> None:
     there = {
         (*place(part), part.worker, name): values["value"]
         for part in other
@@ -375,7 +375,7 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
         if "value" in values
     }
     expected = []
-    for step in steps(story):
+    for step in steps(scenario):
         pairs = [
             (here, there[*place(step), worker, name])
             for worker, name, here in step.numbers("value", "")
@@ -383,12 +383,12 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
         ]
         norms = compared_norms(step, other)
         differs = [not alike(here, that) for here, that in (*pairs, *norms)]
-        expected.append((step.step, word(any(differs), bool(differs))))
+        expected.append((step.step, verdict_name(any(differs), bool(differs))))
     with tempfile.TemporaryDirectory() as folder:
         RunWriter(f"{folder}/other").write_all(other).end()
-        path = RunWriter(f"{folder}/run").write_all(story).end().path
+        path = RunWriter(f"{folder}/run").write_all(scenario).end().path
         rule = find_rule("similar_across_runs")(other_trials=("other",))
-        said: Judged = []
+        results: Judged = []
 
         class Spy(Rule, frozen=True):
             def needs(self):
@@ -396,11 +396,11 @@ def test_similar_across_runs_equals_a_plain_loop(story: Sequence[Part], other: S
 
             def evaluate(self, window):
                 verdict = rule.evaluate(window)
-                said.append((window.step, type(verdict).__name__.lower()))
+                results.append((window.step, type(verdict).__name__.lower()))
                 return verdict
 
         Evaluator(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)
-    assert said == expected
+    assert results == expected
 
 
 def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float]]:
@@ -415,7 +415,7 @@ def compared_norms(step: Step, other: Sequence[Part]) -> list[tuple[float, float
 
 
 def place(there: Step | Capture) -> tuple[int, str, int | None]:
-    """Where two runs meet: at the same step, and if that is of an evaluation at the same one of it."""
+    """Return the position at which two runs are compared: the step, and for eval steps the step of the mode."""
     return there.step, there.mode, None if there.mode == "train" else there.mode_step
 
 

@@ -1,4 +1,4 @@
-"""Confusion, precision, recall, F1, ROC and its area are scikit-learn's, to the last digit that floats have."""
+"""Confusion, precision, recall, F1, ROC and AUC equal those of scikit-learn to the last digit of a float."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("truth")
     ended = subprocess.run([PYTHON, SCRIPT, folder], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
@@ -31,8 +31,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
         known = {name: arrays[name] for name in arrays.files}
     truth = json.loads((folder / "truth.json").read_text())
     return {
-        name: each | {"labels": known[f"{name}/labels"], "predictions": known[f"{name}/predictions"]}
-        for name, each in truth.items()
+        name: case | {"labels": known[f"{name}/labels"], "predictions": known[f"{name}/predictions"]}
+        for name, case in truth.items()
     }
 
 
@@ -45,30 +45,30 @@ def matrix_of(case: dict[str, Any], name: str) -> scores.Floats:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_confusion_matrix_is_scikit_learns(told: dict[str, Any], name: str) -> None:
-    expected = np.array(told[name]["confusion"])
-    found = matrix_of(told[name], name)
+def test_the_confusion_matrix_equals_scikit_learns(cases: dict[str, Any], name: str) -> None:
+    expected = np.array(cases[name]["confusion"])
+    found = matrix_of(cases[name], name)
     assert found[: len(expected), : len(expected)].tolist() == expected.tolist()
-    assert found.sum() == expected.sum() == len(told[name]["labels"])
+    assert found.sum() == expected.sum() == len(cases[name]["labels"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_precision_recall_and_f1_are_scikit_learns(told: dict[str, Any], name: str) -> None:
-    matrix = matrix_of(told[name], name)
+def test_precision_recall_and_f1_equal_scikit_learns(cases: dict[str, Any], name: str) -> None:
+    matrix = matrix_of(cases[name], name)
     for average, found in scores.averages(matrix).items():
-        assert (found.precision, found.recall, found.f1) == pytest.approx(told[name][average], abs=1e-12), average
+        assert (found.precision, found.recall, found.f1) == pytest.approx(cases[name][average], abs=1e-12), average
     single = scores.by_class(matrix)
-    for at, expected in enumerate(told[name]["by_class"]):
+    for at, expected in enumerate(cases[name]["by_class"]):
         assert (single[at].precision, single[at].recall, single[at].f1) == pytest.approx(expected, abs=1e-12)
         if matrix[at].sum():
-            assert scores.recognized(matrix)[at] == pytest.approx(expected[1])
+            assert scores.recall_by_class(matrix)[at] == pytest.approx(expected[1])
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if each != "multi:softmax"])
-def test_curves_and_their_areas_are_scikit_learns(told: dict[str, Any], name: str) -> None:
-    labels, given = told[name]["labels"], told[name]["predictions"]
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "multi:softmax"])
+def test_roc_curves_and_auc_equal_scikit_learns(cases: dict[str, Any], name: str) -> None:
+    labels, given = cases[name]["labels"], cases[name]["predictions"]
     curves = scores.roc_of_classes(labels, given) if given.ndim > 1 else {"1": scores.roc(labels == 1, given)}
-    expected = told[name]["curves"]
+    expected = cases[name]["curves"]
     assert set(curves) == set(expected)
     for key, curve in curves.items():
         np.testing.assert_allclose(curve.false_positive, expected[key]["false"], atol=1e-12)
@@ -76,8 +76,8 @@ def test_curves_and_their_areas_are_scikit_learns(told: dict[str, Any], name: st
         assert curve.auc == pytest.approx(expected[key]["auc"], abs=1e-12)
 
 
-def test_errors_by_bin_are_the_mean_error_together(told: dict[str, Any]) -> None:
-    labels, given = told["reg"]["labels"], told["reg"]["predictions"]
+def test_errors_by_bin_add_up_to_the_mean_error(cases: dict[str, Any]) -> None:
+    labels, given = cases["reg"]["labels"], cases["reg"]["predictions"]
     edges = scores.bin_edges(labels)
     counts = np.histogram(labels, edges)[0]
     errors = scores.error_by_bin(labels, given, edges)
@@ -85,4 +85,4 @@ def test_errors_by_bin_are_the_mean_error_together(told: dict[str, Any]) -> None
     known = counts > 0
     assert np.isnan(errors[~known]).all()
     total = (errors[known] * counts[known]).sum() / counts.sum()
-    assert total == pytest.approx(told["reg"]["error"], rel=1e-6)
+    assert total == pytest.approx(cases["reg"]["error"], rel=1e-6)

@@ -1,4 +1,4 @@
-"""Tensors of every type, shape, layout and kind of value, and what numpy says they hold."""
+"""Tensors of all dtypes, shapes, layouts and kinds of values, and their numpy equivalents."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ OTHERS = (
 UNSIGNED = (torch.uint8, torch.uint16, torch.uint32)
 
 SHAPES = st.lists(st.integers(0, 7), max_size=5).map(tuple).filter(lambda shape: 3 * math.prod(shape) <= 4096)
-"""Of tensors that are small enough for sampled statistics to be exact, also when they are expanded."""
+"""Shapes of tensors small enough for sampled statistics to be exact, even when expanded."""
 SPECIAL = st.sampled_from(
     ["none", "nan", "inf", "both infinities", "all nan", "all inf", "zeros", "constant", "tiny", "huge", "whole"]
 )
 LAYOUTS = st.sampled_from(["contiguous", "transposed", "every second", "inner", "channels last", "expanded"])
 
 
-def make(
+def make_tensor(
     shape: tuple[int, ...], dtype: torch.dtype, special: str = "none", seed: int = 0, layout: str = "contiguous"
 ) -> torch.Tensor:
-    """A tensor of that shape (an expanded one has one dimension more), which may share memory with nothing."""
-    tensor = fill(shape, special, seed)
+    """Return a tensor of this shape (an expanded tensor has one more dimension) that shares no memory."""
+    tensor = make_values(shape, special, seed)
     if dtype.is_complex:
-        tensor = torch.complex(tensor, fill(shape, special, seed + 1))
+        tensor = torch.complex(tensor, make_values(shape, special, seed + 1))
     tensor = tensor * 3 if not dtype.is_floating_point else tensor
-    return arranged((tensor.abs() if dtype in UNSIGNED else tensor).to(dtype), layout)
+    return with_layout((tensor.abs() if dtype in UNSIGNED else tensor).to(dtype), layout)
 
 
-def fill(shape: tuple[int, ...], special: str, seed: int) -> torch.Tensor:
+def make_values(shape: tuple[int, ...], special: str, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(shape, generator=generator, dtype=torch.float64)
     flat = values.view(-1)
@@ -78,8 +78,8 @@ def fill(shape: tuple[int, ...], special: str, seed: int) -> torch.Tensor:
     return values
 
 
-def arranged(tensor: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same elements in the same places, but otherwise in memory."""
+def with_layout(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """Return an equal tensor with another memory layout."""
     if layout == "transposed" and tensor.dim() > 1:
         return tensor.transpose(0, -1).contiguous().transpose(0, -1)
     if layout == "every second" and tensor.dim():
@@ -99,13 +99,13 @@ def arranged(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The elements; types that numpy does not have as float32."""
+    """Return the elements; dtypes that numpy lacks as float32."""
     dense = tensor.to_dense() if tensor.layout is torch.sparse_coo else tensor
     return (dense.float() if dense.dtype in FLOATS[2:] else dense).contiguous().numpy()
 
 
 def bits_of(tensor: torch.Tensor) -> np.ndarray:
-    """The elements in a type of numpy that has as many bits."""
+    """Return the elements in a numpy dtype with the same number of bits."""
     whole = tensor.contiguous()
     if whole.dtype in FLOATS[3:]:
         return (whole.view(torch.int16 if whole.element_size() == 2 else torch.uint8)).numpy()

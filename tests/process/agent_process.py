@@ -1,4 +1,4 @@
-"""Launching a real agent, and looking at the run that it leaves."""
+"""Helpers to launch a real agent and to read its run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError(f"never came: {what}")
+    raise AssertionError(f"it never happened: {what}")
 
 
 def status(run: Path) -> dict[str, Any]:

@@ -18,12 +18,12 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 HANGS = -1
-"""As a status: nothing is answered until the server ends."""
+"""A status that means: no answer until the server ends."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answers to one request."""
+    """The answer of a server to one request."""
 
     status: int = 200
     body: str = ""
@@ -32,11 +32,11 @@ class Reply:
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
-    """Names in lower case."""
+    """Header names in lower case."""
     body: bytes
 
     @property
@@ -104,7 +104,7 @@ def http_endpoint(*replies: Reply, port: int = 0) -> Iterator[HttpEndpoint]:
 
 
 class MailEndpoint(Controller):
-    """An SMTP server that keeps what it gets; with a password it wants a login."""
+    """An SMTP server that keeps its mails; with a password it requires a login."""
 
     def __init__(self, *, user: str = "bob", password: str | None = None, refuses: str | None = None) -> None:
         self.mails: list[EmailMessage] = []
@@ -151,6 +151,6 @@ def mail_endpoint(**wanted: Any) -> Iterator[MailEndpoint]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A notice with everything in it, for tests of what is sent."""
+"""A complete notification, for tests of what actions send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINDING = Notification(
     step=1313,
     worker="rank0-12",
     message="loss is NaN, and 28 more tensors",
-    suggestion="what nonfinite_origin says first; this usually follows from it",
+    suggestion="the advice of nonfinite_origin first; this usually follows from it",
     evidence={"nan_count": 3, "limit": float("inf"), "share": 0.123456, "names": ["a"]},
     tensors=(
         TensorSnapshot("loss", (), "float32", {"mean": float("nan")}, (float("nan"),)),
@@ -43,6 +43,6 @@ FINDING = Notification(
 )
 
 
-def occasion(notice: Notification = FINDING) -> ActionContext:
-    """The moment at which an action is told of a notice."""
+def make_context(notice: Notification = FINDING) -> ActionContext:
+    """Return the context of an action for a notification."""
     return ActionContext(notice.uri, notice, (), notice.time_ns)

@@ -1,4 +1,4 @@
-"""What follows a finding in real trainings: a mail and then a stop, everything at once, at the last step, in vain."""
+"""Actions of real trainings: a mail and then a stop, all actions at once, at the last step, and with failures."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def mail_url(port: int) -> str:
 
 
 def following(*actions: str) -> list[str]:
-    """Options that have actions follow ``exploding_tensor``."""
+    """Return options that make actions follow ``exploding_tensor``."""
     return [*ONLY, *(word for each in actions for word in ("--on", f"exploding_tensor={each}"))]
 
 
 def outcomes(ended: Ended) -> dict[str, dict[str, Any]]:
-    """By its name, the last line of each action in the run; the view says the same."""
+    """Return the last log line of every action by name, which `leadline show` must contain as well."""
     lines = read_lines(str(Path(ended.run.path) / "actions.jsonl"))
     final = {each["action"].partition(":")[0]: each for each in lines}
     shown = {each["action"].partition(":")[0]: each for each in ended.show()["actions"]}
@@ -48,7 +48,7 @@ def stops(run: Path) -> list[Request]:
 
 
 def test_a_stall_is_mailed_and_later_stopped(tmp_path: Path) -> None:
-    """The mail is there while nobody has asked the training to stop; the training then ends by signal, for it waits."""
+    """The mail arrives before the stop request; the training then ends by a signal, because it hangs."""
     mark = tmp_path / "stalled"
     with mail_endpoint() as server:
         options = [
@@ -91,7 +91,7 @@ def test_a_stall_is_mailed_and_later_stopped(tmp_path: Path) -> None:
 
 
 def test_everything_at_once(tmp_path: Path) -> None:
-    """One finding is mailed, posted, published, and starts a command, and the training is stopped for it."""
+    """One finding is mailed, posted and published, starts a command, and stops the training."""
     with mail_endpoint() as mails, http_endpoint() as hook, http_endpoint() as receiver:
         ended = watched(
             following(
@@ -158,8 +158,8 @@ def test_a_finding_at_the_last_step_is_delivered_though_the_training_is_over(tmp
     assert "exploding_tensor  step 59" in ended.err
 
 
-def test_what_fails_is_told_and_leaves_the_training_alone(tmp_path: Path) -> None:
-    """Every action fails in a way of its own; the script's bits, words and exit status are what they are without us."""
+def test_failed_actions_are_reported_and_do_not_affect_the_training(tmp_path: Path) -> None:
+    """Every action fails differently; results, output and exit status of the script are as without Leadline."""
     alone = bare("breaking.py", "200", "20", "3", folder=tmp_path)
     assert alone.status == 3
     (tmp_path / "mine.py").write_text(CRASHING)
@@ -184,7 +184,7 @@ def test_what_fails_is_told_and_leaves_the_training_alone(tmp_path: Path) -> Non
     found = outcomes(ended)
     assert mails.mails == []
     check_tries(hook, found["webhook"])
-    why = {"notify": "550", "webhook": "500", "mine.py": "ended by SIGKILL"}
+    why = {"notify": "550", "webhook": "500", "mine.py": "killed by SIGKILL"}
     told = "\n".join(ended.said)
     for name, reason in why.items():
         assert found[name]["state"] == "failed", found[name]
@@ -203,7 +203,7 @@ from leadline.actions.action import Action
 
 
 class Crash(Action, frozen=True, kw_only=True):
-    def run(self, occasion):
+    def run(self, context):
         os.kill(os.getpid(), signal.SIGKILL)
 """
 

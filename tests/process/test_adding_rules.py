@@ -1,4 +1,4 @@
-"""A rule that a running job is given: judged by from the start, with what it needs captured from then on."""
+"""A rule added to a running job: evaluated from the start, with its captures from then on."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def rule(running: Running, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_rule_judges_a_job_that_was_started_without_it(tmp_path: Path) -> None:
+def test_an_added_rule_is_evaluated_on_a_running_job(tmp_path: Path) -> None:
     end = tmp_path / "end"
     with started(LIGHT, script("until.py"), str(end), folder=tmp_path) as running:
         wait_for(lambda: running.flushed_steps() > 3, "steps")
         done = call(tmp_path, "set", "rule=small=vanishing_gradient:threshold=1000000.0")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "judge: taken" in done.stdout
-        assert "captures abs_mean of gradients, too" in done.stdout
+        assert "accepted by judge" in done.stdout
+        assert "also captures abs_mean of gradients" in done.stdout
         again = call(tmp_path, "set", "rule=small=vanishing_gradient")
         assert again.returncode == 2
-        assert "has a rule named 'small' already" in again.stderr
+        assert "already has a rule named 'small'" in again.stderr
         wait_for(lambda: rule(running, "small").get("status") == "IssuesFound", "a finding of the new rule")
         end.touch()
         ended = running.wait()
@@ -65,7 +65,7 @@ def test_a_rule_judges_a_job_that_was_started_without_it(tmp_path: Path) -> None
     ],
 )
 @pytest.mark.slow
-def test_a_rule_that_cannot_be_is_one_clear_line_and_no_request(tmp_path: Path, word: str, said: str) -> None:
+def test_an_invalid_rule_is_one_clear_line_and_no_request(tmp_path: Path, word: str, said: str) -> None:
     with started(LIGHT, "sh", "-c", "sleep 600", folder=tmp_path):
         wait_for(lambda: list((tmp_path / "runs").glob("*/status.json")), "a run")
         done = call(tmp_path, "set", word)

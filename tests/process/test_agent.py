@@ -77,7 +77,7 @@ def test_its_own_lines_go_to_standard_error(run: Path) -> None:
     done = launch(run, "true", cwd=run.parent)
     lines = done.stderr.splitlines()
     assert lines[0] == "leadline  run a-run → ./run   preset standard, 0 rules"
-    assert lines[1] == "leadline  look: leadline show        stop: leadline stop"
+    assert lines[1] == "leadline  status: leadline show        stop: leadline stop"
     assert lines[2].startswith("leadline  finished: exit 0, ")
     assert "no training step was seen" in done.stderr
     assert "\x1b" not in done.stderr
@@ -142,7 +142,7 @@ def test_a_python_file_runs_in_this_interpreter(run: Path, tmp_path: Path) -> No
     assert done.stdout == f"{sys.executable} ['--epochs', '3']\n"
 
 
-def test_the_job_gets_the_system_way_of_signals(run: Path) -> None:
+def test_the_job_gets_the_default_signal_handlers(run: Path) -> None:
     """Python ignores SIGPIPE, and the agent blocks what it waits for; the job sees neither."""
     done = launch(run, "grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status")
     masks = [int(line.split()[1], 16) for line in done.stdout.splitlines()]
@@ -212,7 +212,7 @@ def read_until(terminal: int, word: str | None) -> str:
     return seen.decode()
 
 
-def test_colour_only_in_a_terminal(run: Path) -> None:
+def test_color_only_in_a_terminal(run: Path) -> None:
     shown = {}
     for setting in ({}, {"NO_COLOR": "1"}):
         command = agent(run, "true")
@@ -251,7 +251,7 @@ GRANDCHILD = """
 """
 
 
-def test_a_stop_that_nobody_heeds_is_enforced_on_every_descendant(run: Path, tmp_path: Path, background: Any) -> None:
+def test_an_ignored_stop_is_enforced_on_every_descendant(run: Path, tmp_path: Path, background: Any) -> None:
     bystander = background(["sleep", "60"])
     process = background(agent(run, *python(tmp_path, GRANDCHILD)))
     grandchild = int(process.stdout.readline())
@@ -264,11 +264,11 @@ def test_a_stop_that_nobody_heeds_is_enforced_on_every_descendant(run: Path, tmp
     assert status(run)["status"] == "Stopped"
     assert status(run)["stopped_by"] == "user"
     assert "SIGTERM to 2 processes" in err
-    assert "2 processes still there 5.0 s after SIGTERM: SIGKILL" in err
+    assert "2 processes still running 5.0 s after SIGTERM: sending SIGKILL" in err
     assert "stopped by user: exit 10" in err
 
 
-def test_what_a_stopped_job_leaves_behind_is_ended_too(run: Path, tmp_path: Path, background: Any) -> None:
+def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path, background: Any) -> None:
     """An orphan in a session of its own is adopted by the agent, and so found."""
     body = """
         import os, subprocess, sys, time
@@ -293,7 +293,7 @@ def test_what_a_stopped_job_leaves_behind_is_ended_too(run: Path, tmp_path: Path
     assert "stopped by exploding_tensor: exit 10" in err
 
 
-def test_a_request_that_came_too_late_stops_nothing(run: Path, background: Any) -> None:
+def test_a_request_that_arrives_too_late_stops_nothing(run: Path, background: Any) -> None:
     process = background(agent(run, "sh", "-c", "echo go; sleep 1; exit 3"))
     process.stdout.readline()
     write_request(str(run), Request(new_request_id(), "stop", step=10, by="rule:r", grace_seconds=30.0))
@@ -314,7 +314,7 @@ def test_attached_to_a_process(run: Path, background: Any) -> None:
     assert status(run)["status"] == "Stopped"
 
 
-def test_an_attached_agent_that_is_told_to_end_leaves_the_process(run: Path, background: Any) -> None:
+def test_an_attached_agent_that_is_terminated_leaves_the_process_running(run: Path, background: Any) -> None:
     job = background(["sleep", "60"])
     watcher = background([sys.executable, "-m", "leadline.agent", str(run), "--attach", str(job.pid)])
     wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the attachment")
@@ -353,16 +353,16 @@ def write_worker(run: Path, pid: int, **changes: Any) -> None:
     write_document(str(run / layout.worker_document(f"rank0-{pid}")), document | changes)
 
 
-def test_a_worker_is_told_of_and_folded_into_the_manifest(run: Path, background: Any) -> None:
+def test_a_worker_is_announced_and_added_to_the_manifest(run: Path, background: Any) -> None:
     process = background(agent(run, "sh", "-c", "echo $$; sleep 1.5"))
     pid = int(process.stdout.readline())
     write_worker(run, pid, lost={"since_step": 7, "reason": "the disk is full", "rows": 3, "tensors": 0})
     _, err = process.communicate(timeout=PATIENCE)
     lines = err.splitlines()
     assert lines[1] == "leadline  watching Net (62 parameters, AdamW): losses every step, statistics every 50"
-    assert lines[2] == "leadline  look: leadline show        stop: leadline stop"
-    assert f"leadline  rank0-{pid}: 3 rows lost since step 7: the disk is full" in lines
-    assert ", 3,750 steps. Watching cost 0.7 % and " in err
+    assert lines[2] == "leadline  status: leadline show        stop: leadline stop"
+    assert f"leadline  rank0-{pid}: dropped 3 rows since step 7: the disk is full" in lines
+    assert ", 3,750 steps. Overhead: 0.7 % of step time, " in err
     assert "no training step" not in err
     manifest = json.loads((run / layout.MANIFEST).read_text())
     assert [each["pid"] for each in manifest["workers"]] == [pid]
@@ -431,7 +431,7 @@ def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
     assert status(run)["status"] == "Interrupted"
 
 
-def test_a_python_that_cannot_import_leadline_is_said_first(run: Path, tmp_path: Path) -> None:
+def test_a_python_that_cannot_import_leadline_is_reported_first(run: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     other = tmp_path / "bin" / "python3"
     other.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "ran with [$PYTHONPATH]"\n')
@@ -440,23 +440,22 @@ def test_a_python_that_cannot_import_leadline_is_said_first(run: Path, tmp_path:
     done = launch(run, str(other), "train", env=environment)
     assert done.stdout == "ran with []\n"
     assert done.stderr.splitlines()[0].endswith(
-        f"only the machine is watched: {other} cannot import leadline; "
-        f"install it there with: {other} -m pip install leadline"
+        f"system metrics only: {other} cannot import leadline; install it there with: {other} -m pip install leadline"
     )
     assert status(run)["status"] == "Completed"
 
 
-def test_an_option_that_keeps_leadline_out_is_said_first(run: Path) -> None:
+def test_an_isolating_option_is_reported_first(run: Path) -> None:
     done = launch(run, sys.executable, "-I", "-c", "print('trained')")
     assert done.stdout == "trained\n"
-    assert "only the machine is watched: Python's option -I keeps Leadline out" in done.stderr.splitlines()[0]
+    assert "system metrics only: Python's option -I keeps Leadline out" in done.stderr.splitlines()[0]
     assert done.returncode == 0
 
 
-def test_a_request_that_makes_no_sense_is_told_and_does_no_harm(run: Path, background: Any) -> None:
+def test_an_invalid_request_is_reported_and_has_no_effect(run: Path, background: Any) -> None:
     process = background(agent(run, "sh", "-c", "echo go; sleep 1; exit 3"))
     process.stdout.readline()
     write_document(str(run / layout.request("odd")), {"id": "odd", "colour": "blue"})
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
-    assert "leadline  a request in control cannot be read: " in err
+    assert "leadline  cannot read a request in control: " in err

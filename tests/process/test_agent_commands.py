@@ -1,4 +1,4 @@
-"""A real agent runs the commands that its run's actions ask for: once, in order, within limits, beside the job."""
+"""Commands of actions, run by a real agent: once, in order, with timeouts, outside the job."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def make(tmp_path: Path, *commands: str) -> Path:
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Any]:
-    """Starts an agent whose job goes on until it is told."""
+    """Starts an agent whose job runs until the test ends it."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*commands: str, run: Path | None = None, **environment: str) -> Watched:
@@ -100,7 +100,7 @@ def watch(tmp_path: Path) -> Iterator[Any]:
         process.communicate()
 
 
-def test_a_command_hears_all_of_the_notice_and_is_no_part_of_the_run(watch: Any, tmp_path: Path) -> None:
+def test_a_command_receives_the_notification_and_is_not_part_of_the_run(watch: Any, tmp_path: Path) -> None:
     command = "pwd; env -0 > env; cat > notice; cut -d ' ' -f 6 /proc/$$/stat; echo loud >&2"
     watched = watch(command, LEADLINE_RUN="/elsewhere", OF_THE_USER="kept")
     request = watched.ask(command)
@@ -137,7 +137,7 @@ def test_a_command_hears_all_of_the_notice_and_is_no_part_of_the_run(watch: Any,
     assert oct((watched.run / layout.command_output(request)).stat().st_mode)[-3:] == "600"
 
 
-def test_a_command_that_the_run_does_not_know_is_never_run(watch: Any, tmp_path: Path) -> None:
+def test_a_command_that_is_not_in_the_manifest_is_never_run(watch: Any, tmp_path: Path) -> None:
     watched = watch("touch known")
     strange, known = watched.ask("touch strange"), watched.ask("touch known")
     assert watched.answer(known).startswith("exit status 0")
@@ -149,15 +149,15 @@ def test_a_command_that_the_run_does_not_know_is_never_run(watch: Any, tmp_path:
     assert os.listdir(tmp_path / "folder") == ["known"]
 
 
-def test_what_lay_in_the_run_before_is_not_run(watch: Any, tmp_path: Path) -> None:
+def test_requests_from_before_the_agent_are_not_run(watch: Any, tmp_path: Path) -> None:
     run = make(tmp_path, "touch old")
     old = ask(run, "touch old")
     watched = watch(run=run)
-    assert watched.answer(old) == "refused: it was asked for before this agent began"
+    assert watched.answer(old) == "refused: it was requested before this agent started"
     assert os.listdir(tmp_path / "folder") == []
 
 
-def test_requests_are_served_one_after_the_other_in_their_order(watch: Any, tmp_path: Path) -> None:
+def test_requests_are_served_one_at_a_time_in_order(watch: Any, tmp_path: Path) -> None:
     command = 'n=$(cat | wc -c); [ ! -e busy ] || echo TOGETHER; touch busy; sleep 0.1; rm busy; echo "$n" > /dev/null'
     watched = watch(command)
     requests = [watched.ask(command) for _ in range(5)]  # several within one tick of the disk's clock
@@ -174,41 +174,41 @@ def _answerer(run: Path) -> str:
     return {each.worker for each in control.read_acknowledgements(str(run))}.pop()
 
 
-def test_one_that_fails_says_how(watch: Any) -> None:
+def test_a_failed_command_is_reported_with_its_status(watch: Any) -> None:
     watched = watch("echo no >&2; exit 3", "kill -9 $$")
     failing, killed = watched.ask("echo no >&2; exit 3"), watched.ask("kill -9 $$")
     assert watched.answer(failing).startswith("failed: exit status 3 after ")
-    assert watched.answer(failing).endswith(f"; what it printed: commands/{failing}.log")
+    assert watched.answer(failing).endswith(f"; output: commands/{failing}.log")
     assert watched.printed(failing) == "no\n"
-    assert watched.answer(killed).startswith("failed: ended by SIGKILL after ")
+    assert watched.answer(killed).startswith("failed: killed by SIGKILL after ")
     assert "printed" not in watched.answer(killed)
 
 
-def test_one_that_takes_too_long_is_ended_with_all_it_started(watch: Any) -> None:
+def test_a_command_that_times_out_is_terminated_with_its_children(watch: Any) -> None:
     command = "sleep 600 & echo $!; exec sleep 601"
     watched = watch(command, "echo next")
     hanging, following = watched.ask(command, timeout=3.0), watched.ask("echo next")
-    assert watched.answer(hanging).startswith("failed: it still ran after 3.0 s and was ended; what it printed: ")
+    assert watched.answer(hanging).startswith("failed: timed out after 3.0 s; output: ")
     assert is_gone(int(watched.printed(hanging)))
     assert watched.answer(following).startswith("exit status 0")
 
 
 @pytest.mark.slow
-def test_one_that_does_not_listen_is_killed(watch: Any) -> None:
+def test_a_command_that_ignores_sigterm_is_killed(watch: Any) -> None:
     command = "trap '' TERM; echo $$; while :; do sleep 1; done"
     watched = watch(command)
     request = watched.ask(command, timeout=3.0)
-    assert watched.answer(request).startswith("failed: it still ran after 3.0 s")
+    assert watched.answer(request).startswith("failed: timed out after 3.0 s")
     assert is_gone(int(watched.printed(request)))
 
 
-def test_the_end_of_the_job_is_not_the_commands_and_is_not_counted_with_it(watch: Any, tmp_path: Path) -> None:
+def test_a_command_survives_the_end_of_the_job_and_is_not_measured_with_it(watch: Any, tmp_path: Path) -> None:
     command = f"until [ -e '{tmp_path}/may-end' ]; do sleep 0.05; done; echo whole"
     watched = watch(command)
     request = watched.ask(command)
     wait_for(lambda: (watched.run / layout.command_output(request)).exists(), "the command")
     control.write_request(str(watched.run), Request(control.new_request_id(), "stop", by="user", grace_seconds=0.0))
-    awaited = "a command of run_command still runs: it is awaited up to its limit; Ctrl-C ends it"
+    awaited = "waiting for run_command (until its timeout); Ctrl-C terminates it"
     assert watched.process.stderr is not None
     assert any(awaited in line for line in watched.process.stderr)
     assert status(watched.run)["ended_ns"]
@@ -219,7 +219,7 @@ def test_the_end_of_the_job_is_not_the_commands_and_is_not_counted_with_it(watch
     assert status(watched.run)["status"] == "Stopped"
 
 
-def test_who_does_not_want_to_wait_ends_it(watch: Any, tmp_path: Path) -> None:
+def test_ctrl_c_terminates_the_command(watch: Any, tmp_path: Path) -> None:
     watched = watch("sleep 600", "touch waiting")
     running, waiting = watched.ask("sleep 600", timeout=600.0), watched.ask("touch waiting")
     wait_for(lambda: (watched.run / layout.command_output(running)).exists(), "the command")
@@ -227,24 +227,24 @@ def test_who_does_not_want_to_wait_ends_it(watch: Any, tmp_path: Path) -> None:
     wait_for(lambda: status(watched.run)["ended_ns"], "the end of the job")
     watched.process.send_signal(signal.SIGINT)
     watched.end()
-    assert answers(watched.run)[running].startswith("failed: it was ended with the run")
+    assert answers(watched.run)[running].startswith("failed: terminated at the end of the run")
     assert answers(watched.run)[waiting] == "refused: the run had ended"
     assert os.listdir(tmp_path / "folder") == []
     assert status(watched.run)["status"] == "Completed"
 
 
-def test_one_that_prints_without_end_fills_no_disk(watch: Any) -> None:
+def test_endless_output_does_not_fill_the_disk(watch: Any) -> None:
     command = "yes | head -c 50000000"
     watched = watch(command)
     request = watched.ask(command)
     assert watched.answer(request).startswith("exit status 0")
     watched.end()
     printed = watched.printed(request)
-    assert printed.endswith("\n(leadline: what was printed after that is left out)\n")
+    assert printed.endswith("\n(leadline: output truncated here)\n")
     assert 1 << 20 < len(printed) < (1 << 20) + 100
 
 
-def test_a_command_that_watches_a_training_of_its_own_does_not_join(watch: Any, tmp_path: Path) -> None:
+def test_a_training_started_by_a_command_gets_its_own_run(watch: Any, tmp_path: Path) -> None:
     script = " ".join(python(tmp_path, "import sys; print([each for each in sys.path if 'bootstrap' in each])"))
     watched = watch(script)
     request = watched.ask(script)
@@ -277,7 +277,7 @@ def _words() -> list[str]:
     return found
 
 
-def test_what_a_command_leaves_in_the_background_is_left_alone(watch: Any, tmp_path: Path) -> None:
+def test_background_processes_of_a_command_are_left_running(watch: Any, tmp_path: Path) -> None:
     command = "(sleep 0.6; echo late > late) > /dev/null 2>&1 & echo $!"
     watched = watch(command)
     began = time.monotonic()

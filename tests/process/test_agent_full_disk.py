@@ -1,4 +1,4 @@
-"""The agent on a disk that takes no more: the job goes on, and what was lost is said."""
+"""The agent on a full disk: the job continues, and dropped data is reported."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_full_disk_costs_samples_and_nothing_else(small: Path, tmp_path: Path)
     done = launch(run, sys.executable, str(script), str(small / "filler"))
     assert done.returncode == 4
     assert "Traceback" not in done.stderr
-    assert done.stderr.count("samples of the machine cannot be stored (No space left on device)") == 1
-    assert "samples of the machine: No space left on device" in done.stderr
+    assert done.stderr.count("system metrics cannot be stored (No space left on device)") == 1
+    assert "system metric samples: No space left on device" in done.stderr
     assert status(run)["status"] == "Failed"
     assert status(run)["exit_status"] == 4
     manifest = json.loads((run / layout.MANIFEST).read_text())

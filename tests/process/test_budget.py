@@ -62,7 +62,7 @@ def due(told: list[dict[str, Any]], every: int) -> list[int]:
     steps, interval = [], every
     for step in range(STEPS):
         interval = changes.get(step, interval)
-        if Schedule(every=interval).is_due(step):
+        if Schedule(every=interval).should_capture(step):
             steps.append(step)
     return steps
 
@@ -99,7 +99,7 @@ def test_the_rule_is_undecided_and_others_are_clear(ended: Ended) -> None:
     said = ended.show()
     dear, exploding = rule(said, "dear"), rule(said, "exploding_tensor")
     assert (dear["status"], dear["verdict"]) == ("NoIssuesFound", "undecided")
-    assert dear["why"].startswith("the overhead budget thinned gradients and weights from step ")
+    assert dear["why"].startswith("gradients and weights throttled since step ")
     assert (exploding["verdict"], exploding["why"]) == ("clear", "")
     afterwards = {each.name: (each.verdict, each.why) for each in judge_run(ended.run.path).rules}
     assert afterwards["dear"] == ("undecided", dear["why"])
@@ -127,8 +127,8 @@ def test_it_is_shown(ended: Ended) -> None:
 
 def test_the_verdict_tells_it_in_few_words_and_with_the_same_number(ended: Ended) -> None:
     share = spoken(ended.show()["cost"]["step_share"])
-    assert f"Watching cost {share} and " in ended.err
-    assert "leadline  thinned to the budget: gradients, weights every " in ended.err
+    assert f"Overhead: {share} of step time, " in ended.err
+    assert "leadline  throttled to stay within the overhead budget: gradients, weights every " in ended.err
 
 
 def spoken(share: float) -> str:

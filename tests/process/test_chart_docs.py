@@ -22,7 +22,7 @@ from leadline.testing.timelines import training
 PAGE = Path(__file__).parents[2] / "docs" / "notebook-charts.md"
 EMPTY = {
     'figures.metrics_over_time(run, "gpu", "memory_used_percent")': "no GPU on this node",
-    "figures.rank_times(run)": "one rank trained alone: there is nothing to compare",
+    "figures.rank_times(run)": "single rank: nothing to compare",
 }
 """What cannot be drawn of one process on a machine without a GPU, and what is said instead."""
 
@@ -81,7 +81,7 @@ def test_a_notebook_shows_a_figure_as_it_is(tmp_path: Path) -> None:
     (shown,) = notebook.cells[0].outputs
     figure = shown["data"]["application/vnd.plotly.v1+json"]
     assert {each["name"] for each in figure["data"]} == {"data", "forward", "backward"}
-    assert figure["layout"]["title"]["text"] == "Steps 0 to 19, phase by phase"
+    assert figure["layout"]["title"]["text"] == "Phases of steps 0 to 19"
 
 
 def test_every_chart_is_told_of_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""Commands that follow a finding of a real training: one that works, fails, hangs, and outlives the training."""
+"""Commands run on a finding of a real training: commands that succeed, fail, hang, and outlive the training."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ HIGH = ("--no-default-rules", "--rule", f"high={RULES}:High")
 
 
 def train(folder: Path, *commands: str, **environment: str) -> Ended:
-    """A training whose loss is high from the start, and that goes on until a command makes ``end``."""
+    """A training with a high loss from the start that runs until a command creates the file ``end``."""
     (folder / "high").touch()
-    options = [word for each in commands for word in ("--on", f"high=run_command:{each}")]
+    options = [word for command in commands for word in ("--on", f"high=run_command:{command}")]
     return watched([*HIGH, *options], script("steered.py"), folder=folder, **environment)
 
 
 def final(ended: Ended) -> list[dict[str, Any]]:
-    """The last line of each action."""
+    """The last log line of each action."""
     lines = read_lines(str(Path(ended.run.uri) / "actions.jsonl"))
-    return list({each["action"]: each for each in lines}.values())
+    return list({line["action"]: line for line in lines}.values())
 
 
 @pytest.mark.slow
-def test_commands_follow_a_finding_and_what_came_of_each_is_told(tmp_path: Path) -> None:
+def test_commands_run_on_a_finding_and_their_outcomes_are_reported(tmp_path: Path) -> None:
     ended = train(
         tmp_path,
-        'cat > notice.json; printf %s "$LEADLINE_EVENT_RULE at $LEADLINE_EVENT_STEP for $TOKEN" > said',
+        'cat > notice.json; printf %s "$LEADLINE_EVENT_RULE at $LEADLINE_EVENT_STEP for $TOKEN" > event',
         "echo no such file >&2; exit 3",
         "exec sleep 600,timeout=0.5",
         "touch end",
@@ -43,18 +43,18 @@ def test_commands_follow_a_finding_and_what_came_of_each_is_told(tmp_path: Path)
     notice = json.loads((tmp_path / "notice.json").read_text())
     step = notice["step"]
     assert (notice["kind"], notice["rule"], notice["run"]) == ("finding", "high", Path(ended.run.uri).name)
-    assert (tmp_path / "said").read_text() == f"high at {step} for s3cret-of-the-user"
+    assert (tmp_path / "event").read_text() == f"high at {step} for s3cret-of-the-user"
     done, failed, hung, last = final(ended)
     assert (done["state"], failed["state"], hung["state"], last["state"]) == ("done", "failed", "failed", "done")
     assert done["outcome"].startswith("exit status 0 after ")
     assert failed["outcome"].startswith("failed: exit status 3 after ")
-    assert hung["outcome"] == "failed: it still ran after 0.5 s and was ended"
+    assert hung["outcome"] == "failed: timed out after 0.5 s"
     printed = next(Path(ended.run.uri).glob("commands/*")).parent / f"{failed['outcome'].rpartition('/')[2]}"
     assert printed.read_text() == "no such file\n"
-    told = "\n".join(ended.said)
-    assert "run_command:exec sleep 600,timeout=0.5 failed: it still ran after 0.5 s and was ended" in told
-    assert "run_command:echo no such file >&2; exit 3 failed: exit status 3" in told
-    outcomes = [each["outcome"] for each in show(ended.run.uri)["actions"]]
+    log = "\n".join(ended.said)
+    assert "run_command:exec sleep 600,timeout=0.5 failed: timed out after 0.5 s" in log
+    assert "run_command:echo no such file >&2; exit 3 failed: exit status 3" in log
+    outcomes = [action["outcome"] for action in show(ended.run.uri)["actions"]]
     assert hung["outcome"] in outcomes
     _check_that_no_file_has(b"s3cret-of-the-user", Path(ended.run.uri))
 
@@ -65,7 +65,7 @@ def _check_that_no_file_has(secret: bytes, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_still_runs_when_the_training_ends_is_awaited_and_counted(tmp_path: Path) -> None:
+def test_a_command_that_outlives_the_training_is_awaited(tmp_path: Path) -> None:
     ended = train(tmp_path, "touch end; sleep 3; echo whole > done")
     assert ended.status == 0, ended.err
     assert (tmp_path / "done").read_text() == "whole\n"
@@ -75,7 +75,7 @@ def test_one_that_still_runs_when_the_training_ends_is_awaited_and_counted(tmp_p
 
 
 @pytest.mark.slow
-def test_a_run_that_is_opened_later_executes_nothing(tmp_path: Path) -> None:
+def test_opening_a_run_later_executes_nothing(tmp_path: Path) -> None:
     ended = train(tmp_path, "echo once >> count; touch end")
     run = str(ended.run.uri)
     for words in (["show", run], ["judge", run], ["judge", run, "--follow"]):

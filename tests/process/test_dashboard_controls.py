@@ -1,4 +1,4 @@
-"""The dashboard's controls on a running job: asked over HTTP as a page asks, taken up by the job, told by the page."""
+"""Dashboard controls on a running job: requests over HTTP are applied by the job and shown on the page."""
 
 from __future__ import annotations
 
@@ -81,28 +81,28 @@ def test_what_is_asked_in_the_browser_is_taken_up_and_told(tmp_path: Path) -> No
         name = name_of(running)
         with serving(tmp_path / "runs") as pages:
             pages.run = name
-            assert "Nothing so far" in pages.told()
+            assert "No requests so far" in pages.told()
 
             assert pages.ask("interval", interval_ms="100").status_code == 200
-            pages.wait(r"sample the machine every 100 ms taken up .*: taken")
+            pages.wait(r"sample the machine every 100 ms applied .*: taken")
             assert 'every <b data-live-part="interval">100 ms</b>' in pages.client.get(f"/runs/{name}/controls").text
 
             assert pages.ask("profile", detailed="yes", steps="2").status_code == 200
-            pages.wait(r"detailed from the next step on, 2 steps taken up .*taken: .*\(step [\d,]+\)")
+            pages.wait(r"detailed from the next step, 2 steps applied .*taken: .*\(step [\d,]+\)")
             assert pages.ask("profile", python="cprofile:cpu", step="1").status_code == 200
-            pages.wait(r"cprofile \(cpu\) from step 1 on, 1 step refused .*step 1 has begun already")
+            pages.wait(r"cprofile \(cpu\) from step 1, 1 step refused .*step 1 has begun already")
             far = str(running.flushed_steps() + 1_000_000)
             assert pages.ask("profile", python="pyinstrument", step=far).status_code == 200
-            pages.wait(r"pyinstrument from step [\d,]+ on, 1 step taken up")
+            pages.wait(r"pyinstrument from step [\d,]+ on, 1 step applied")
             assert pages.ask("profile-off").status_code == 200
-            pages.wait(r"look at nothing in depth any more taken up .*taken: 1 window ended")
+            pages.wait(r"end profiling applied .*taken: 1 window ended")
 
             answer = pages.ask("rule", rule="vanishing_gradient", **{"p.threshold": "1e6"})
             assert answer.status_code == 200, answer.text
-            pages.wait(r"judge by vanishing_gradient too taken up .*judge: taken")
+            pages.wait(r"add rule vanishing_gradient applied .*judge: taken")
 
             assert pages.ask("stop", grace="60").status_code == 200
-            pages.wait(r"stop the job taken up")
+            pages.wait(r"stop the job applied")
             ended = running.wait()
             assert pages.client.get(f"/runs/{name}").text.count('data-status="Stopped"') >= 1
             late = pages.ask("interval", interval_ms="200")
@@ -120,7 +120,7 @@ def watched(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_what_nobody_has_taken_up_is_said_to_wait(tmp_path: Path) -> None:
+def test_a_request_without_response_is_pending(tmp_path: Path) -> None:
     """A job that makes no steps cannot answer for a profile, and is ended by signals."""
     with started(OPTIONS, "sh", "-c", "sleep 600", folder=tmp_path) as running:
         path = watched(tmp_path)
@@ -128,11 +128,11 @@ def test_what_nobody_has_taken_up_is_said_to_wait(tmp_path: Path) -> None:
             pages.run = path.name
             assert pages.ask("profile", detailed="yes").status_code == 200
             time.sleep(1.0)
-            assert re.search(r"1 step not taken up yet .* waits for [\d.]+ s", pages.told())
+            assert re.search(r"1 step pending .* pending for [\d.]+ s", pages.told())
             assert pages.ask("stop").status_code == 200
-            pages.wait(r"stop the job taken up")
+            pages.wait(r"stop the job applied")
             running.wait()
-            assert "the job had ended" in pages.told(), "the profile will never come"
+            assert "job had ended" in pages.told(), "the profile will never come"
 
 
 @pytest.mark.slow

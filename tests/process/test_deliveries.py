@@ -1,4 +1,4 @@
-"""What a rule found reaches real servers: while they fail, when they come back, and never at the training's cost."""
+"""Delivery of findings to real servers, which fail, return, hang or refuse, without affecting the training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONLY = ("--no-default-rules", "--rule", "exploding_tensor")
 
 
 def final_lines(root: Path) -> list[dict[str, Any]]:
-    """The last line of each notice and action, in the order of the first."""
+    """Return the last log line of every notification and action, in the order of the first ones."""
     last: dict[tuple[str, str], dict[str, Any]] = {}
     for path in root.glob("runs/*/actions.jsonl"):
         last.update({(each["notice"], each["action"]): each for each in read_lines(str(path))})
@@ -32,7 +32,7 @@ def final_lines(root: Path) -> list[dict[str, Any]]:
 def trained_until(
     done: Callable[[Running], object], *options: str, folder: Path, what: str = "the delivery", **changes: str
 ) -> Ended:
-    """A training that goes on until something is seen to be done, and then ends by itself."""
+    """Train until a condition holds, and then let the training end by itself."""
     end = folder / "end"
     with started([*ONLY, *options], script("until.py"), str(end), folder=folder, **changes) as running:
         wait_for(lambda: done(running) or running.process.poll() is not None, what)
@@ -46,7 +46,7 @@ def ids(server: HttpEndpoint) -> list[str]:
     return [each.json["id"] for each in server.received]
 
 
-def test_a_server_that_fails_twice_gets_each_notice_once_and_in_order(tmp_path: Path) -> None:
+def test_a_server_that_fails_twice_receives_every_notification_once_and_in_order(tmp_path: Path) -> None:
     with http_endpoint(Reply(500), Reply(503), Reply(200)) as server:
         trained_until(
             lambda _: FOUND in ids(server), "--on", f"*@*=webhook:{server.url}/hook,backoff=0.1", folder=tmp_path
@@ -62,7 +62,7 @@ def test_a_server_that_fails_twice_gets_each_notice_once_and_in_order(tmp_path: 
     assert {each["state"] for each in lines} == {"done"}
 
 
-def test_an_endpoint_that_is_down_for_a_while_gets_what_happened_meanwhile_once_and_in_order(tmp_path: Path) -> None:
+def test_an_endpoint_that_was_down_receives_the_missed_notifications_once_and_in_order(tmp_path: Path) -> None:
     port = free_port()
     servers: list[HttpEndpoint] = []
 
@@ -87,7 +87,7 @@ def test_an_endpoint_that_is_down_for_a_while_gets_what_happened_meanwhile_once_
     assert {each["state"] for each in lines} == {"done"}
 
 
-def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_said_so(tmp_path: Path) -> None:
+def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_reported(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}/secret-path"
 
     def has_failed(_: Running) -> bool:
@@ -106,17 +106,17 @@ def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_said_so(tmp_p
     place = url.split("/")[2]
     assert any(
         each.endswith(
-            f"webhook:$HOOK,probe=false,retries=2,backoff=0.1 failed after 3 tries: {place}: connection refused"
+            f"webhook:$HOOK,probe=false,retries=2,backoff=0.1 failed after 3 attempts: {place}: connection refused"
         )
         for each in ended.said
     )
     assert "secret-path" not in ended.err
     assert "Traceback" not in ended.err
     (action,) = ended.show()["actions"]
-    assert "failed after 3 tries" in action["outcome"]
+    assert "failed after 3 attempts" in action["outcome"]
 
 
-def test_a_refusal_is_told_with_its_reason_and_not_tried_again(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_with_its_reason_and_not_retried(tmp_path: Path) -> None:
     with http_endpoint(Reply(404, "no such hook")) as server:
         ended = trained_until(
             lambda _: server.received, "--on", f"exploding_tensor=webhook:{server.url}/x", folder=tmp_path
@@ -128,7 +128,7 @@ def test_a_refusal_is_told_with_its_reason_and_not_tried_again(tmp_path: Path) -
     assert any("404 Not Found: no such hook" in each for each in ended.said)
 
 
-def test_a_hung_endpoint_keeps_nobody_from_judging_and_stopping(tmp_path: Path) -> None:
+def test_an_endpoint_that_hangs_does_not_delay_evaluation_and_stop(tmp_path: Path) -> None:
     with http_endpoint(Reply(HANGS)) as server:
         ended = watched(
             [
@@ -153,7 +153,7 @@ def test_a_hung_endpoint_keeps_nobody_from_judging_and_stopping(tmp_path: Path) 
     assert any("webhook" in each and "given up" in each for each in ended.said)
 
 
-def test_a_mail_with_login_tells_of_the_finding_with_its_numbers(tmp_path: Path) -> None:
+def test_a_mail_with_login_contains_the_finding_and_its_statistics(tmp_path: Path) -> None:
     with mail_endpoint(password="s3cret/pw") as server:
         target = f"mailto://bob:s3cret%2Fpw@127.0.0.1:{server.port}?from=train@example.org&to=me@example.org"
         ended = trained_until(
@@ -171,7 +171,7 @@ def test_a_mail_with_login_tells_of_the_finding_with_its_numbers(tmp_path: Path)
     assert line["outcome"] == "sent: mail through 127.0.0.1"
 
 
-def test_a_wrong_password_is_told_in_the_terminal_the_run_and_the_view(tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_in_the_terminal_and_in_the_run(tmp_path: Path) -> None:
     with mail_endpoint(password="s3cret/pw") as server:
         target = f"mailto://bob:wrongpassword@127.0.0.1:{server.port}?from=train@example.org&to=me@example.org"
         ended = trained_until(

@@ -1,4 +1,4 @@
-"""``leadline doctor`` with real trainings: what it says of them, and that nothing of it stays."""
+"""``leadline doctor`` with real trainings: its report, and that no data is left behind."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 
 
-def doctor(folder: Path, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+def doctor(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
-        [*LEADLINE, "doctor", *words],
+        [*LEADLINE, "doctor", *arguments],
         cwd=folder,
         env=environment(TMPDIR=str(folder / "tmp"), **changes),
         capture_output=True,
@@ -32,36 +32,36 @@ def doctor(folder: Path, *words: str, **changes: str) -> subprocess.CompletedPro
     )
 
 
-def examined(folder: Path, *words: str, status: int = 0, **changes: str) -> dict[str, Any]:
-    done = doctor(folder, "--json", *words, **changes)
+def examined(folder: Path, *arguments: str, status: int = 0, **changes: str) -> dict[str, Any]:
+    done = doctor(folder, "--json", *arguments, **changes)
     assert done.returncode == status, (done.stdout, done.stderr)
     assert list((folder / "tmp").glob("leadline*")) == []
     assert not (folder / "leadline-runs").exists()
-    said = json.loads(done.stdout)
-    return {**said, "err": done.stderr}
+    report = json.loads(done.stdout)
+    return {**report, "err": done.stderr}
 
 
-def uncovered(said: dict[str, Any]) -> dict[str, str]:
-    return {each["what"]: each["why"] for each in said["training"]["uncovered"]}
+def coverage_gaps(report: dict[str, Any]) -> dict[str, str]:
+    return {gap["what"]: gap["why"] for gap in report["training"]["uncovered"]}
 
 
-def outcomes(said: dict[str, Any]) -> dict[str, str]:
-    return {each["name"]: each["outcome"] for each in said["checks"]}
+def outcomes(report: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["outcome"] for check in report["checks"]}
 
 
-def test_a_training_is_looked_at_for_three_steps_and_told_of(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--", script("patient.py"), "plain")
-    assert outcomes(said) | {"gpu": "ok", "disk": "ok", "cgroup": "note"} == {
+def test_report_of_three_steps_of_a_training(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--", script("patient.py"), "plain")
+    assert outcomes(report) | {"GPU": "ok", "disk": "ok", "cgroup": "note"} == {
         "python": "ok",
         "leadline": "ok",
         "numpy": "ok",
         "torch": "ok",
-        "gpu": "ok",
+        "GPU": "ok",
         "disk": "ok",
         "cgroup": "note",
     }
-    found = said["training"]
-    assert found["models"] == [
+    training = report["training"]
+    assert training["models"] == [
         {
             "name": "Net",
             "wrapper": None,
@@ -72,33 +72,33 @@ def test_a_training_is_looked_at_for_three_steps_and_told_of(tmp_path: Path) -> 
             "devices": ["cpu"],
         }
     ]
-    assert found["optimizers"] == [
+    assert training["optimizers"] == [
         {"name": "AdamW", "parameters": 163, "groups": 1, "variables": ["exp_avg", "exp_avg_sq", "step"]}
     ]
-    (loss,) = found["losses"]
+    (loss,) = training["losses"]
     assert loss["name"] == "CrossEntropyLoss_output_0"
     assert loss["place"].rpartition("/")[2].startswith("patient.py:")
-    assert found["steps"] == {"train": 3, "eval": 1}
-    assert found["activations"]["linear"] >= 2
-    assert {"relu", "tanh", "crossentropyloss"} <= set(found["activations"])
-    assert found["functions"] == ["tanh"]
-    assert {name: found["captured"][name] for name in ("weights", "biases", "gradients")} == {
+    assert training["steps"] == {"train": 3, "eval": 1}
+    assert training["activations"]["linear"] >= 2
+    assert {"relu", "tanh", "crossentropyloss"} <= set(training["activations"])
+    assert training["functions"] == ["tanh"]
+    assert {name: training["captured"][name] for name in ("weights", "biases", "gradients")} == {
         "weights": 2,
         "biases": 2,
         "gradients": 4,
     }
-    assert uncovered(said) == {}
-    assert (found["stopped_by"], found["exit_status"]) == ("doctor", 10)
-    assert "came to its end" not in said["err"]
+    assert coverage_gaps(report) == {}
+    assert (training["stopped_by"], training["exit_status"]) == ("doctor", 10)
+    assert "came to its end" not in report["err"]
 
 
-def test_each_preset_and_rule_set_has_its_price(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--steps", "5", "--", script("patient.py"), "functional")
-    found = said["training"]
-    prices = {each["label"]: each for each in found["prices"]}
+def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--steps", "5", "--", script("patient.py"), "functional")
+    training = report["training"]
+    prices = {price["label"]: price for price in training["prices"]}
     sets = ("default rules", "default rules, acting", "all rules")
     assert list(prices) == [*(f"preset {name}" for name in PRESETS), *(f"standard + {name}" for name in sets)]
-    assert all(each["step_share"] > 0 for each in prices.values())
+    assert all(price["step_share"] > 0 for price in prices.values())
     every = {name: prices[f"preset {name}"]["capture_every"] for name in PRESETS}
     assert every == {"light": 100, "standard": 10, "full": 10, "sagemaker": None}  # of standard the gradient norm
     assert prices["standard + default rules, acting"]["capture_every"] == 1
@@ -107,23 +107,23 @@ def test_each_preset_and_rule_set_has_its_price(tmp_path: Path) -> None:
     assert prices["preset full"]["capture_bytes"] > 2 * 163 * 4  # raw weights and gradients
     assert prices["preset light"]["activations_every"] is None or prices["preset light"]["activations_seconds"] == 0
     assert prices["preset standard"]["activations_every"] == 500
-    assert found["step_seconds"] > 0
-    assert found["losses"][0]["name"] == "cross_entropy_output_0"
-    assert found["steps"] == {"train": 5}
+    assert training["step_seconds"] > 0
+    assert training["losses"][0]["name"] == "cross_entropy_output_0"
+    assert training["steps"] == {"train": 5}
 
 
-def test_the_page_names_all_of_it(tmp_path: Path) -> None:
+def test_the_page(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--", script("patient.py"), "frozen", COLUMNS="160")
     assert done.returncode == 0, done.stderr
     for part in (
-        "watched",
+        "captured",
         "Net: 163 parameters, 51 trainable",
         "AdamW: 51 parameters, 1 group",
-        "not watched",
-        "what it costs",
+        "not captured",
+        "overhead",
         "preset standard",
         "standard + all rules",
-        "in 3 steps",
+        "(3 steps)",
     ):
         assert part in done.stdout, done.stdout
     assert "leadline  " not in done.stderr
@@ -133,17 +133,17 @@ def test_the_page_names_all_of_it(tmp_path: Path) -> None:
     ("kind", "what", "why"),
     [
         ("compiled", "torch.compile of Net", "activations are not"),
-        ("scripted", "torch.jit.script of Net", "its activations are not"),
+        ("scripted", "torch.jit.script of Net", "activations are not"),
     ],
 )
-def test_what_is_watched_in_part_is_said_so(tmp_path: Path, kind: str, what: str, why: str) -> None:
-    said = examined(tmp_path, "--", script("patient.py"), kind)
-    assert why in uncovered(said)[what]
-    assert said["training"]["captured"]["gradients"] == 4
-    assert "global hooks" not in said["err"]  # of which PyTorch would warn
+def test_partially_captured_models_are_reported(tmp_path: Path, kind: str, what: str, why: str) -> None:
+    report = examined(tmp_path, "--", script("patient.py"), kind)
+    assert why in coverage_gaps(report)[what]
+    assert report["training"]["captured"]["gradients"] == 4
+    assert "global hooks" not in report["err"]  # of which PyTorch would warn
     if kind == "compiled":
-        assert said["training"]["activations"] == {}
-        assert {each["activations_every"] for each in said["training"]["prices"]} == {None}
+        assert report["training"]["activations"] == {}
+        assert {price["activations_every"] for price in report["training"]["prices"]} == {None}
 
 
 @pytest.mark.parametrize(
@@ -153,35 +153,35 @@ def test_what_is_watched_in_part_is_said_so(tmp_path: Path, kind: str, what: str
         ("replaced", "AdamW", "replaced on the instance"),
     ],
 )
-def test_a_training_whose_steps_are_not_seen_is_said_so_and_ended(
+def test_a_training_without_visible_steps_is_reported_and_stopped(
     tmp_path: Path, kind: str, what: str, why: str
 ) -> None:
-    said = examined(tmp_path, "--", script("patient.py"), kind, status=1)
-    assert why in uncovered(said)[what]
-    assert said["training"]["optimizers"] == []
-    assert "came to its end" not in said["err"]
+    report = examined(tmp_path, "--", script("patient.py"), kind, status=1)
+    assert why in coverage_gaps(report)[what]
+    assert report["training"]["optimizers"] == []
+    assert "came to its end" not in report["err"]
 
 
-def test_a_training_of_one_step_is_told_of_without_a_price(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--", script("patient.py"), "short")
-    assert said["training"]["steps"] == {"train": 1}
-    assert said["training"]["models"][0]["name"] == "Net"
-    assert (said["training"]["prices"], said["training"]["exit_status"]) == ([], 0)
-    assert "came to its end" in said["err"]
+def test_a_training_of_one_step_has_no_overhead_estimate(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--", script("patient.py"), "short")
+    assert report["training"]["steps"] == {"train": 1}
+    assert report["training"]["models"][0]["name"] == "Net"
+    assert (report["training"]["prices"], report["training"]["exit_status"]) == ([], 0)
+    assert "came to its end" in report["err"]
 
 
-def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--", script("patient.py"), "stubborn")
-    assert said["training"]["steps"]["train"] >= 3
-    assert "came to its end" not in said["err"]
+def test_a_script_that_ignores_the_stop_is_ended_by_signals(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--", script("patient.py"), "stubborn")
+    assert report["training"]["steps"]["train"] >= 3
+    assert "came to its end" not in report["err"]
 
 
-def test_what_does_not_train_is_ended_when_the_time_is_over(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--limit", "1.5", "--", sys.executable, "-c", "import time; time.sleep(600)", status=1)
-    assert set(uncovered(said)) == {"no training was seen", "0 steps in 1.5 s"}
+def test_a_command_without_training_is_ended_at_the_time_limit(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--limit", "1.5", "--", sys.executable, "-c", "import time; time.sleep(600)", status=1)
+    assert set(coverage_gaps(report)) == {"no training was seen", "0 steps in 1.5 s"}
 
 
-def test_a_doctor_that_is_told_to_end_takes_the_training_with_it(tmp_path: Path) -> None:
+def test_a_terminated_doctor_terminates_the_training(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     sleeper = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     process = subprocess.Popen(
@@ -199,46 +199,46 @@ def test_a_doctor_that_is_told_to_end_takes_the_training_with_it(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "model"), [("binary", "Booster"), ("lightgbm_binary", "Booster")])
-def test_boosters_are_looked_at_and_stopped_like_others(tmp_path: Path, kind: str, model: str) -> None:
-    words = ("--", TREES, script("boosters.py"), str(tmp_path), "endless", kind)
-    said = examined(tmp_path, "--python", TREES, *words)
-    found = said["training"]
-    assert [each["name"] for each in found["models"]] == [model]
-    assert found["steps"] == {"train": 3}
-    assert {each["name"].partition("-")[0] for each in found["losses"]} == {"train", "held"}
-    assert found["captured"]["feature_importance"] > 6
-    assert all(each["step_share"] > 0 for each in found["prices"])
-    page = doctor(tmp_path, "--python", TREES, *words)
+def test_boosters_are_examined_and_stopped(tmp_path: Path, kind: str, model: str) -> None:
+    arguments = ("--", TREES, script("boosters.py"), str(tmp_path), "endless", kind)
+    report = examined(tmp_path, "--python", TREES, *arguments)
+    training = report["training"]
+    assert [model["name"] for model in training["models"]] == [model]
+    assert training["steps"] == {"train": 3}
+    assert {loss["name"].partition("-")[0] for loss in training["losses"]} == {"train", "held"}
+    assert training["captured"]["feature_importance"] > 6
+    assert all(price["step_share"] > 0 for price in training["prices"])
+    page = doctor(tmp_path, "--python", TREES, *arguments)
     assert page.returncode == 0, page.stderr
     assert "importances," in page.stdout
     assert "gradients" not in page.stdout
 
 
-def test_both_ranks_are_seen_and_stop_together(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--", *TORCHRUN, script("distributed.py"), "-1")
-    found = said["training"]
-    assert (found["processes"], found["stopped_by"]) == (2, "doctor")
-    assert found["models"][0]["wrapper"] in ("DistributedDataParallel", None)
-    assert len(found["prices"]) == 7
+def test_both_ranks_are_examined_and_stop_together(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--", *TORCHRUN, script("distributed.py"), "-1")
+    training = report["training"]
+    assert (training["processes"], training["stopped_by"]) == (2, "doctor")
+    assert training["models"][0]["wrapper"] in ("DistributedDataParallel", None)
+    assert len(training["prices"]) == 7
 
 
-def test_an_isolated_interpreter_is_not_even_tried(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--", sys.executable, "-I", script("patient.py"), "plain", status=1)
-    assert outcomes(said)["isolation"] == "bad"
-    assert said["training"] is None
+def test_an_isolated_interpreter_is_not_started(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--", sys.executable, "-I", script("patient.py"), "plain", status=1)
+    assert outcomes(report)["isolation"] == "bad"
+    assert report["training"] is None
 
 
-def test_an_interpreter_without_leadline_is_told_what_to_install(tmp_path: Path) -> None:
+def test_an_interpreter_without_leadline_gets_an_install_command(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=PATIENCE)
     python = str(bare / "bin" / "python")
-    said = examined(tmp_path, "--python", python, status=1)
-    (problem,) = [each["said"] for each in said["checks"] if each["name"] == "leadline"]
+    report = examined(tmp_path, "--python", python, status=1)
+    (problem,) = [check["message"] for check in report["checks"] if check["name"] == "leadline"]
     assert f"{python} -m pip install leadline" in problem
-    assert outcomes(said)["torch"] == "note"
+    assert outcomes(report)["torch"] == "note"
 
 
-def test_without_a_command_the_environment_alone_is_checked(tmp_path: Path) -> None:
+def test_without_a_command_only_the_environment_is_checked(tmp_path: Path) -> None:
     other = tmp_path / "lib" / "python3.4" / "site-packages"
     other.mkdir(parents=True)
     (other / "sitecustomize.py").write_text("")
@@ -246,11 +246,11 @@ def test_without_a_command_the_environment_alone_is_checked(tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines if line[0] != " "].count("bad") == 0
-    for part in ("is of Python 3.4", "is run after Leadline's", "nothing is watched; unset it", "the hooks fit it"):
+    for part in ("belongs to Python 3.4", "runs after Leadline's", "nothing is captured; unset it", "hooks work"):
         assert part in " ".join(done.stdout.split())
 
 
-def test_a_root_that_cannot_be_written_is_bad(tmp_path: Path) -> None:
-    said = examined(tmp_path, "--out", "/proc/runs", status=1)
-    (problem,) = [each["said"] for each in said["checks"] if each["name"] == "disk"]
-    assert problem.startswith("/proc cannot be written: ")
+def test_a_read_only_root_is_bad(tmp_path: Path) -> None:
+    report = examined(tmp_path, "--out", "/proc/runs", status=1)
+    (problem,) = [check["message"] for check in report["checks"] if check["name"] == "disk"]
+    assert problem.startswith("cannot write to /proc: ")

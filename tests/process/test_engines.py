@@ -168,7 +168,7 @@ def test_every_engine_comes_to_the_verdicts_of_each_run_judged_alone(root: Path,
     of_long_run = {each["name"]: each for each in local["loss_spike"]["rules"]}
     assert of_long_run["mine"]["why"] == "ValueError: at 5 (mine.py:11)"
     assert [each["message"] for each in of_long_run["mine"]["findings"]] == ["as asked"]
-    assert of_long_run["dies"]["why"] == "its process ended with status 3"
+    assert of_long_run["dies"]["why"] == "its process exited with status 3"
 
 
 def test_fewer_runs_than_processors_are_cut_by_rules(root: Path, cluster: str) -> None:

@@ -68,7 +68,9 @@ def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> 
     )
     assert (ended.status, ended.out) == (10, "")
     check_stopped(ended.show(), bad_step=20)
-    assert any("it still runs 1.0 s after it was asked to stop: SIGTERM to 1 process" in line for line in ended.said)
+    assert any(
+        "still running 1.0 s after the stop request: sending SIGTERM to 1 process" in line for line in ended.said
+    )
 
 
 @pytest.mark.parametrize(("way", "out"), [("retry", ""), ("cleanup", "finally\nat exit\n"), ("thread", "")])

@@ -1,4 +1,4 @@
-"""What follows a verdict, with a real judge as a process: killed, hurried, in front of an endpoint that is down."""
+"""Delivery of notifications by a real judge process: killed, hurried, or with an endpoint that is down."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ import json, os, time, urllib.request
 from leadline.actions import Action, Outcome
 
 class Post(Action, frozen=True, kw_only=True):
-    """Posts the notice's id."""
+    """Posts the id of the notification."""
     url: str
     target = "url"
 
-    def run(self, occasion):
-        request = urllib.request.Request(self.url, occasion.notice.id.encode(), method="POST")
+    def run(self, context):
+        request = urllib.request.Request(self.url, context.notice.id.encode(), method="POST")
         with urllib.request.urlopen(request, timeout=600) as answer:
             return Outcome(f"posted: {answer.status}")
 '''
 
 
 class Endpoint:
-    """An HTTP server that can be away, hold its answers back, and tells what was posted to it."""
+    """An HTTP server that can be down or hold its answers back, and records what was posted to it."""
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -99,7 +99,7 @@ def writer(tmp_path: Path, endpoint: Endpoint) -> RunWriter:
 
 
 class Judges:
-    """Judges of a run, as processes; those that still run at the end of a test are ended."""
+    """Judge processes of a run; those that are running at the end of a test are killed."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -131,7 +131,7 @@ def wait_until(holds: Callable[[], Any]) -> Any:
 
 
 def spoil(writer: RunWriter, *steps: int) -> None:
-    """Each of these steps is a finding of its own, closed by the next."""
+    """Make each of these steps a separate finding, closed by the next step."""
     for step in steps:
         writer.write(Capture(step, {"loss": {"value": float("nan")}}))
         writer.write(Capture(step + 1, {"loss": {"value": 1.0}}))
@@ -151,14 +151,14 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def test_an_endpoint_that_is_down_for_a_while_is_told_all_once_and_in_order(
+def test_an_endpoint_that_is_down_for_a_while_receives_everything_once_and_in_order(
     writer: RunWriter, judges: Judges, endpoint: Endpoint
 ) -> None:
     judge = judges.start()
     spoil(writer, 3, 6)
     wait_until(lambda: judged(writer) == 2)
     assert states(writer) == {"e/opened/3": "asked", "e/opened/6": "asked"}
-    wait_until(lambda: "the first try failed: " in read_actions(writer.path)[0]["outcome"])
+    wait_until(lambda: "the first attempt failed: " in read_actions(writer.path)[0]["outcome"])
     spoil(writer, 9)
     wait_until(lambda: judged(writer) == 3)  # judging goes on meanwhile
     endpoint.open()
@@ -169,7 +169,7 @@ def test_an_endpoint_that_is_down_for_a_while_is_told_all_once_and_in_order(
     assert judge.wait(PATIENCE_SECONDS) == 0
 
 
-def test_a_judge_that_is_killed_before_it_has_delivered_loses_nothing_and_repeats_nothing_that_was_done(
+def test_a_judge_that_is_killed_before_a_delivery_loses_nothing_and_repeats_nothing(
     writer: RunWriter, judges: Judges, endpoint: Endpoint
 ) -> None:
     endpoint.open()
@@ -193,7 +193,7 @@ def test_a_judge_that_is_killed_before_it_has_delivered_loses_nothing_and_repeat
     assert len(endpoint.posted) == 4
 
 
-def test_an_endpoint_that_never_answers_holds_up_no_judging_and_a_judge_told_to_end_says_what_it_gives_up(
+def test_an_endpoint_that_never_answers_does_not_block_the_judge_and_is_given_up_at_the_end(
     writer: RunWriter, judges: Judges, endpoint: Endpoint
 ) -> None:
     endpoint.open()
@@ -211,18 +211,18 @@ def test_an_endpoint_that_never_answers_holds_up_no_judging_and_a_judge_told_to_
     assert endpoint.posted == ["e/opened/3"]
     assert states(writer) == {"e/opened/3": "given up", "e/opened/6": "given up", "e/opened/9": "given up"}
     outcomes = [each["outcome"] for each in read_lines(f"{writer.path}/{layout.ACTIONS}")[-3:]]
-    assert outcomes == ["given up: the judge was told to end"] * 3
+    assert outcomes == ["given up: the judge was terminated"] * 3
     after = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")
     assert (after["complete"], after["delivering"]) == (True, [])
     said = [each["message"] for each in after["announcements"] if each.get("kind") == "failure"]
-    assert said == ["post given up: the judge was told to end"]
+    assert said == ["post given up: the judge was terminated"]
 
 
-def test_what_an_action_prints_reaches_no_terminal(tmp_path: Path) -> None:
+def test_the_output_of_an_action_reaches_no_terminal(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import sys\nfrom leadline.actions import Action, Outcome\n"
         "class Loud(Action, frozen=True, kw_only=True):\n"
-        "    def run(self, occasion):\n"
+        "    def run(self, context):\n"
         "        print('printed'); print('printed', file=sys.stderr); return Outcome('done')\n"
     )
     loud = ActionSpec("job", "mine.py:Loud", ("Completed",), folder=str(tmp_path))
@@ -238,9 +238,7 @@ def test_what_an_action_prints_reaches_no_terminal(tmp_path: Path) -> None:
     assert [each["state"] for each in read_actions(path)] == ["done"]
 
 
-def test_ctrl_c_ends_the_waiting_and_the_verdict_says_what_was_not_delivered(
-    tmp_path: Path, endpoint: Endpoint
-) -> None:
+def test_ctrl_c_ends_the_wait_and_the_summary_lists_what_was_not_delivered(tmp_path: Path, endpoint: Endpoint) -> None:
     endpoint.open()
     endpoint.answers.clear()
     (tmp_path / "mine.py").write_text(ACTIONS)
@@ -250,7 +248,7 @@ def test_ctrl_c_ends_the_waiting_and_the_verdict_says_what_was_not_delivered(
         os.kill(running.agent, signal.SIGINT)
         ended = running.wait()
     assert endpoint.posted == ["job/Completed"]
-    outcome = f"mine.py:Post:{endpoint.url} given up: the judge was told to end"
+    outcome = f"mine.py:Post:{endpoint.url} given up: the judge was terminated"
     assert sum(outcome in line for line in ended.said) >= 1
     (action,) = ended.show()["actions"]
     assert (action["rule"], action["state"]) == ("job", "given up")

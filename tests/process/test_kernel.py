@@ -93,7 +93,7 @@ def status(run: str) -> str:
 def test_a_cell_shows_the_verdict_and_running_it_again_replaces(kernel: Kernel) -> None:
     kernel.run(TRAIN)
     shown = kernel.run("import leadline\nwatching = leadline.watch(model, name='first')\nwatching")
-    assert shown["text/plain"].startswith("Watching('")
+    assert shown["text/plain"].startswith("WatchedRun('")
     assert "first" in shown["text/html"]
     assert "no step yet" in shown["text/html"]
     first = kernel.run("import os; str(os.fspath(watching))")["text/plain"].strip("'")

@@ -1,4 +1,4 @@
-"""``LEADLINE_RUN`` where something else launches: one process makes the run, one agent a node, the others join."""
+"""``LEADLINE_RUN`` with other launchers: one process creates the run, one agent per node, the others join."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a training as a launcher would that knows nothing of Leadline but the environment."""
+    """Start a training like a launcher that only sets the environment."""
     started: list[subprocess.Popen[str]] = []
 
     def launch(*arguments: str, run: Path, **changes: str) -> subprocess.Popen[str]:
@@ -52,25 +52,25 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def agents(run: Path) -> list[int]:
     """The agents of a run."""
-    found = []
+    pids = []
     for pid in list_pids():
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if b"leadline.agent" in words and os.fsencode(run) in words:
-            found.append(pid)
-    return found
+        if b"leadline.agent" in arguments and os.fsencode(run) in arguments:
+            pids.append(pid)
+    return pids
 
 
 def ended(run: Path) -> dict[str, Any]:
-    """What is said of a run once it is over and nothing of it runs."""
+    """Wait for the end of a run and its agents; return its summary."""
     wait_for(lambda: (read_document(str(run / layout.STATUS)) or {}).get("status") in JOB_ENDED, "the end of the run")
     wait_for(lambda: not agents(run), "the end of the agent")
     return show(run)
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def error_output(process: subprocess.Popen[str]) -> str:
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, err
     return err
@@ -78,7 +78,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("way", ["bootstrap", "watch"])
 def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path, start: Start, way: str) -> None:
-    run, go = tmp_path / "place" / "job-17", tmp_path / "go"
+    run, go = tmp_path / "path" / "job-17", tmp_path / "go"
     changes = {"PYTHONPATH": SITE} if way == "bootstrap" else {}
     ranks = [start("30", way, str(go), run=run, RANK=str(rank), **changes) for rank in range(3)]
     documents = run / layout.WORKERS
@@ -86,7 +86,7 @@ def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path
     assert len(agents(run)) == 1
     assert oct(run.stat().st_mode & 0o777) == "0o700"
     go.touch()
-    errors = [said(rank) for rank in ranks]
+    errors = [error_output(rank) for rank in ranks]
     told = ended(run)
     assert (told["name"], told["status"], told["uri"]) == ("job-17", "Completed", str(run))
     assert sorted(each["worker"].split("-")[0] for each in told["workers"]) == ["rank0", "rank1", "rank2"]
@@ -101,22 +101,22 @@ def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path
 def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: Path, start: Start) -> None:
     run, go = tmp_path / "job", tmp_path / "go"
     first = start("30", "watch", run=run)
-    said(start("5", "watch", run=run))
+    error_output(start("5", "watch", run=run))
     long = start("5", "watch", str(go), run=run)
-    said(first)
+    error_output(first)
     wait_for(lambda: len(list((run / layout.WORKERS).glob("*.json"))) == 3, "three workers")
     status = read_document(str(run / layout.STATUS)) or {}
     assert status["status"] == "InProgress"
     go.touch()
-    said(long)
+    error_output(long)
     assert ended(run)["status"] == "Completed"
 
 
-def test_a_later_process_goes_on_with_the_run(tmp_path: Path, start: Start) -> None:
+def test_a_later_process_continues_the_run(tmp_path: Path, start: Start) -> None:
     run = tmp_path / "job"
-    said(start("5", "watch", run=run))
+    error_output(start("5", "watch", run=run))
     assert ended(run)["steps"] == {"train": 5}
-    said(start("9", "watch", run=run))
+    error_output(start("9", "watch", run=run))
     told = ended(run)
     assert (told["status"], told["steps"], len(told["workers"])) == ("Completed", {"train": 9}, 2)
 
@@ -137,30 +137,31 @@ def test_a_stop_reaches_all_and_the_run_stays_stopped(tmp_path: Path, start: Sta
     assert [rank.wait(PATIENCE) for rank in ranks] == [10, 10]
     assert ended(run)["status"] == "Stopped"
     late = start("5", "bootstrap", run=run, PYTHONPATH=SITE)
-    assert f"not watched: the run at {run} was stopped by user; set LEADLINE_RUN to a new place" in said(late)
+    message = f"the run at {run} was stopped by user; set LEADLINE_RUN to a new location"
+    assert f"capture disabled in this process: {message}" in error_output(late)
 
 
-def test_a_configuration_that_is_wrong_is_told_once_and_nothing_is_made(tmp_path: Path, start: Start) -> None:
+def test_an_invalid_configuration_is_reported_and_nothing_is_created(tmp_path: Path, start: Start) -> None:
     (tmp_path / "leadline.toml").write_text('preset = "lite"\n')
     run = tmp_path / "job"
     ranks = [start("5", "bootstrap", run=run, PYTHONPATH=SITE) for _ in range(2)]
-    errors = [said(rank) for rank in ranks]  # the training goes on without
-    assert any("not watched:" in err and "did you mean 'light'?" in err for err in errors)
+    errors = [error_output(rank) for rank in ranks]  # the training goes on without
+    assert any("capture disabled in this process:" in err and "did you mean 'light'?" in err for err in errors)
     assert not (run / layout.MANIFEST).exists()
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("path", "why"),
     [("s3://bucket/run", "a run is written to a local folder"), ("/proc/no/such", "the run cannot be written at")],
 )
-def test_a_place_that_will_not_do_is_told_and_the_training_goes_on(tmp_path: Path, place: str, why: str) -> None:
+def test_an_unusable_path_is_reported_and_the_training_continues(tmp_path: Path, path: str, why: str) -> None:
     done = subprocess.run(
         [sys.executable, script("launched.py"), "5"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
-        env=environment(LEADLINE_RUN=place, PYTHONPATH=SITE),
+        env=environment(LEADLINE_RUN=path, PYTHONPATH=SITE),
         timeout=PATIENCE,
     )
     assert (done.stdout, done.stderr.count("\n")) == ("5\n", 1)
@@ -205,7 +206,7 @@ def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, 
         os.kill(primary, signal.SIGKILL)  # the second takes over
         wait_for(lambda: (read_document(str(run / layout.STATUS)) or {}).get("agent_pid") == second.pid, "the change")
         go.touch()
-        said(first)
+        error_output(first)
     finally:
         other.kill()
         other.wait()

@@ -1,4 +1,4 @@
-"""Prometheus scrapes the gauges of a training that is under way: a rule fires, resets, and another cannot say."""
+"""Prometheus scrapes a running training: one rule fires and resets, another is undecided."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def address(running: Running) -> str:
 
 
 @pytest.mark.slow
-def test_an_alarm_goes_on_and_off_while_a_training_is_under_way(tmp_path: Path) -> None:
+def test_an_alarm_fires_and_resets_while_a_training_is_running(tmp_path: Path) -> None:
     rules = script("steered_rules.py")
     options = [
         "--no-default-rules",
@@ -80,7 +80,7 @@ def test_an_alarm_goes_on_and_off_while_a_training_is_under_way(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_last_that_a_receiver_is_told_is_how_the_training_ended(tmp_path: Path) -> None:
+def test_the_last_export_has_the_final_status_of_the_training(tmp_path: Path) -> None:
     endpoint = HttpEndpoint()
     rules = script("steered_rules.py")
     options = [

@@ -27,6 +27,7 @@ def test_the_training_holds_nothing_of_the_judging_side(tmp_path: Path, way: str
     held = set(ended.out.split())
     assert {
         "torch",
+        "leadline.training.session.api",
         "leadline.training.session.session",
         "leadline.training.recorder.step_recorder",
         "leadline.store.writer",

@@ -35,7 +35,7 @@ class Careless(Action, frozen=True, kw_only=True):
     password: str
     fails: bool = False
 
-    def run(self, occasion):
+    def run(self, context):
         if self.fails:
             raise OSError(f"the other side says: wrong password {self.password!r} for {self.password}")
         return Outcome(f"sent with {self.password}", announcement=f"used {self.password}")
@@ -246,7 +246,7 @@ def _made(folder: Path, name: str) -> str:
 @pytest.mark.parametrize(
     ("quotes", "said"),
     [
-        ('"', "url holds a password; write it as $VARIABLE in single quotes"),
+        ('"', "url contains a password; write it as $VARIABLE in single quotes"),
         ("'", "cannot be reached"),
     ],
 )

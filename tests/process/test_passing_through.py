@@ -106,7 +106,7 @@ def test_an_isolated_python_is_monitored_only_and_the_first_line_says_so(tmp_pat
     ended = watched((), sys.executable, "-I", script("conversation.py"), "0", folder=tmp_path)
     assert ended.status == 0
     assert talk(ended)["words"] == []
-    assert "only the machine is watched: Python's option -I keeps Leadline out" in ended.said[0]
+    assert "system metrics only: Python's option -I keeps Leadline out" in ended.said[0]
     assert ended.show()["workers"] == []
 
 

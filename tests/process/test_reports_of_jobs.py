@@ -1,4 +1,4 @@
-"""The profiling report of a real job: made while it runs, by a process of its own, and last when all is judged."""
+"""The profiling report of a real job: written by a separate process during the run, and finally after the last step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from leadline.store.documents import read_document
 pytestmark = pytest.mark.slow
 
 
-def place(folder: Path, name: str) -> Path:
+def report_path(folder: Path, name: str) -> Path:
     return next((folder / "runs").glob("*")) / "reports" / name
 
 
-def is_there(folder: Path, name: str) -> bool:
+def exists(folder: Path, name: str) -> bool:
     runs = list((folder / "runs").glob("*"))
     return bool(runs) and (runs[0] / "reports" / name).exists()
 
@@ -35,26 +35,26 @@ def end(running: Running, folder: Path) -> None:
     assert "could not be made" not in ended.err
 
 
-def test_it_is_there_while_the_job_runs_and_holds_the_end_when_it_is_over(tmp_path: Path) -> None:
+def test_the_report_exists_during_the_job_and_is_complete_after_it(tmp_path: Path) -> None:
     with started(
         ("--rule", "profiler_report"), script("reported.py"), str(tmp_path / "enough"), folder=tmp_path
     ) as job:
-        wait_for(lambda: is_there(tmp_path, "profiling.html"), "the report")
+        wait_for(lambda: exists(tmp_path, "profiling.html"), "the report")
         assert status(tmp_path) == "InProgress"
-        early = place(tmp_path, "profiling.html").read_text()
-        assert "and it goes on" in early
+        early = report_path(tmp_path, "profiling.html").read_text()
+        assert " so far</dd>" in early
         assert "Step durations" in early
-        wait_for(lambda: is_there(tmp_path, "profiling.ipynb"), "the notebook")
+        wait_for(lambda: exists(tmp_path, "profiling.ipynb"), "the notebook")
         end(job, tmp_path)
-    last = place(tmp_path, "profiling.html").read_text()
-    assert "and it goes on" not in last
+    last = report_path(tmp_path, "profiling.html").read_text()
+    assert " so far</dd>" not in last
     assert "<dd>Completed</dd>" in last
     for rule in ("cpu_bottleneck", "step_outlier", "max_initialization_time"):
         assert rule in last
-    assert sorted(os.listdir(place(tmp_path, ""))) == ["profiling.html", "profiling.ipynb"]
+    assert sorted(os.listdir(report_path(tmp_path, ""))) == ["profiling.html", "profiling.ipynb"]
 
 
-def test_a_rendering_that_is_killed_harms_neither_job_nor_judge(tmp_path: Path) -> None:
+def test_a_killed_renderer_harms_neither_job_nor_judge(tmp_path: Path) -> None:
     with started(
         ("--rule", "profiler_report"), script("reported.py"), str(tmp_path / "enough"), folder=tmp_path
     ) as job:
@@ -62,6 +62,6 @@ def test_a_rendering_that_is_killed_harms_neither_job_nor_judge(tmp_path: Path) 
         os.kill(rendering, signal.SIGKILL)
         before = job.flushed_steps()
         wait_for(lambda: job.flushed_steps() > before, "more steps")
-        assert not is_there(tmp_path, "profiling.html")
+        assert not exists(tmp_path, "profiling.html")
         end(job, tmp_path)
-    assert "<dd>Completed</dd>" in place(tmp_path, "profiling.html").read_text()
+    assert "<dd>Completed</dd>" in report_path(tmp_path, "profiling.html").read_text()

@@ -99,4 +99,4 @@ def test_a_server_that_hangs_costs_the_training_no_bit_and_its_end_a_moment(tmp_
     assert diary(watched, "hanging")["digest"] == diary(bare, "hanging")["digest"]
     (document,) = ended.run.worker_documents().values()
     assert (document["off"], document["lost"], document["notes"]) == (None, None, [])
-    assert "failed: the script ended while its tracker did not answer" in outcomes(ended)
+    assert "failed: the script ended while its tracker did not respond" in outcomes(ended)

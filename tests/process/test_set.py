@@ -1,4 +1,4 @@
-"""``leadline set`` on a running job: taken up, acknowledged, visible in the data."""
+"""``leadline set`` on a running job: accepted, acknowledged, visible in the data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.reader.run import Run
 
 
 def times(run: Run) -> list[int]:
-    """When the machine was sampled."""
+    """The sample times of the system metrics."""
     return sorted(set(run.system_metrics()["time_ns"].to_pylist()))
 
 
@@ -23,9 +23,9 @@ def wait_for_samples(root: Path, count: int, *, after_ns: int = 0) -> list[int]:
     while time.monotonic() < end:
         time.sleep(0.1)
         if list((root / "runs").glob("*/system/*/*.arrow")):
-            found = [each for each in times(only_run(root / "runs")) if each > after_ns]
-            if len(found) >= count:
-                return found
+            samples = [time_ns for time_ns in times(only_run(root / "runs")) if time_ns > after_ns]
+            if len(samples) >= count:
+                return samples
     raise AssertionError(f"no {count} samples after {after_ns}")
 
 
@@ -47,30 +47,30 @@ def median_gap(samples: list[int]) -> float:
 
 
 @pytest.mark.slow
-def test_the_interval_is_changed_on_a_running_job_that_is_no_python(tmp_path: Path) -> None:
+def test_the_interval_changes_on_a_running_job_without_python(tmp_path: Path) -> None:
     with started(("--interval-ms", "500"), "sh", "-c", "while :; do :; done", folder=tmp_path) as job:
         before = wait_for_samples(tmp_path, 4)
         done = call(tmp_path, "set", "interval-ms=100")
         changed = time.time_ns()
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip().endswith(": taken")
+        assert done.stdout.strip().startswith("accepted by host ")
         after = wait_for_samples(tmp_path, 12, after_ns=changed)
         assert median_gap(before) >= 450 > 250 > median_gap(after)
-        assert job.process.poll() is None, "the job goes on"
+        assert job.process.poll() is None, "the job is still running"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        ((), "nothing to set; write for example: leadline set interval-ms=100"),
+        ((), "nothing to set; for example: leadline set interval-ms=100"),
         (("interval-m=100",), "did you mean 'interval-ms'?"),
         (("interval-ms=150",), "interval_ms must be one of 100, 200, 500, 1000, 5000, 60000, not 150"),
-        (("interval-ms=fast",), "interval-ms must be a whole number, not 'fast'"),
+        (("interval-ms=fast",), "interval-ms must be an integer, not 'fast'"),
         (("interval-ms=100",), "no run"),
     ],
 )
-def test_what_cannot_be_set_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_setting_is_reported_in_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     done = call(tmp_path, "set", *words)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -11,6 +11,7 @@ import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
 from leadline.analysis import scores, trees
+from leadline.analysis.boosted_run import BoostedRun
 from leadline.reports import xgboost
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
@@ -20,46 +21,46 @@ pytestmark = pytest.mark.slow
 
 
 def trained(kind: str, folder: Path) -> tuple[Ended, dict[str, Any]]:
-    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", "--no-default-rules"]
+    launch = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", "--no-default-rules"]
     job = [PYTHON, script("boosted_reported.py"), kind]
-    ended = finish([*words, "--rule", "CreateXgboostReport", "--", *job], folder, env=environment())
+    ended = finish([*launch, "--rule", "CreateXgboostReport", "--", *job], folder, env=environment())
     assert ended.status == 0, ended.err
     return ended, json.loads((folder / "truth.json").read_text())
 
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass"])
-def test_a_classifier_is_reported_as_scikit_learn_has_it(tmp_path: Path, kind: str) -> None:
+def test_the_report_of_a_classifier_matches_scikit_learn(tmp_path: Path, kind: str) -> None:
     ended, truth = trained(kind, tmp_path)
-    boosted = xgboost.Boosted(ended.run)
+    boosted = BoostedRun(ended.run)
     assert (boosted.model.kind, boosted.model.evaluated_on, boosted.model.steps[-1]) == (kind, "holdout", LAST)
     assert boosted.matrix is not None
     assert boosted.matrix.tolist() == truth["confusion"]
-    for name, each in scores.averages(boosted.matrix).items():
-        assert (each.precision, each.recall, each.f1) == pytest.approx(truth["averages"][name], abs=1e-12)
+    for name, score in scores.averages(boosted.matrix).items():
+        assert (score.precision, score.recall, score.f1) == pytest.approx(truth["averages"][name], abs=1e-12)
     areas = {name: curve.auc for name, curve in boosted.curves().items() if name != "micro"}
     assert areas == pytest.approx(truth["areas"], abs=1e-9)
     check_report(ended, {"residuals", "error-by-label"})
 
 
-def test_a_regression_is_reported_as_scikit_learn_has_it(tmp_path: Path) -> None:
+def test_the_report_of_a_regression_matches_scikit_learn(tmp_path: Path) -> None:
     ended, truth = trained("regression", tmp_path)
-    boosted = xgboost.Boosted(ended.run)
+    boosted = BoostedRun(ended.run)
     assert (boosted.model.kind, boosted.model.steps[-1]) == ("regression", LAST)
     assert boosted.last is not None
-    rest = trees.residuals(boosted.last)
-    assert float(np.abs(rest).mean()) == pytest.approx(truth["error"], rel=1e-5)
-    assert float(rest.mean()) == pytest.approx(truth["bias"], rel=1e-4, abs=1e-4)
+    residuals = trees.residuals(boosted.last)
+    assert float(np.abs(residuals).mean()) == pytest.approx(truth["error"], rel=1e-5)
+    assert float(residuals.mean()) == pytest.approx(truth["bias"], rel=1e-4, abs=1e-4)
     check_report(ended, {"confusion-matrix", "evaluation", "class-accuracy", "roc"})
 
 
 def check_report(ended: Ended, absent: set[str]) -> None:
-    """The judge made it while the training ran, and after its end for the last time."""
+    """The judge wrote the report during the training, and finally after its end."""
     page = Path(ended.run.path, "reports", "xgboost.html").read_text()
     sections = xgboost.chapter(ended.run).sections
-    assert {each.key for each in sections if each.why_empty} == absent
-    for each in sections:
-        assert each.title in page
-        assert all(words.partition("'")[0] in page for words in each.paragraphs)
-    said = ended.show()
-    (rule,) = said["rules"]
+    assert {section.key for section in sections if section.why_empty} == absent
+    for section in sections:
+        assert section.title in page
+        assert all(text.partition("'")[0] in page for text in section.paragraphs)
+    summary = ended.show()
+    (rule,) = summary["rules"]
     assert (rule["name"], rule["status"], rule["verdict"]) == ("create_xgboost_report", "NoIssuesFound", "clear")

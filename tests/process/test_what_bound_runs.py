@@ -33,7 +33,7 @@ def test_a_slow_loader_is_the_input(tmp_path: Path) -> None:
     time, rules, lines = shown(tmp_path, "loader")
     assert (time["bound"]["kind"], time["bound"]["phase"]) == ("input", "data")
     assert fired(rules) == {"input_bound"}
-    assert any("bound by input" in line for line in lines)
+    assert any("bottleneck: input" in line for line in lines)
     assert any("num_workers" in line for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Live == afterwards == after a restart == another cut of segments, for every rule."""
+"""Live == afterwards == after a restart == with other segments, for every rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
-from leadline.testing.runs import START_NS, Capture, Heartbeat, Part, RunWriter
+from leadline.testing.runs import START_NS, Capture, Part, RunWriter, SystemSample
 from leadline.testing.scenarios import scenarios
 
 GIVEN = {
@@ -42,8 +42,8 @@ RULES: dict[str, Callable[[], Rule]] = {
 }
 
 
-class Hearing:
-    """What a judge would have written down; of a run that is over from the start the stream is read once for all."""
+class RecordedJudge:
+    """The results of a judge; the data of a finished run are read once."""
 
     def __init__(self, path: str, *, is_over: bool = False) -> None:
         self._path, self._is_over = path, is_over
@@ -55,10 +55,10 @@ class Hearing:
         rules = [(name, make()) for name, make in RULES.items()]
         self._judging = Evaluator(self._path, rules, started_ns=START_NS, is_over=self._is_over)
 
-    def listen(self, *, is_over: bool = False, most_seconds: float = float("inf")) -> Hearing:
+    def advance(self, *, is_over: bool = False, max_seconds: float = float("inf")) -> RecordedJudge:
         while True:
-            progress = self._judging.advance(is_over=is_over, most_seconds=most_seconds)
-            for alias in progress.begun_again:
+            progress = self._judging.advance(is_over=is_over, max_seconds=max_seconds)
+            for alias in progress.restarted:
                 self.events[alias] = []
             for alias, event in progress.events:
                 self.events[alias].append(encode(event))
@@ -67,75 +67,75 @@ class Hearing:
                 return self
 
 
-def different(one: Hearing, other: Hearing) -> dict[str, tuple]:
-    """The rules of which two judges do not say the same, with what they say."""
-    said = {name: [(each.events[name], each.states.get(name)) for each in (one, other)] for name in RULES}
-    return {name: tuple(each) for name, each in said.items() if each[0] != each[1]}
+def different(one: RecordedJudge, other: RecordedJudge) -> dict[str, tuple]:
+    """Return the rules on which two judges differ, with their results."""
+    verdict_names = {name: [(judge.events[name], judge.states.get(name)) for judge in (one, other)] for name in RULES}
+    return {name: tuple(each) for name, each in verdict_names.items() if each[0] != each[1]}
 
 
-def judge_afterwards(path: str) -> Hearing:
-    return Hearing(path, is_over=True).listen(is_over=True)
+def judge_afterwards(path: str) -> RecordedJudge:
+    return RecordedJudge(path, is_over=True).advance(is_over=True)
 
 
 def judged_in_all_ways(
-    story: Sequence[Part],
+    scenario: Sequence[Part],
     rules: dict[str, Callable[[], Rule]],
     rows: int,
     batches: int,
     look: int,
     restart: int,
     **layout: int,
-) -> Hearing:
-    """What rules say of a story once it is over, after it was held to be the same live, restarted and cut otherwise.
+) -> RecordedJudge:
+    """Return the results of rules on a finished scenario, after checking that they are the same in all other ways.
 
     Args:
-        layout: How the run is stored that is judged once.
+        layout: The batches and segments of the run that is judged once.
     """
     this = sys.modules[__name__]
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(this, "RULES", rules):
-        once = judge_afterwards(RunWriter(f"{folder}/once", **layout).write_all(story).end().path)
+        once = judge_afterwards(RunWriter(f"{folder}/once", **layout).write_all(scenario).end().path)
         writer = RunWriter(f"{folder}/live", batch_rows=rows, segment_batches=batches)
-        live = Hearing(writer.path)
-        for count, _ in enumerate(writer.grow(story)):
+        live = RecordedJudge(writer.path)
+        for count, _ in enumerate(writer.grow(scenario)):
             if count == restart:
                 live.restart()
             if count % look == 0:
-                live.listen(most_seconds=0.0)
+                live.advance(max_seconds=0.0)
         writer.end()
-        live.listen(is_over=True)
+        live.advance(is_over=True)
         again = judge_afterwards(writer.path)
         assert different(live, once) == {}
         assert different(again, once) == {}
         assert (live.events, live.states) == (once.events, once.states)
         assert (again.events, again.states) == (once.events, once.states)
-        assert all(each["error"] is None for each in once.states.values())
+        assert all(state["error"] is None for state in once.states.values())
         return once
 
 
 @settings(deadline=None, max_examples=25)
 @given(
-    story=scenarios(is_rich=True),
+    scenario=scenarios(is_rich=True),
     rows=st.integers(1, 5),
     batches=st.integers(1, 3),
     look=st.integers(1, 6),
     restart=st.integers(0, 20),
 )
-def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
-    story: Sequence[Part], rows: int, batches: int, look: int, restart: int
+def test_verdicts_are_the_same_live_afterwards_restarted_and_with_other_segments(
+    scenario: Sequence[Part], rows: int, batches: int, look: int, restart: int
 ) -> None:
-    judged_in_all_ways(story, RULES, rows, batches, look, restart)
+    judged_in_all_ways(scenario, RULES, rows, batches, look, restart)
 
 
 @pytest.mark.parametrize("name", [name for name, make in RULES.items() if not make().needs().runs])
-def test_a_worker_that_comes_late_is_judged_as_if_it_had_been_there(tmp_path, name: str) -> None:
+def test_a_worker_with_late_data_gets_the_same_verdicts(tmp_path, name: str) -> None:
     first = [Capture(step, {"loss": {"value": 1.0}}) for step in range(9)]
     late = [Capture(step, {"loss": {"value": float("nan")}}, worker="rank1-2") for step in range(9)]
-    beats = [Heartbeat(START_NS + 10**9 * each) for each in range(8)]
+    beats = [SystemSample(START_NS + 10**9 * index) for index in range(8)]
     writer = RunWriter(tmp_path / "live")
-    live = Hearing(writer.path)
+    live = RecordedJudge(writer.path)
     for _ in writer.grow([*first, *beats, *late]):
-        live.listen()
+        live.advance()
     writer.end()
     afterwards = judge_afterwards(RunWriter(tmp_path / "once").write_all([*late, *first, *beats]).end().path)
-    assert live.listen(is_over=True).events[name] == afterwards.events[name]
+    assert live.advance(is_over=True).events[name] == afterwards.events[name]
     assert live.states[name] == afterwards.states[name]

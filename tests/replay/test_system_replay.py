@@ -1,4 +1,4 @@
-"""Live == afterwards == after a restart == another cut of segments, for the rules of time."""
+"""Live == afterwards == after a restart == with other segments, for the time-based rules."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import test_replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from system_scenarios import system_story
-from test_replay import Hearing, judge_afterwards, judged_in_all_ways
+from system_scenarios import system_scenario
+from test_replay import RecordedJudge, judge_afterwards, judged_in_all_ways
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import RunWriter
-from leadline.testing.timelines import CPU, in_time, sampled, training
+from leadline.testing.timelines import CPU, merge_by_time, sampled, training
 
 SOON = {"patience": 3, "window": 10}
 RULES: dict[str, Callable[[], Rule]] = {
@@ -58,42 +58,44 @@ RULES: dict[str, Callable[[], Rule]] = {
     look=st.integers(20, 400),
     restart=st.integers(0, 1000),
 )
-def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
+def test_verdicts_are_the_same_live_afterwards_restarted_and_with_other_segments(
     seed: int, rows: int, batches: int, look: int, restart: int
 ) -> None:
-    judged_in_all_ways(system_story(seed, seconds=16), RULES, rows, batches, look, restart, batch_rows=50)
+    judged_in_all_ways(system_scenario(seed, seconds=16), RULES, rows, batches, look, restart, batch_rows=50)
 
 
 @pytest.mark.parametrize("seed", [4, 5])
-def test_a_rank_whose_timeline_comes_late_is_judged_as_if_it_had_been_there(tmp_path, seed: int) -> None:
-    story = system_story(seed, seconds=12)
-    late = [part for part in story if getattr(part, "worker", None) == "rank0-7"]
-    early = [part for part in story if part not in late]
+def test_a_rank_with_a_late_timeline_gets_the_same_verdicts(tmp_path, seed: int) -> None:
+    scenario = system_scenario(seed, seconds=12)
+    late = [part for part in scenario if getattr(part, "worker", None) == "rank0-7"]
+    early = [part for part in scenario if part not in late]
     with mock.patch.object(test_replay, "RULES", RULES):
-        once = judge_afterwards(RunWriter(tmp_path / "once", batch_rows=50).write_all(story).end().path)
+        once = judge_afterwards(RunWriter(tmp_path / "once", batch_rows=50).write_all(scenario).end().path)
         writer = RunWriter(tmp_path / "live", batch_rows=10)
-        live = Hearing(writer.path)
+        live = RecordedJudge(writer.path)
         for half in (early, late):
             for count, _ in enumerate(writer.grow(half)):
                 if count % 150 == 0:
-                    live.listen()
+                    live.advance()
         writer.end()
-        live.listen(is_over=True)
+        live.advance(is_over=True)
         assert late
         assert (live.events, live.states) == (once.events, once.states)
 
 
-def test_what_workers_say_of_themselves_late_is_judged_as_if_it_had_been_known(tmp_path) -> None:
+def test_late_facts_of_workers_give_the_same_verdicts(tmp_path) -> None:
     rules = {"dataloader": RULES["dataloader"]}
     steps = training([{"data": 1.0, "forward": 99.0}] * 100, worker="rank0-7")
     with mock.patch.object(test_replay, "RULES", rules):
-        writer = RunWriter(tmp_path / "live", batch_rows=20).write_all(in_time(steps, sampled({CPU: [50.0] * 22})))
-        live = Hearing(writer.path).listen()
+        writer = RunWriter(tmp_path / "live", batch_rows=20).write_all(
+            merge_by_time(steps, sampled({CPU: [50.0] * 22}))
+        )
+        live = RecordedJudge(writer.path).advance()
         assert live.states["dataloader"]["verdict"] == "clear"
         writer.write_node("node", cpu_count=4)
         writer.end()
         writer.write_worker("rank0-7", state="ended", facts={"dataloader_workers": 1})
-        live.listen(is_over=True)
+        live.advance(is_over=True)
         once = judge_afterwards(writer.path)
         assert (live.events, live.states) == (once.events, once.states)
         assert live.states["dataloader"]["verdict"] == "fired"

@@ -1,4 +1,4 @@
-"""Live == afterwards == after a restart == another cut of segments, for the rules of boosters."""
+"""Live == afterwards == after a restart == with other segments, for the rules on boosters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_replay import judged_in_all_ways
-from tree_scenarios import tree_stories
+from tree_scenarios import tree_scenarios
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
@@ -31,13 +31,13 @@ RULES: dict[str, Callable[[], Rule]] = {
 
 @settings(deadline=None, max_examples=25)
 @given(
-    story=tree_stories(),
+    scenario=tree_scenarios(),
     rows=st.integers(1, 5),
     batches=st.integers(1, 3),
     look=st.integers(1, 6),
     restart=st.integers(0, 20),
 )
-def test_verdicts_are_the_same_live_afterwards_restarted_and_cut_otherwise(
-    story: Sequence[Part], rows: int, batches: int, look: int, restart: int
+def test_verdicts_are_the_same_live_afterwards_restarted_and_with_other_segments(
+    scenario: Sequence[Part], rows: int, batches: int, look: int, restart: int
 ) -> None:
-    judged_in_all_ways(story, RULES, rows, batches, look, restart)
+    judged_in_all_ways(scenario, RULES, rows, batches, look, restart)

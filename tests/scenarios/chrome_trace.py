@@ -1,4 +1,4 @@
-"""What the Chrome trace format asks of a trace, checked without any of the code that writes one."""
+"""Checks of a trace against the Chrome trace format, independent of the code that writes it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 _NS: Final = 0.0011
-"""Microseconds: a nanosecond, and what rounding adds."""
+"""Microseconds: one nanosecond and the rounding error."""
 
 
 def read_trace(path: str) -> dict[str, Any]:
-    """A trace, once all that the format asks is checked."""
+    """Read a trace and check its format."""
     with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as file:
         trace = dict(json.load(file, parse_constant=_refuse))
     check_trace(trace)
@@ -22,28 +22,30 @@ def read_trace(path: str) -> dict[str, Any]:
 
 
 def check_trace(trace: Mapping[str, Any]) -> None:
-    """Check that viewers show all of a trace: named processes and threads, nested slices, counters with numbers."""
+    """Check that viewers can show the whole trace: named processes and threads, nested slices, numeric counters."""
     events = trace["traceEvents"]
     threads: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
-    for each in events:
-        _check_event(each)
-        if each["ph"] == "X":
-            threads[each["pid"], each["tid"]].append(each)
-    _check_names(events, set(threads) | {(each["pid"], each["tid"]) for each in events if each["ph"] == "i"})
+    for event in events:
+        _check_event(event)
+        if event["ph"] == "X":
+            threads[event["pid"], event["tid"]].append(event)
+    _check_names(events, set(threads) | {(event["pid"], event["tid"]) for event in events if event["ph"] == "i"})
     for slices in threads.values():
         _check_nesting(slices)
 
 
 def tracks(trace: Mapping[str, Any]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """Slices and instants by the names of their process and thread."""
+    """Return slices and instants by the names of their process and thread."""
     events = trace["traceEvents"]
-    processes = {each["pid"]: each["args"]["name"] for each in events if each["name"] == "process_name"}
-    threads = {(each["pid"], each["tid"]): each["args"]["name"] for each in events if each["name"] == "thread_name"}
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for each in events:
-        if each["ph"] in "Xi":
-            found[processes[each["pid"]], threads[each["pid"], each["tid"]]].append(each)
-    return found
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    threads = {
+        (event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"
+    }
+    by_track: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for event in events:
+        if event["ph"] in "Xi":
+            by_track[processes[event["pid"]], threads[event["pid"], event["tid"]]].append(event)
+    return by_track
 
 
 def _refuse(word: str) -> None:
@@ -65,27 +67,27 @@ def _check_event(event: Mapping[str, Any]) -> None:
         assert math.isfinite(event["dur"]), event
         assert event["dur"] >= 0, event
     if event["ph"] == "C":
-        assert all(isinstance(each, int | float) and math.isfinite(each) for each in event["args"].values()), event
+        assert all(isinstance(value, int | float) and math.isfinite(value) for value in event["args"].values()), event
     if event["ph"] == "i":
         assert event["s"] in ("g", "p", "t"), event
 
 
 def _check_names(events: Iterable[Mapping[str, Any]], used: set[tuple[int, int]]) -> None:
-    processes = [each["pid"] for each in events if each["name"] == "process_name"]
-    threads = [(each["pid"], each["tid"]) for each in events if each["name"] == "thread_name"]
+    processes = [event["pid"] for event in events if event["name"] == "process_name"]
+    threads = [(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"]
     assert len(processes) == len(set(processes)), "a process has two names"
     assert len(threads) == len(set(threads)), "a thread has two names"
     assert used <= set(threads), f"threads without a name: {used - set(threads)}"
-    assert {each["pid"] for each in events} <= set(processes), "a process has no name"
+    assert {event["pid"] for event in events} <= set(processes), "a process has no name"
     assert len({tid for _, tid in threads}) == len(threads), "two processes share a thread's number"
 
 
 def _check_nesting(slices: Iterable[Mapping[str, Any]]) -> None:
-    """Two slices of a thread lie one within the other, or one behind the other."""
+    """Check that two slices of a thread are nested, or one after the other."""
     open_until: list[float] = []
-    for each in sorted(slices, key=lambda one: (one["ts"], -one["dur"])):
-        end = each["ts"] + each["dur"]
-        while open_until and open_until[-1] <= each["ts"] + _NS:
+    for slice_ in sorted(slices, key=lambda one: (one["ts"], -one["dur"])):
+        end = slice_["ts"] + slice_["dur"]
+        while open_until and open_until[-1] <= slice_["ts"] + _NS:
             open_until.pop()
-        assert not open_until or end <= open_until[-1] + _NS, f"{each} overlaps"
+        assert not open_until or end <= open_until[-1] + _NS, f"{slice_} overlaps"
         open_until.append(end)

@@ -1,4 +1,4 @@
-"""Long runs in little time: hours of samples, steps and statistics, as the real writers' codec lays them down."""
+"""Fast generation of long runs: hours of samples, steps and statistics, in the format of the real writers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What a long run is made of."""
+    """The contents of a long run."""
 
     hours: float = 24.0
     cores: int = 64
@@ -35,7 +35,7 @@ class Day:
     steps: int = 1_000_000
     tensors: int = 500
     every: int = 50
-    """Steps from one capture of the tensors' statistics to the next."""
+    """The capture interval of tensor statistics, in steps."""
     steps_a_flush: int = 3
     worker: str = "rank0-1"
     node: str = "node"
@@ -51,7 +51,7 @@ class Day:
 
     @property
     def channels(self) -> tuple[Channel, ...]:
-        """The machine's sensors."""
+        """The system metrics."""
         cores = [Channel("cpu", f"core{index}", "utilization_percent") for index in range(self.cores)]
         devices = [
             Channel("gpu", f"gpu{index}", metric)
@@ -82,7 +82,7 @@ class Day:
 
 
 def write_day(path: str | os.PathLike[str], day: Day, *, is_over: bool = True) -> str:
-    """Write a run; its folder."""
+    """Write a run and return its folder."""
     writer = RunWriter(path)
     writer.write_worker(
         day.worker,
@@ -106,7 +106,7 @@ def _end_ns(day: Day) -> int:
 
 
 def write_system(run: str, day: Day) -> None:
-    """One batch a sample, as the monitor writes them."""
+    """Write one batch per sample, as the monitor does."""
     channels, chance = day.channels, np.random.default_rng(1)
     count = len(channels)
     stream = _Stream(run, layout.SYSTEM, day.node, codec.SYSTEM, codec.system_metadata(channels))
@@ -127,7 +127,7 @@ def write_system(run: str, day: Day) -> None:
 
 
 def write_timeline(run: str, day: Day) -> None:
-    """One batch a flush: its steps, then the data, forward, backward and optimizer phases of each."""
+    """Write one batch per flush: its steps, then the data, forward, backward and optimizer phases of each step."""
     chance, many = np.random.default_rng(2), day.steps_a_flush
     names = ("step", "data", "forward", "backward", "optimizer")
     texts = {
@@ -154,7 +154,7 @@ def write_timeline(run: str, day: Day) -> None:
 
 
 def write_series(run: str, day: Day) -> None:
-    """Losses every step, statistics of the tensors every so often; each kind of row has its own segments."""
+    """Write losses at every step and tensor statistics at an interval; each kind of row has its own segments."""
     loss = TensorInfo("loss", ("losses", "scalars"), (), "float32")
     half = day.tensors // 2
     tensors = [TensorInfo(f"layers.{index}.weight", ("weights",), (256, 256)) for index in range(half)]
@@ -162,15 +162,15 @@ def write_series(run: str, day: Day) -> None:
     wide = SeriesLayout((loss, *tensors), ((0, "value"), *_columns(len(tensors))))
     narrow = SeriesLayout((loss,), ((0, "value"),))
     sequence = _Sequence()
-    for each, step_lists in ((narrow, _plain_steps(day)), (wide, _captured_steps(day))):
-        _write_layout(run, day, each, step_lists, sequence)
+    for series_layout, step_lists in ((narrow, _plain_steps(day)), (wide, _captured_steps(day))):
+        _write_layout(run, day, series_layout, step_lists, sequence)
 
 
 def _write_layout(
-    run: str, day: Day, each: SeriesLayout, flushes: Iterator[npt.NDArray[Any]], sequence: _Sequence
+    run: str, day: Day, series_layout: SeriesLayout, flushes: Iterator[npt.NDArray[Any]], sequence: _Sequence
 ) -> None:
-    width, chance = len(each.columns), np.random.default_rng(3)
-    metadata, streams = codec.series_metadata(each), {}
+    width, chance = len(series_layout.columns), np.random.default_rng(3)
+    metadata, streams = codec.series_metadata(series_layout), {}
     scale = chance.uniform(0.1, 2, width)
     for steps in flushes:
         many = steps.shape[1]
@@ -197,7 +197,7 @@ def _columns(tensors: int) -> list[tuple[int, str]]:
 
 
 def _plain_steps(day: Day) -> Iterator[npt.NDArray[Any]]:
-    """The steps at which only losses were captured, by flush: ``(flushes, steps a flush)``."""
+    """Yield the steps at which only losses were captured, by flush: ``(flushes, steps per flush)``."""
     many = day.steps_a_flush
     for first, last in _blocks(day.steps, _BLOCK_BATCHES * many):
         steps = np.arange(first, last)
@@ -221,9 +221,9 @@ def _blocks(count: int, size: int = _BLOCK_BATCHES) -> Iterator[tuple[int, int]]
 
 
 def _in_rows(parts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``(parts, batches, steps)`` to ``(batches, parts * steps)``."""
-    found: npt.NDArray[Any] = parts.transpose(1, 0, 2).reshape(parts.shape[1], -1)
-    return found
+    """Reshape ``(parts, batches, steps)`` to ``(batches, parts * steps)``."""
+    rows: npt.NDArray[Any] = parts.transpose(1, 0, 2).reshape(parts.shape[1], -1)
+    return rows
 
 
 @dataclass(slots=True)
@@ -234,7 +234,7 @@ class _Sequence:
 
 
 class _Stream:
-    """Writes many batches of one form at a time: a message that the codec made, with other numbers in it."""
+    """Writes many batches of the same shape at a time: a message of the codec with other numbers filled in."""
 
     def __init__(
         self,
@@ -250,14 +250,14 @@ class _Stream:
         self._schema, self._metadata, self._texts = schema, {"stream": stream, **metadata}, dict(texts or {})
         self._sequence = sequence or _Sequence()
         self._descriptor, self._bytes = -1, 0
-        self._form: _Form | None = None
+        self._form: _BatchTemplate | None = None
 
     def write(self, rows: int, columns: Columns) -> None:
         """Append batches; a column is ``(batches, rows)``, a series' values ``(batches, rows * width)``."""
         batches = len(next(iter(columns.values())))
         if not batches:
             return
-        form = self._form = self._form or _Form(self._schema, self._metadata, self._texts, rows)
+        form = self._form = self._form or _BatchTemplate(self._schema, self._metadata, self._texts, rows)
         if self._descriptor < 0 or self._bytes > _SEGMENT_BYTES:
             self._open(form.head)
         data = form.messages(self._sequence.next, batches, columns)
@@ -280,26 +280,26 @@ class _Stream:
         self._bytes = len(head)
 
 
-class _Form:
-    """The bytes of a batch of so many rows, and where in them each column stands."""
+class _BatchTemplate:
+    """The bytes of a batch with a given number of rows, and the offset of each column."""
 
     def __init__(
         self, schema: TableSchema, metadata: Mapping[str, str], texts: Mapping[str, Sequence[str]], rows: int
     ) -> None:
         encoder = BatchEncoder(schema, metadata)
         self._columns, self._rows, self._width = schema.columns, rows, schema.width
-        self._texts = {name: codec.utf8_buffers(each) for name, each in texts.items()}
+        self._texts = {name: codec.utf8_buffers(text) for name, text in texts.items()}
         marks = {name: self._mark(place, name, kind) for place, (name, kind) in enumerate(schema.columns)}
         both = encoder.encode(1, rows, {**marks, **texts})
         self._message = encoder.encode(_MARKED, rows, {**marks, **texts})
         self.head = both[: len(both) - len(self._message)]
         self._sequence_at = self._message.index(codec.int64_buffer([_MARKED] * rows))
         self._crc_at = self._message.index(codec.int64_buffer([self._crc(marks)] * rows))
-        self._places = {name: self._message.rindex(bytes(each)) for name, each in marks.items() if each}
+        self._places = {name: self._message.rindex(bytes(mark)) for name, mark in marks.items() if mark}
 
     def messages(self, sequence: int, batches: int, columns: Columns) -> npt.NDArray[np.uint8]:
         """``(batches, bytes)``."""
-        found = np.tile(np.frombuffer(self._message, np.uint8), (batches, 1))
+        messages = np.tile(np.frombuffer(self._message, np.uint8), (batches, 1))
         numbers = np.arange(sequence, sequence + batches, dtype="<i8")
         checked = [numbers.view(np.uint8).reshape(batches, 8)]
         for name, kind in self._columns:
@@ -310,15 +310,15 @@ class _Form:
             dtype = "<i8" if kind == "int64" else "<f8"
             data = np.ascontiguousarray(columns[name], dtype).view(np.uint8).reshape(batches, -1)
             checked.append(data)
-            found[:, self._places[name] : self._places[name] + data.shape[1]] = data
-        crcs = np.array([zlib.crc32(each) for each in np.concatenate(checked, axis=1)], "<i8")
-        for at, each in ((self._sequence_at, numbers), (self._crc_at, crcs)):
-            stamped = np.repeat(each, self._rows).view(np.uint8).reshape(batches, -1)
-            found[:, at : at + stamped.shape[1]] = stamped
-        return found
+            messages[:, self._places[name] : self._places[name] + data.shape[1]] = data
+        crcs = np.array([zlib.crc32(row) for row in np.concatenate(checked, axis=1)], "<i8")
+        for at, stamps in ((self._sequence_at, numbers), (self._crc_at, crcs)):
+            stamped = np.repeat(stamps, self._rows).view(np.uint8).reshape(batches, -1)
+            messages[:, at : at + stamped.shape[1]] = stamped
+        return messages
 
     def _mark(self, place: int, name: str, kind: str) -> bytes:
-        """A buffer that stands out from all others."""
+        """Return a buffer that differs from all others."""
         if kind == "utf8":
             return b""
         count = self._rows * (self._width if kind == "float64[]" else 1)

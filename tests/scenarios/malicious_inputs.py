@@ -1,4 +1,4 @@
-"""Names and messages that a page, a report or a terminal must show as what they are: text."""
+"""Names and messages with markup and control characters, which must be shown as plain text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ EMOJI: Final = "💥 naïve 模型 😀"
 QUOTED: Final = "\"onmouseover='alert(1)'\" & <img src=x onerror=alert(2)>"
 FORMULA: Final = "$E=mc^2$ %{y} {{ 7 * 7 }} {% raw %}"
 TURNED: Final = "exe.\u202egpj"
-"""A name that turns the direction of text."""
+"""A name that reverses the direction of text."""
 SQUARED: Final = "layer²"
-"""A digit that is no number."""
+"""A digit that is not a number."""
 NUMBERED: Final = "layer" + "9" * 10_000
-"""A number that Python does not read."""
+"""A number that Python does not parse."""
 NAMES: Final = (MARKUP, PATH, LONG, EMOJI, QUOTED, FORMULA, TURNED, SQUARED, NUMBERED)
 
 
@@ -39,14 +39,14 @@ def write_rule(
     findings: Sequence[Finding] = (),
     explained_by: str | None = None,
 ) -> None:
-    """Write what a judge leaves of a rule in a run.
+    """Write the files of a rule, as a judge does.
 
     Args:
         rule: The rule's own name; "": the alias.
         verdict: ``clear``, ``fired``, ``undecided``; or ``error``: the rule itself failed.
     """
     status = {"fired": "IssuesFound", "error": "Error"}.get(verdict, "NoIssuesFound")
-    said = {
+    status = {
         "name": alias,
         "rule": rule or alias,
         "status": status,
@@ -57,9 +57,9 @@ def write_rule(
         "explained_by": explained_by,
     }
     make_folder(os.path.dirname(os.path.join(run, layout.rule_status(alias))))
-    write_document(os.path.join(run, layout.rule_status(alias)), {**said, "parameters": dict(parameters or {})})
-    for each in findings:
-        append_line(os.path.join(run, layout.rule_findings(alias)), {"event": "opened", **asdict(each)})
+    write_document(os.path.join(run, layout.rule_status(alias)), {**status, "parameters": dict(parameters or {})})
+    for finding in findings:
+        append_line(os.path.join(run, layout.rule_findings(alias)), {"event": "opened", **asdict(finding)})
     path = os.path.join(run, layout.RULE_SUMMARY)
-    known = [each for each in (read_document(path) or {}).get("rules", []) if each["name"] != alias]
-    write_document(path, {"complete": True, "rules": [*known, said], "announcements": []})
+    known = [rule for rule in (read_document(path) or {}).get("rules", []) if rule["name"] != alias]
+    write_document(path, {"complete": True, "rules": [*known, status], "announcements": []})

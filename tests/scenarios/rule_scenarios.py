@@ -1,4 +1,4 @@
-"""Stories that hold what the rules of the last table look at: norms, checks, checksums, logits, metrics."""
+"""Scenarios for the diagnostic rules: norms, loop checks, checksums, logits, metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from leadline.records.series import TensorInfo
-from leadline.testing.runs import Capture, Part, Vectors
+from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 INFOS: Final = {
-    each.name: each
-    for each in (
+    info.name: info
+    for info in (
         TensorInfo("loss", ("losses",), (), "float64"),
         TensorInfo("CrossEntropyLoss_output_0", ("losses",), (), "float64"),
         TensorInfo("accuracy", ("metrics",), (), "float64"),
@@ -37,7 +37,7 @@ INFOS: Final = {
         TensorInfo("CrossEntropyLoss_input_1", ("labels",), (8,), "int64"),
     )
 }
-"""What the tensors of these stories are."""
+"""The tensors of these scenarios."""
 
 _NAN, _INFINITE = float("nan"), float("inf")
 _LOSSES = st.sampled_from([1.0, 1.0, 1.1, 0.9, 0.4, 3.0, 100.0, -1.0, _NAN, _INFINITE])
@@ -64,18 +64,18 @@ def captured(
     mode_step: int | None = None,
     worker: str = "rank0-1",
 ) -> Capture:
-    """A capture of tensors of ``INFOS``."""
+    """Return a capture of tensors of ``INFOS``."""
     return Capture(step, values, worker=worker, mode=mode, mode_step=mode_step, infos=INFOS)
 
 
 def skipped(step: int, *, worker: str = "rank0-1", mode_step: int | None = None) -> Capture:
-    """What a step's row says that a gradient scaler skipped."""
+    """Return the row of a step that a gradient scaler skipped."""
     return Capture(step, {"clock": {"skipped": 1.0}}, worker=worker, mode_step=mode_step)
 
 
 @st.composite
-def senior_stories(draw: st.DrawFn) -> list[Part]:
-    """A run of one or two workers; losses at every step, the rest now and then."""
+def diagnostic_scenarios(draw: st.DrawFn) -> list[Part]:
+    """Generate a run of one or two workers with losses at every step, and other data at some steps."""
     workers = draw(st.sampled_from([("rank0-1",), ("rank0-1", "rank1-2")]))
     every = draw(st.integers(1, 3))
     parts: list[Part] = []
@@ -95,18 +95,18 @@ def senior_stories(draw: st.DrawFn) -> list[Part]:
 
 
 def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
-    found = {"loss": draw(_LOSSES), "CrossEntropyLoss_output_0": draw(_LOSSES), "accuracy": draw(_METRICS)}
+    values = {"loss": draw(_LOSSES), "CrossEntropyLoss_output_0": draw(_LOSSES), "accuracy": draw(_METRICS)}
     if stamp["mode"] == "eval":
-        found["Net/eval_calls_in_train_mode"] = draw(_COUNTS)
+        values["Net/eval_calls_in_train_mode"] = draw(_COUNTS)
     else:
-        found["gradient_norm" if draw(st.booleans()) else "SGD/gradient_norm"] = draw(_NORMS)
+        values["gradient_norm" if draw(st.booleans()) else "SGD/gradient_norm"] = draw(_NORMS)
         if draw(st.booleans()):
-            found["SGD/gradient_norm_before_clipping"] = draw(_NORMS)
+            values["SGD/gradient_norm_before_clipping"] = draw(_NORMS)
         if draw(st.booleans()):
-            found |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
-            found |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
-            found["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
-    return [captured(step, {name: {"value": value} for name, value in found.items()}, **stamp)]
+            values |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
+            values |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
+            values["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
+    return [captured(step, {name: {"value": value} for name, value in values.items()}, **stamp)]
 
 
 def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
@@ -141,8 +141,8 @@ def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
         "CrossEntropyLoss_input_1": {"class_counts": draw(_units())},
     }
     rows = [forward, {**gradients, **weights}, updates]
-    vectors = Vectors(step, arrays, **stamp, infos=INFOS)
-    return [*(captured(step, each, **stamp) for each in rows if each), vectors]
+    vectors = ArrayStatistics(step, arrays, **stamp, infos=INFOS)
+    return [*(captured(step, row, **stamp) for row in rows if row), vectors]
 
 
 def _units() -> st.SearchStrategy[list[float]]:

@@ -1,4 +1,4 @@
-"""Stories of boosters: losses of two sets, importances, tables of trees, labels and predictions."""
+"""Scenarios of boosters: losses of two sets, importances, trees, labels and predictions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from leadline.records.series import TensorInfo
-from leadline.testing.runs import Capture, Part, Raw, Vectors
+from leadline.testing.runs import ArrayStatistics, Capture, Part, RawTensors
 
 FEATURES: Final = ("age", "f/1", "income", "<b>", "z")
 KINDS: Final = ("weight", "gain")
@@ -22,50 +22,50 @@ _COUNTS = st.sampled_from([0.0, 1.0, 5.0, 40.0])
 
 
 def loss(step: int, **values: float) -> Capture:
-    """Losses of a round by the name of the set, ``train`` or any other: ``<set>-logloss``."""
+    """Return the losses of a round by set, ``train`` or any other name: ``<set>-logloss``."""
     infos = {}
-    for each in values:
-        role = "training_set" if each.startswith("train") else "validation_set"
-        infos[f"{each}-logloss"] = TensorInfo(f"{each}-logloss", ("losses", "scalars", role), (), "float64")
-    return Capture(step, {f"{name}-logloss": {"value": each} for name, each in values.items()}, infos=infos)
+    for name in values:
+        role = "training_set" if name.startswith("train") else "validation_set"
+        infos[f"{name}-logloss"] = TensorInfo(f"{name}-logloss", ("losses", "scalars", role), (), "float64")
+    return Capture(step, {f"{name}-logloss": {"value": value} for name, value in values.items()}, infos=infos)
 
 
 def importances(step: int, values: Mapping[str, float], kind: str = "weight", *, worker: str = "rank0-1") -> Capture:
-    """Importances of features, of one kind."""
+    """Return feature importances of one kind."""
     names = {feature: f"feature_importance/{kind}/{feature}" for feature in values}
-    infos = {each: TensorInfo(each, ("feature_importance",), (), "float64") for each in names.values()}
+    infos = {name: TensorInfo(name, ("feature_importance",), (), "float64") for name in names.values()}
     rows = {names[feature]: {"value": value} for feature, value in values.items()}
     return Capture(step, rows, worker=worker, infos=infos)
 
 
 def trees(step: int, *, depth: float | None = None, node: float | None = None, worker: str = "rank0-1") -> Capture:
-    """What a round's trees say of their depth."""
-    found = {"trees/Depth": depth, "trees/Node": node}
-    rows = {name: {"max": value} for name, value in found.items() if value is not None}
+    """Return the depths or node ids of the trees of a round."""
+    values = {"trees/Depth": depth, "trees/Node": node}
+    rows = {name: {"max": value} for name, value in values.items() if value is not None}
     infos = {name: TensorInfo(name, ("trees",), (15,), "int64") for name in rows}
     return Capture(step, rows, worker=worker, infos=infos)
 
 
 def answers(step: int, labels: Sequence[float], predictions: Any, *, is_class: bool = True) -> list[Part]:
-    """Labels and predictions of a round, stored whole; labels that are classes as whole numbers."""
+    """Return raw labels and predictions of a round; class labels are whole numbers."""
     given = np.asarray(labels, "<i8" if is_class else "<f4")
-    said = np.asarray(predictions, "<f4")
-    kinds = {"labels": ("I64" if is_class else "F32", given), "predictions": ("F32", said)}
+    predicted = np.asarray(predictions, "<f4")
+    kinds = {"labels": ("I64" if is_class else "F32", given), "predictions": ("F32", predicted)}
     row = {name: {"abs_max": 1.0} for name in kinds}
     infos = {name: TensorInfo(name, (name,), array.shape, array.dtype.name) for name, (_, array) in kinds.items()}
     stored = {name: (kind, array.shape, array.tobytes()) for name, (kind, array) in kinds.items()}
-    return [Capture(step, row, infos=infos), Raw(step, stored)]
+    return [Capture(step, row, infos=infos), RawTensors(step, stored)]
 
 
-def counts(step: int, classes: Sequence[float], confusion: Sequence[Sequence[float]]) -> Vectors:
-    """How labels divide into classes, and which class they were predicted as."""
+def counts(step: int, classes: Sequence[float], confusion: Sequence[Sequence[float]]) -> ArrayStatistics:
+    """Return counts of labels by class, and by class and predicted class."""
     info = {"labels": TensorInfo("labels", ("labels",), (8,), "int64")}
-    return Vectors(step, {"labels": {"class_counts": list(classes), "confusion": confusion}}, infos=info)
+    return ArrayStatistics(step, {"labels": {"class_counts": list(classes), "confusion": confusion}}, infos=info)
 
 
 @st.composite
-def tree_stories(draw: st.DrawFn) -> list[Part]:
-    """A training of a booster by one or two workers; some rounds lack what others have."""
+def tree_scenarios(draw: st.DrawFn) -> list[Part]:
+    """Generate a training of a booster on one or two workers; some rounds lack some data."""
     workers = draw(st.sampled_from([("rank0-1",), ("rank0-1", "rank1-2")]))
     every = draw(st.integers(1, 3))
     parts: list[Part] = []
@@ -79,11 +79,11 @@ def tree_stories(draw: st.DrawFn) -> list[Part]:
 
 
 def _captured(draw: Any, step: int, worker: str) -> list[Part]:
-    found: list[Part] = []
+    parts: list[Part] = []
     for kind in KINDS:
         known = FEATURES[: draw(st.integers(1, len(FEATURES)))]
-        found.append(importances(step, {each: draw(_IMPORTANCES) for each in known}, kind, worker=worker))
+        parts.append(importances(step, {feature: draw(_IMPORTANCES) for feature in known}, kind, worker=worker))
     depth, node = draw(st.none() | _DEPTHS), draw(st.none() | _NODES)
     if depth is not None or node is not None:
-        found.append(trees(step, depth=depth, node=node, worker=worker))
-    return found
+        parts.append(trees(step, depth=depth, node=node, worker=worker))
+    return parts

@@ -1,4 +1,4 @@
-"""``leadline.Hook`` alone, in this process: what it is handed stands in its run, and nothing else happens."""
+"""``leadline.Hook`` alone in this process: its run contains the data that it was given."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 import leadline
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.reader.run import Run
-from leadline.training.session import session
+from leadline.training.session import api
 
 
 def opened(hook: leadline.Hook) -> Run:
     assert hook.run is not None
     assert hook.close()
-    found = leadline.open_run(hook.run)
-    (document,) = found.worker_documents().values()
+    reopened = leadline.open_run(hook.run)
+    (document,) = reopened.worker_documents().values()
     assert (document["off"], document["lost"]) == (None, None)
-    return found
+    return reopened
 
 
 def make(folder: Path, *capture: str, preset: str | None = "standard") -> leadline.Hook:
     return leadline.Hook(out=str(folder), name="run", preset=preset, capture=capture, budget="off")
 
 
-def test_arrays_and_numbers_stand_at_their_steps(tmp_path: Path) -> None:
+def test_arrays_and_numbers_are_recorded_at_their_steps(tmp_path: Path) -> None:
     hook = make(tmp_path, "weights:every=2,raw=true,statistics=sum")
     weight = np.zeros(3)
     for step in range(5):
@@ -66,7 +66,7 @@ def test_modes_have_their_own_steps(tmp_path: Path) -> None:
     assert [row["value"] for row in run.tensor("errors").statistics("max").to_pylist()] == [2.0, 6.0]
 
 
-def test_an_array_may_name_its_mode(tmp_path: Path) -> None:
+def test_an_array_may_have_a_mode_of_its_own(tmp_path: Path) -> None:
     hook = make(tmp_path, "default:every=1,modes=predict,statistics=max")
     hook.save_tensor("scores", np.array([1.0, 4.0]), mode="predict")
     hook.log(loss=1.0)
@@ -77,24 +77,24 @@ def test_an_array_may_name_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("argument", "note"),
     [
-        ({"name": "text"}, "text is not captured: it is no array of numbers but a str"),
-        ({"a": 1}, "text is not captured: it is no array of numbers but a dict"),
+        ({"name": "text"}, "text is not captured: not a numeric array: str"),
+        ({"a": 1}, "text is not captured: not a numeric array: dict"),
     ],
 )
-def test_what_is_no_array_is_told_and_nothing_else_ends(tmp_path: Path, what: object, said: str) -> None:
+def test_values_that_are_not_arrays_are_noted(tmp_path: Path, argument: object, note: str) -> None:
     hook = make(tmp_path, "default:every=1")
-    hook.save_tensor("text", "words" if said.endswith("str") else what)
+    hook.save_tensor("text", "words" if note.endswith("str") else argument)
     hook.log(loss="none", rate=1.0)
     hook.step()
     run = opened(hook)
     (document,) = run.worker_documents().values()
-    assert document["notes"] == [said, "loss is not captured: it is no number but a str"]
+    assert document["notes"] == [note, "loss is not captured: not a number: str"]
     assert run.tensor("rate").statistic("value", 0) == 1.0
 
 
-def test_a_new_hook_closes_the_one_before(tmp_path: Path) -> None:
+def test_a_new_hook_closes_the_previous_one(tmp_path: Path) -> None:
     first = leadline.Hook(out=str(tmp_path), name="first")
     first.log(loss=1.0)
     first.step()
@@ -102,12 +102,12 @@ def test_a_new_hook_closes_the_one_before(tmp_path: Path) -> None:
     second.log(loss=2.0)
     second.step()
     assert second.close()
-    values = [leadline.open_run(each.run).tensor("loss").statistic("value", 0) for each in (first, second) if each.run]
+    values = [leadline.open_run(hook.run).tensor("loss").statistic("value", 0) for hook in (first, second) if hook.run]
     assert values == [1.0, 2.0]
-    assert session.current() is None
+    assert api.current() is None
 
 
-def test_switched_off_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_DISABLED", "1")
     with make(tmp_path) as hook:
         hook.save_tensor("weight", np.ones(2))
@@ -119,7 +119,7 @@ def test_switched_off_it_does_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_words_are_refused(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="every must be at least 1"):
         make(tmp_path, "weights:every=0")
     with make(tmp_path) as hook, pytest.raises(LeadlineError, match="no mode named 'trian'"):

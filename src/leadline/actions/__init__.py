@@ -1,4 +1,4 @@
-"""What can be done about a finding."""
+"""Actions that follow findings and changes of status."""
 
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
 

@@ -1,4 +1,4 @@
-"""What an action is: where it runs, what it takes, and what it did."""
+"""The base class of actions, with the context that they receive and the outcome that they return."""
 
 from __future__ import annotations
 
@@ -12,61 +12,59 @@ from leadline.records.notification import Notification
 
 Place = Literal["worker", "agent", "judge"]
 
-EVERY_STATUS = "*"
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a worker is known to be."""
+    """The progress of a worker, as far as it is known."""
 
     worker: str
     step: int
-    """The last global step that is known to be finished; -1 before the first."""
+    """The last global step that is known to be complete; -1 before the first."""
     time_ns: int
-    """When it was finished, as recorded."""
+    """When it was completed, as recorded."""
     seconds_per_step: float
-    """Its pace lately; 0 where it is not known."""
+    """The recent duration of a step; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionContext:
-    """What an action is told when it runs."""
+    """Everything that an action is given when it runs."""
 
     run: str
-    """The run's folder."""
+    """The run directory."""
     notice: Notification
     workers: tuple[TrainingProgress, ...]
-    """Those that still run."""
+    """The workers that are still running."""
     now_ns: int
     follows: str = "*"
-    """Of whom the action is told: a rule of the run, ``*`` or ``job``."""
+    """The rule that the action follows: its name, ``*`` or ``job``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an action did."""
+    """The result of an action."""
 
     outcome: str
-    """In one line: ``asked to stop at step 1314``."""
+    """One line: ``asked to stop at step 1314``."""
     step: int | None = None
     """The step at which it takes effect."""
     request: str | None = None
-    """The id of the control request, where it made one; its acknowledgement is the action's final outcome."""
+    """The id of the control request, if it made one; its acknowledgement is the final outcome of the action."""
     announcement: str | None = None
-    """What the terminal says behind the finding: ``stopping at step 1314``."""
+    """The text that the terminal shows after the finding: ``stopping at step 1314``."""
     is_nothing: bool = False
     """Whether there was nothing to do."""
 
 
 class RejectedError(Exception):
-    """The other side said no for good: to try again would change nothing (HTTP 404, a wrong password)."""
+    """The target refused for good, so that a retry would not help (HTTP 404, a wrong password)."""
 
 
 class RetryLaterError(Exception):
-    """The other side asks to be left alone for a while.
+    """The target asks for a pause before the next attempt.
 
     Attributes:
-        after_seconds: How long, as it said; None: it did not say. The next try comes not earlier, at most 60 s later.
+        after_seconds: The requested pause, of which at most 60 s are respected; None: unspecified.
     """
 
     def __init__(self, message: str, after_seconds: float | None = None) -> None:
@@ -81,44 +79,44 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     ``check`` refuses what cannot work (a missing extra, a malformed URL, a target that does not answer).
 
     **Where it runs**
-    ``place`` worker or agent: ``run`` only writes a control request, at once and in the judge. ``place`` judge: ``run``
-    talks to others, in a process of its own that lives from the first notice to the end of the run, may be killed
-    when it takes longer than ``timeout``, and is handed one notice after the other, in their order.
+    ``place`` worker or agent: ``run`` only writes a control request, at once and inside the judge. ``place`` judge:
+    ``run`` communicates with other systems, in a process of its own that exists from the first notification to the
+    end of the run. The process receives one notification at a time, in order, and is killed after ``timeout``.
 
-    **Runs once for a notice**
-    What it did stands in ``actions.jsonl``, and is not repeated by a judge that begins again.
+    **Runs once per notification**
+    The outcome is logged in ``actions.jsonl``; a restarted judge does not repeat the action.
 
     **May fail**
-    Whatever it raises is tried again after ``backoff`` seconds, then twice as many, … ``retries`` times; a
-    ``RejectedError`` is not. What it came to is written down and told; judging goes on.
+    After an exception the action is retried after ``backoff`` seconds, then twice as many, … up to ``retries`` times,
+    except after a ``RejectedError``. The outcome is logged and reported; the evaluation of the rules continues.
 
     **Secrets**
-    A text parameter may hold ``$NAME`` or ``${NAME}``. ``check`` and ``run`` see an instance with the values in place;
-    the run directory, the logs and all outcomes see the names.
+    A text parameter may contain ``$NAME`` or ``${NAME}``. ``check`` and ``run`` see an instance with the values filled
+    in; the run directory, the logs and all outcomes contain only the names.
 
     Args:
-        dry_run: Only write down what would be done.
-        cooldown: Seconds after it was done for a rule during which it is not done again for that rule, >= 0.
-        episodes: ``every``: each finding, ``once``: only the first of each rule.
-        retries: How often it is tried again after a failure, >= 0.
-        backoff: Seconds before the first new try, > 0; each further wait is twice as long, at most 60 s.
-        timeout: Seconds that one try may take, > 0.
+        dry_run: Only log what would be done.
+        cooldown: Seconds after a delivery for a rule during which further findings of it are skipped, >= 0.
+        episodes: ``every``: every finding, ``once``: only the first of each rule.
+        retries: The maximal number of retries after a failure, >= 0.
+        backoff: Seconds before the first retry, > 0; doubled for each further one, at most 60 s.
+        timeout: The time limit of one attempt in seconds, > 0.
     """
 
     place: ClassVar[Place] = "judge"
     """Where it takes effect."""
     target: ClassVar[str | None] = None
-    """The parameter that the text right behind the action's name gives: ``notify:$MAIL``; None: there is none."""
+    """The parameter that the text after the action's name sets: ``notify:$MAIL``; None: there is none."""
     statuses: ClassVar[tuple[str, ...]] = ("IssuesFound",)
-    """The statuses that it follows where ``--on`` names none; ``*`` is every one, closings included."""
+    """The statuses that it follows if ``--on`` names none; ``*`` is every status, and closed findings."""
     extra: ClassVar[str | None] = None
-    """The extra that it needs: ``notify``."""
+    """The extra that must be installed: ``notify``."""
     verbatim: ClassVar[tuple[str, ...]] = ()
-    """Text parameters whose ``$NAME`` is not ours to resolve: a shell does it."""
+    """Text parameters in which ``$NAME`` is not replaced by Leadline: a shell does it."""
     wants_snapshot: ClassVar[bool] = True
-    """Whether the notice of a finding shall bear what was captured of its tensors."""
+    """Whether the notification of a finding should contain snapshots of its tensors."""
     is_volatile: ClassVar[bool] = False
-    """Whether what it did is gone with its process (a gauge): a judge that begins again tells it all again."""
+    """Whether the effect ends with the process (a gauge), so that a restarted judge must repeat everything."""
 
     dry_run: bool = False
     cooldown: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -131,25 +129,25 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
         check_parameters(self)
 
     def check(self) -> None:
-        """Refuse what cannot work; called before the start, with the secrets in place.
+        """Refuse what cannot work; called before the start, with the secrets filled in.
 
         Raises:
             ConfigurationError: It cannot work.
-            MissingExtraError: What it needs is not installed.
+            MissingExtraError: A package that it needs is not installed.
         """
 
-    def describe(self, occasion: ActionContext) -> str:
-        """What would be done, in one line: for a dry run."""
+    def describe(self, context: ActionContext) -> str:
+        """Return what would be done, in one line, for a dry run."""
         return f"would run {type(self).__name__}"
 
-    def run(self, occasion: ActionContext) -> Outcome:
-        """Do it.
+    def run(self, context: ActionContext) -> Outcome:
+        """Perform the action.
 
         Raises:
             RejectedError: It was refused for good.
-            Exception: Anything; it is tried again.
+            Exception: Any other failure; the action is retried.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """The run has ended, and no further notice comes: let go of what is held (a server, a client)."""
+        """Release all resources (a server, a client): the run has ended, and no more notifications follow."""

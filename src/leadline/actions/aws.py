@@ -1,4 +1,4 @@
-"""Clients of Amazon's services, and what their errors mean for a next try."""
+"""Clients for Amazon's services, and the translation of their errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.errors import ConfigurationError, MissingExtraError
 
-_PASSING_CODES: Final = (
+_TRANSIENT_CODES: Final = (
     "Throttl",
     "TooManyRequests",
     "RequestLimitExceeded",
@@ -18,22 +18,22 @@ _PASSING_CODES: Final = (
     "Internal",
     "ServiceUnavailable",
 )
-"""What an error's code contains that a later try may not meet."""
+"""Parts of the error codes after which a retry may succeed."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 def make_client(service: str, *, action: str, region: str, endpoint: str, seconds: float) -> Any:
-    """A client that tries once; trying again is the courier's.
+    """Create a client that makes one attempt per call; retries are left to the action's policy.
 
     Args:
-        service: As boto3 names it.
-        action: In whose name errors speak.
-        region: Empty: the one of the environment or the profile.
-        endpoint: Another address than Amazon's own; empty: that.
-        seconds: How long one call may take.
+        service: The name of the service in boto3.
+        action: The name of the action, for error messages.
+        region: The region; empty: that of the environment or the profile.
+        endpoint: An endpoint other than Amazon's own; empty: Amazon's.
+        seconds: The time limit of one call.
     Raises:
         MissingExtraError: boto3 is not installed.
-        ConfigurationError: No region is known, the profile does not exist, or the endpoint is no URL.
+        ConfigurationError: No region is known, the profile does not exist, or the endpoint is not a URL.
     """
     try:
         from boto3.session import Session
@@ -45,15 +45,15 @@ def make_client(service: str, *, action: str, region: str, endpoint: str, second
     try:
         return Session(region_name=region or None).client(service, endpoint_url=endpoint or None, config=limits)
     except NoRegionError:
-        raise ConfigurationError(f"{action}: in which region? add region=eu-central-1") from None
+        raise ConfigurationError(f"{action}: the AWS region is unknown; add for example region=eu-central-1") from None
     except ValueError:
-        raise ConfigurationError(f"{action}: endpoint is no URL; write https://host or leave it out") from None
+        raise ConfigurationError(f"{action}: endpoint is not a URL; write https://host or leave it out") from None
     except BotoCoreError as error:
         raise ConfigurationError(f"{action}: {error}; see the AWS profile in use") from None
 
 
 def check_credentials(action: str) -> None:
-    """Refuse to start where there is nothing to sign with; it is looked for where boto3 looks.
+    """Refuse to start without credentials, which are searched where boto3 searches.
 
     Raises:
         ConfigurationError: There are no credentials.
@@ -62,35 +62,36 @@ def check_credentials(action: str) -> None:
     from botocore.exceptions import BotoCoreError
 
     try:
-        found = Session().get_credentials()
+        credentials = Session().get_credentials()
     except BotoCoreError as error:
         raise ConfigurationError(f"{action}: {error}; see the AWS profile in use") from None
-    if found is None:
+    if credentials is None:
         raise ConfigurationError(
             f"{action}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
 
 
-def place(client: Any) -> tuple[str, int, str]:
-    """Host, port and scheme of what a client speaks with."""
+def endpoint_address(client: Any) -> tuple[str, int, str]:
+    """Return host, port and scheme of the endpoint of a client."""
     parts = urlsplit(client.meta.endpoint_url)
     return parts.hostname or "", parts.port or _PORTS[parts.scheme], parts.scheme
 
 
-def failure(service: str, error: Exception) -> Exception:
-    """What an error of botocore means: refused for good, or not."""
+def translate_error(service: str, error: Exception) -> Exception:
+    """Translate an error of botocore to one that says whether a retry may succeed."""
     from botocore.exceptions import ClientError, NoCredentialsError
 
     if isinstance(error, NoCredentialsError):
         return RejectedError(f"{service}: {error}")
     if not isinstance(error, ClientError):
         return RetryLaterError(f"{service}: {error}")
-    said = error.response.get("Error", {})
+    details = error.response.get("Error", {})
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
-    return answered(service, str(said.get("Code")), str(said.get("Message")), is_passing=status >= 500)
+    return error_for_code(service, str(details.get("Code")), str(details.get("Message")), is_transient=status >= 500)
 
 
-def answered(service: str, code: str, message: str, *, is_passing: bool = False) -> Exception:
-    """What an error's code means: refused for good, or not."""
-    told = f"{service} answered {code}: {' '.join(message.split())}"
-    return RetryLaterError(told) if is_passing or any(each in code for each in _PASSING_CODES) else RejectedError(told)
+def error_for_code(service: str, code: str, message: str, *, is_transient: bool = False) -> Exception:
+    """Return the error for an error code, which says whether a retry may succeed."""
+    text = f"{service} answered {code}: {' '.join(message.split())}"
+    is_transient = is_transient or any(part in code for part in _TRANSIENT_CODES)
+    return RetryLaterError(text) if is_transient else RejectedError(text)

@@ -1,4 +1,4 @@
-"""Whether the host of a target answers, asked before the training starts."""
+"""A check of whether the host of a target answers, made before the training starts."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_reachable(host: str, port: int, timeout: float = 5.0, *, scheme: str = "") -> None:
-    """Open a connection and close it again; nothing is sent.
+    """Open a connection and close it again, without sending anything.
 
     Args:
-        timeout: Seconds that the connection may take.
-        scheme: ``http`` or ``https`` where it is spoken: the proxy that the environment names is asked instead.
+        timeout: The time limit in seconds.
+        scheme: ``http`` or ``https`` if that is the protocol: the proxy of the environment is checked instead.
     Raises:
-        ConfigurationError: Nobody answers there; the message says how to start all the same.
+        ConfigurationError: The host does not answer; the message says how to start anyway.
     """
     proxy = _proxy(host, scheme)
-    place = proxy or (host, port)
+    address = proxy or (host, port)
     try:
-        socket.create_connection(place, timeout).close()
+        socket.create_connection(address, timeout).close()
     except (OSError, UnicodeError) as error:
         raise ConfigurationError(
-            f"{_spoken(*place)}{' (the proxy)' if proxy else ''} cannot be reached: {_why(error, timeout)}; "
-            "correct the target, or start all the same with probe=false"
+            f"{_format_address(*address)}{' (the proxy)' if proxy else ''} cannot be reached: {_why(error, timeout)}; "
+            "correct the target, or start anyway with probe=false"
         ) from None
 
 
 def _proxy(host: str, scheme: str) -> tuple[str, int] | None:
-    found = getproxies().get(scheme, "")
-    if not found or proxy_bypass(host):
+    proxy = getproxies().get(scheme, "")
+    if not proxy or proxy_bypass(host):
         return None
-    parts = urlsplit(found if "://" in found else f"//{found}")
+    parts = urlsplit(proxy if "://" in proxy else f"//{proxy}")
     return (parts.hostname, parts.port or _PORTS.get(parts.scheme, 80)) if parts.hostname else None
 
 
-def _spoken(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -48,7 +48,7 @@ def _why(error: Exception, timeout: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {timeout:g} s"
     if isinstance(error, socket.gaierror):
-        return "no such host is known"
+        return "unknown host"
     if isinstance(error, UnicodeError):
-        return "that is no name of a host"
+        return "not a valid host name"
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -1,4 +1,4 @@
-"""A notice in words: a title and a text for people, and one line for a telephone."""
+"""A notification as text for people: a title, a message, and one line for text messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from leadline.records.notification import Notification, TensorSnapshot
 
-MOST_TENSORS: Final = 5
-_MOST_STATISTICS: Final = 6
-_MOST_VALUES: Final = 8
-_MOST_RULES: Final = 10
-_MOST_EVIDENCE: Final = 8
+MAX_TENSORS: Final = 5
+_MAX_STATISTICS: Final = 6
+_MAX_VALUES: Final = 8
+_MAX_RULES: Final = 10
+_MAX_EVIDENCE: Final = 8
 _TITLE_CHARACTERS: Final = 160
 _MESSAGE_CHARACTERS: Final = 600
 _WIDTH: Final = 96
@@ -22,19 +22,19 @@ _LABEL: Final = 10
 
 
 def title(notice: Notification) -> str:
-    """What happened, and in which run, in one line."""
+    """Return what happened and in which run, in one line."""
     return _cut(_event(notice), _TITLE_CHARACTERS)
 
 
-def short(notice: Notification, most_characters: int) -> str:
-    """Everything in one line of limited length, in plain characters: for a text message."""
-    said = f"leadline: {title(notice)}"
-    told = _one_line(notice.message or notice.why)
-    return _cut(f"{said}: {told}" if told else said, most_characters)
+def short(notice: Notification, max_characters: int) -> str:
+    """Return everything in one line of limited length, for a text message."""
+    head = f"leadline: {title(notice)}"
+    details = _one_line(notice.message or notice.why)
+    return _cut(f"{head}: {details}" if details else head, max_characters)
 
 
 def text(notice: Notification) -> str:
-    """The whole of it: what, where, which run, what to try, and the first tensors with numbers."""
+    """Return the full message: the event, the run, what to try, and the first tensors with their statistics."""
     blocks = [[_cut(_one_line(notice.message or notice.why) or _event(notice), _MESSAGE_CHARACTERS)], _facts(notice)]
     if notice.suggestion:
         blocks.append(textwrap.wrap(f"Try: {_one_line(notice.suggestion)}", _WIDTH))
@@ -43,10 +43,10 @@ def text(notice: Notification) -> str:
 
 
 def _event(notice: Notification) -> str:
-    """What happened, in which run."""
+    """Return what happened and in which run."""
     if notice.kind in ("finding", "closed"):
         at = "" if notice.step is None else f" at step {notice.step:,}"
-        return f"{notice.rule} {'fired' if notice.kind == 'finding' else 'is over'}{at} in {notice.run}"
+        return f"{notice.rule} {'fired' if notice.kind == 'finding' else 'resolved'}{at} in {notice.run}"
     of = f"{notice.rule} in {notice.run}" if notice.rule else notice.run
     verdict = f" ({notice.verdict})" if notice.verdict else ""
     before = f", before {notice.previous}" if notice.previous and notice.previous != notice.status else ""
@@ -55,7 +55,7 @@ def _event(notice: Notification) -> str:
 
 def _facts(notice: Notification) -> list[str]:
     since = f", started {_moment(notice.started_ns)}" if notice.started_ns else ""
-    said = {
+    facts = {
         "run": f"{notice.run} ({notice.job_status}{since})",
         "rule": _named(notice),
         "step": "" if notice.step is None else f"{notice.step:,}",
@@ -63,7 +63,7 @@ def _facts(notice: Notification) -> list[str]:
         "time": _moment(notice.time_ns) if notice.time_ns else "",
         "folder": notice.uri,
     }
-    return [f"{label:<{_LABEL}}{value}" for label, value in said.items() if value]
+    return [f"{label:<{_LABEL}}{value}" for label, value in facts.items() if value]
 
 
 def _named(notice: Notification) -> str:
@@ -74,7 +74,7 @@ def _named(notice: Notification) -> str:
 
 def _evidence(evidence: dict[str, Any]) -> list[str]:
     plain = {name: value for name, value in evidence.items() if isinstance(value, (int, float, str, bool))}
-    shown = [f"  {name:<24}{_spoken(value)}" for name, value in list(plain.items())[:_MOST_EVIDENCE]]
+    shown = [f"  {name:<24}{_format_value(value)}" for name, value in list(plain.items())[:_MAX_EVIDENCE]]
     return ["Numbers:", *shown] if shown else []
 
 
@@ -82,44 +82,45 @@ def _tensors(notice: Notification) -> list[str]:
     if not notice.tensors:
         return []
     count = max(notice.tensor_count, len(notice.tensors))
-    shown = notice.tensors[:MOST_TENSORS]
+    shown = notice.tensors[:MAX_TENSORS]
     first = f", the first {len(shown)}" if count > len(shown) else ""
-    return [f"{count:,} tensor{'' if count == 1 else 's'}{first}:", *(line for each in shown for line in _tensor(each))]
+    lines = [line for tensor in shown for line in _tensor(tensor)]
+    return [f"{count:,} tensor{'' if count == 1 else 's'}{first}:", *lines]
 
 
 def _tensor(tensor: TensorSnapshot) -> list[str]:
-    shape = "" if tensor.shape is None else "x".join(map(str, tensor.shape)) or "one number"
-    kind = ", ".join(each for each in (shape, tensor.dtype) if each)
+    shape = "" if tensor.shape is None else "x".join(map(str, tensor.shape)) or "scalar"
+    kind = ", ".join(part for part in (shape, tensor.dtype) if part)
     head = f"  {tensor.name}{f' ({kind})' if kind else ''}"
-    said = [f"{name} {_spoken(value)}" for name, value in list(tensor.statistics.items())[:_MOST_STATISTICS]]
-    lines = [head, *([f"    {', '.join(said)}"] if said else [])]
+    statistics = [f"{name} {_format_value(value)}" for name, value in list(tensor.statistics.items())[:_MAX_STATISTICS]]
+    lines = [head, *([f"    {', '.join(statistics)}"] if statistics else [])]
     if tensor.values:
         more = " …" if _has_more(tensor) else ""
-        lines.append(f"    values {' '.join(map(_spoken, tensor.values[:_MOST_VALUES]))}{more}")
+        lines.append(f"    values {' '.join(map(_format_value, tensor.values[:_MAX_VALUES]))}{more}")
     return lines + ([f"    {tensor.uri}"] if tensor.uri else [])
 
 
 def _has_more(tensor: TensorSnapshot) -> bool:
     count = len(tensor.values or ()) if tensor.shape is None else math.prod(tensor.shape)
-    return count > min(len(tensor.values or ()), _MOST_VALUES)
+    return count > min(len(tensor.values or ()), _MAX_VALUES)
 
 
 def _rules(notice: Notification) -> list[str]:
-    fired = [each for each in notice.rules if each.verdict == "fired"]
+    fired = [rule for rule in notice.rules if rule.verdict == "fired"]
     if not notice.rules:
         return []
-    names = [each.name for each in fired[:_MOST_RULES]] + (["…"] if len(fired) > _MOST_RULES else [])
-    counted = f"{len(fired)} of {len(notice.rules)} rules found something"
+    names = [rule.name for rule in fired[:_MAX_RULES]] + (["…"] if len(fired) > _MAX_RULES else [])
+    counted = f"{len(fired)} of {len(notice.rules)} rules fired"
     return textwrap.wrap(f"{counted}: {', '.join(names)}" if names else counted, _WIDTH)
 
 
 def _commands(notice: Notification) -> list[str]:
-    place = shlex.quote(notice.uri)
-    stop = [f"stop: leadline stop {place}"] if notice.job_status in ("Starting", "InProgress") else []
-    return [f"look: leadline show {place}", *stop]
+    path = shlex.quote(notice.uri)
+    stop = [f"stop: leadline stop {path}"] if notice.job_status in ("Starting", "InProgress") else []
+    return [f"details: leadline show {path}", *stop]
 
 
-def _spoken(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return _cut(_one_line(str(value)), _TITLE_CHARACTERS)
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}".replace("nan", "NaN")
@@ -129,9 +130,9 @@ def _moment(time_ns: int) -> str:
     return datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _one_line(said: str) -> str:
-    return " ".join(said.split())
+def _one_line(value: str) -> str:
+    return " ".join(value.split())
 
 
-def _cut(said: str, most_characters: int) -> str:
-    return said if len(said) <= most_characters else said[: max(0, most_characters - 3)].rstrip() + "..."
+def _cut(value: str, max_characters: int) -> str:
+    return value if len(value) <= max_characters else value[: max(0, max_characters - 3)].rstrip() + "..."

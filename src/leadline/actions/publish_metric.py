@@ -19,57 +19,57 @@ from leadline.errors import ConfigurationError, MissingExtraError
 
 Place = Literal["prometheus", "otlp", "cloudwatch"]
 
-_OWN: Final = {
+_PARAMETERS: Final = {
     "prometheus": ("host", "port", "gateway"),
     "otlp": ("endpoint", "headers"),
     "cloudwatch": ("endpoint", "region", "namespace"),
 }
-"""The parameters that only some places have."""
-_NEEDED: Final = {
+"""The parameters that only some destinations have."""
+_REQUIREMENTS: Final = {
     "prometheus": ("prometheus_client", "prometheus"),
     "otlp": ("opentelemetry.exporter.otlp.proto.http.metric_exporter", "otel"),
     "cloudwatch": ("boto3", "aws"),
 }
-"""The module that each needs, and the extra that brings it."""
+"""The module that each destination needs, and the extra that installs it."""
 _SHARE: Final = 0.45
-"""Of the time limit of one try: a notice may have to wait for one sending before its own."""
+"""The share of the time limit for one export: a notification may have to wait for another export to end."""
 _PROBE_SECONDS: Final = 5.0
-_FAREWELL_SECONDS: Final = 3.0
+_CLOSE_SECONDS: Final = 3.0
 
 
 class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
-    """Publishes a gauge for each rule, and a few for the job, where alarms and dashboards find them.
+    """Publishes gauges for the rules and the job, for use in alarms and dashboards.
 
     | gauge | labels | value |
     |---|---|---|
-    | `leadline_rule_fired` | `run`, `rule` | 1: an episode is open, 0: clear, NaN: undecided, not yet, or it failed |
-    | `leadline_job_status` | `run`, `status` | 1 for the status that the job has, 0 for every other |
-    | `leadline_job_step` | `run` | the last global step that is known to be finished |
-    | `leadline_job_findings` | `run` | how many findings the rules have had so far |
+    | `leadline_rule_fired` | `run`, `rule` | 1: a finding is open, 0: clear, NaN: undecided or failed |
+    | `leadline_job_status` | `run`, `status` | 1 for the current status of the job, 0 for every other |
+    | `leadline_job_step` | `run` | the last global step that is known to be complete |
+    | `leadline_job_findings` | `run` | the number of findings so far |
 
-    These are Prometheus' names; OpenTelemetry has `leadline.rule.fired`, CloudWatch `RuleFired`, and so on.
-    So an alarm on `leadline_rule_fired == 1` resets when the episode closes, and never takes "no data" for "fine".
+    These are the names in Prometheus; OpenTelemetry has `leadline.rule.fired`, CloudWatch `RuleFired`, and so on.
+    An alarm on `leadline_rule_fired == 1` resets when the finding closes, and never takes missing data for "clear".
 
-    `prometheus`: an HTTP endpoint `/metrics`, from the start of the judging to its end; the outcome says its address.
-    With `gateway` the values are pushed to a Pushgateway instead, which keeps the last ones after the run.
-    `otlp`: sent to an OpenTelemetry collector over HTTP. Without `endpoint`, where OTEL_EXPORTER_OTLP_METRICS_ENDPOINT
-    or OTEL_EXPORTER_OTLP_ENDPOINT say, else to port 4318 of this machine.
-    `cloudwatch`: custom metrics with the dimensions Run and Rule. CloudWatch takes no NaN: then there is no point, and
-    the alarm's treatment of missing data decides. Credentials come from where boto3 looks for them.
+    `prometheus`: an HTTP endpoint `/metrics` for as long as the judge runs; the outcome contains its address. With
+    `gateway` the values are pushed to a Pushgateway instead, which keeps the last ones after the run.
+    `otlp`: sent to an OpenTelemetry collector over HTTP. Without `endpoint` it is the one of
+    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318 of this machine.
+    `cloudwatch`: custom metrics with the dimensions Run and Rule. CloudWatch does not accept NaN: there is no data
+    point then, and the alarm's treatment of missing data decides. boto3 finds the credentials.
 
-    What is pushed is pushed at each change, and again every `interval` seconds so that alarms have points.
+    Values are pushed at every change, and again every `interval` seconds so that alarms have data points.
 
     Args:
         to: `prometheus`, `otlp` or `cloudwatch`.
-        host: prometheus: the address of this machine that is served at; 0.0.0.0 is all of them.
-        port: prometheus: the port that is served at, 0 to 65535; 0 is any that is free.
-        gateway: prometheus: the URL of a Pushgateway; empty: served, not pushed.
-        endpoint: otlp: the receiver's URL. cloudwatch: another address than Amazon's own (a VPC endpoint).
-        headers: otlp: sent with each request, `name=value,name=value`; with a secret in it as `$NAME`.
-        region: cloudwatch: the region; empty: the one of the environment or the profile.
+        host: prometheus: the address of this machine to listen on; 0.0.0.0 for all of them.
+        port: prometheus: the port to listen on, 0 to 65535; 0 for any free one.
+        gateway: prometheus: the URL of a Pushgateway; empty: an endpoint is served instead.
+        endpoint: otlp: the URL of the collector. cloudwatch: an endpoint other than Amazon's own (a VPC endpoint).
+        headers: otlp: headers of each request, `name=value,name=value`; secrets as `$NAME`.
+        region: cloudwatch: the region; empty: that of the environment or the profile.
         namespace: cloudwatch: the namespace of the metrics.
-        interval: Seconds after which values that did not change are pushed again, > 0.
-        probe: Whether a connection to the place is tried before the training starts.
+        interval: Seconds after which unchanged values are pushed again, > 0.
+        probe: Whether to test the connection before the training starts.
     """
 
     target: ClassVar[str | None] = "to"
@@ -90,13 +90,13 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own, known = _OWN[self.to], {each for names in _OWN.values() for each in names}
-        for each in msgspec.structs.fields(self):
-            if each.name in known.difference(own) and getattr(self, each.name) != each.default:
-                raise ConfigurationError(f"publish_metric: {self.to} has no {each.name}; it has {', '.join(own)}")
+        own, known = _PARAMETERS[self.to], {name for names in _PARAMETERS.values() for name in names}
+        for field in msgspec.structs.fields(self):
+            if field.name in known.difference(own) and getattr(self, field.name) != field.default:
+                raise ConfigurationError(f"publish_metric: {self.to} has no {field.name}; it has {', '.join(own)}")
 
     def check(self) -> None:
-        module, extra = _NEEDED[self.to]
+        module, extra = _REQUIREMENTS[self.to]
         if not _is_installed(module):
             raise MissingExtraError(f"publish_metric:{self.to} needs an extra: pip install 'leadline[{extra}]'")
         if self.to == "prometheus":
@@ -106,42 +106,42 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
         else:
             self._check_cloudwatch()
 
-    def describe(self, occasion: ActionContext) -> str:
-        return f"would publish the gauges of {len(occasion.notice.rules)} rules: {self.to}"
+    def describe(self, context: ActionContext) -> str:
+        return f"would publish the gauges of {len(context.notice.rules)} rules: {self.to}"
 
-    def run(self, occasion: ActionContext) -> Outcome:
-        self._board.take(occasion)
-        is_first = "_repeater" not in self.__dict__
-        outcome = self._repeater.publish()
+    def run(self, context: ActionContext) -> Outcome:
+        self._metrics.take(context)
+        is_first = "_publisher" not in self.__dict__
+        outcome = self._publisher.publish()
         return Outcome(outcome, announcement=outcome if is_first else None)
 
     def close(self) -> None:
-        if "_repeater" in self.__dict__:
-            self._repeater.close()
+        if "_publisher" in self.__dict__:
+            self._publisher.close()
 
     @cached_property
-    def _board(self) -> RunMetrics:
+    def _metrics(self) -> RunMetrics:
         return RunMetrics()
 
     @cached_property
-    def _repeater(self) -> PeriodicPublisher:
+    def _publisher(self) -> PeriodicPublisher:
         seconds = self.timeout * _SHARE
-        return PeriodicPublisher(self._outlet(seconds), self.interval, min(seconds, _FAREWELL_SECONDS))
+        return PeriodicPublisher(self._make_exporter(seconds), self.interval, min(seconds, _CLOSE_SECONDS))
 
-    def _outlet(self, seconds: float) -> MetricExporter:
+    def _make_exporter(self, seconds: float) -> MetricExporter:
         if self.to == "otlp":
             from leadline.actions.metrics.otlp import OtlpReceiver
 
-            return OtlpReceiver(self._board, self.endpoint, self.headers, seconds)
+            return OtlpReceiver(self._metrics, self.endpoint, self.headers, seconds)
         if self.to == "cloudwatch":
             from leadline.actions.metrics.cloudwatch import CloudWatch
 
-            return CloudWatch(self._board, self.namespace, self.region, self.endpoint, seconds)
+            return CloudWatch(self._metrics, self.namespace, self.region, self.endpoint, seconds)
         from leadline.actions.metrics.prometheus import Endpoint, Gateway
 
         if self.gateway:
-            return Gateway(self._board, self.gateway, seconds)
-        return Endpoint(self._board, self.host, self.port)
+            return Gateway(self._metrics, self.gateway, seconds)
+        return Endpoint(self._metrics, self.host, self.port)
 
     def _check_prometheus(self) -> None:
         from leadline.actions.metrics.prometheus import check_bindable
@@ -160,20 +160,20 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
         self._check_url("endpoint", resolve_endpoint(self.endpoint, os.environ))
 
     def _check_cloudwatch(self) -> None:
-        from leadline.actions.aws import check_credentials, make_client, place
+        from leadline.actions.aws import check_credentials, endpoint_address, make_client
         from leadline.actions.connectivity import check_reachable
 
         client = make_client(
             "cloudwatch", action="publish_metric", region=self.region, endpoint=self.endpoint, seconds=_PROBE_SECONDS
         )
-        host, port, scheme = place(client)
+        host, port, scheme = endpoint_address(client)
         client.close()
         check_credentials("publish_metric")
         if self.probe:
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 
     def _check_url(self, name: str, url: str) -> None:
-        """Refuse a URL that cannot be sent to; no error quotes it, since it may be a secret."""
+        """Refuse a URL that cannot be used; no error contains it, since it may be a secret."""
         from leadline.actions.connectivity import check_reachable
 
         parts = _split(name, url)
@@ -183,23 +183,23 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
 
 def _split(name: str, url: str) -> SplitResult:
-    """The parts of a URL that can be sent to.
+    """Parse a URL.
 
     Raises:
-        ConfigurationError: It cannot be.
+        ConfigurationError: It is invalid.
     """
     try:
         parts = urlsplit(url)
-        is_whole = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in PORTS and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        is_whole = False
-    if not is_whole:
-        raise ConfigurationError(f"publish_metric: {name} is no URL; write {name}=https://host:port")
+        is_valid = False
+    if not is_valid:
+        raise ConfigurationError(f"publish_metric: {name} is not a URL; write {name}=https://host:port")
     return parts
 
 
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it is missing
+    except ModuleNotFoundError:  # its parent package is missing
         return False

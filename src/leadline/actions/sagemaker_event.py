@@ -1,4 +1,4 @@
-"""A notice in the shape of Amazon's event "SageMaker Training Job State Change"."""
+"""A notification in the format of Amazon's event "SageMaker Training Job State Change"."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from leadline.store.documents import encode
 
 SOURCE: Final = "leadline"
 DETAIL_TYPE: Final = "SageMaker Training Job State Change"
-MOST_BYTES: Final = 256 * 1024
-"""Of one entry with everything that counts."""
+MAX_BYTES: Final = 256 * 1024
+"""The size limit of one entry, with everything that counts."""
 _TIME_BYTES: Final = 14
 _DETAILS_CHARACTERS: Final = 1024
-"""Of a text, as in Amazon's own."""
+"""The length limit of a text, as in Amazon's own events."""
 
 _JOB: Final = {"Starting": "InProgress", "Interrupted": "Stopped"}
-"""Our statuses of a job that Amazon has not, as TrainingJobStatus."""
+"""The TrainingJobStatus of statuses that Amazon does not have."""
 _SECONDARY: Final = {"InProgress": "Training"}
-"""Statuses that Amazon's SecondaryStatus calls something else."""
-_SHRINKING: Final[tuple[Mapping[str, Any], ...]] = (
+"""The SecondaryStatus of statuses that Amazon calls differently there."""
+_OMISSIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {},
     {"evidence": {}},
     {"evidence": {}, "tensors": ()},
     {"evidence": {}, "tensors": (), "rules": ()},
 )
-"""What of the notice is left out in turn, until it fits."""
+"""What is left out of the notification in turn, until it fits."""
 
 
-def detail(notice: Notification, most_bytes: int = MOST_BYTES) -> bytes:
-    """The event's detail as JSON: Amazon's fields, and the notice itself under ``leadline``.
+def detail(notice: Notification, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the detail of the event as JSON: Amazon's fields, and the notification itself under ``leadline``.
 
-    Of a notice that is too large, evidence, tensors and rules are left out in this order, and ``leadline.left_out``
-    names them; Amazon's fields stay, with shorter texts where nothing else helps.
+    If it is too large, evidence, tensors and rules are left out in this order, and ``leadline.left_out`` lists them;
+    Amazon's fields remain, with shorter texts if nothing else helps.
 
     Args:
-        most_bytes: Of the whole entry, counted as Amazon counts.
+        max_bytes: The size limit of the whole entry, counted as Amazon counts.
     Raises:
-        RejectedError: It is too large all the same.
+        RejectedError: It is too large anyway.
     """
-    most = most_bytes - _TIME_BYTES - len(SOURCE) - len(DETAIL_TYPE)
-    for given in _SHRINKING:
-        data = _encoded(notice, given, _DETAILS_CHARACTERS)
-        if len(data) <= most:
+    limit = max_bytes - _TIME_BYTES - len(SOURCE) - len(DETAIL_TYPE)
+    for omission in _OMISSIONS:
+        data = _encoded(notice, omission, _DETAILS_CHARACTERS)
+        if len(data) <= limit:
             return data
-    for most_characters in (100, 0):
-        data = _encoded(_cut(notice), _SHRINKING[-1], most_characters)
-        if len(data) <= most:
+    for max_characters in (100, 0):
+        data = _encoded(_cut(notice), _OMISSIONS[-1], max_characters)
+        if len(data) <= limit:
             return data
-    raise RejectedError(f"the event is larger than the {most_bytes:,} bytes that EventBridge takes")
+    raise RejectedError(f"the event exceeds the {max_bytes:,} bytes that EventBridge accepts")
 
 
-def _encoded(notice: Notification, without: Mapping[str, Any], most_characters: int) -> bytes:
+def _encoded(notice: Notification, without: Mapping[str, Any], max_characters: int) -> bytes:
     ours = replace(notice, **without).to_dict()
     if without:
         ours["left_out"] = sorted(without)
-    return encode({**_amazons(notice, most_characters), "leadline": ours})
+    return encode({**_amazon_fields(notice, max_characters), "leadline": ours})
 
 
 def _cut(notice: Notification) -> Notification:
@@ -66,9 +66,9 @@ def _cut(notice: Notification) -> Notification:
     return replace(notice, **texts)
 
 
-def _amazons(notice: Notification, most_characters: int) -> dict[str, Any]:
+def _amazon_fields(notice: Notification, max_characters: int) -> dict[str, Any]:
     status = notice.job_status
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "TrainingJobName": notice.run,
         "TrainingJobArn": f"arn:leadline:training:::training-job/{notice.run}",
         "TrainingJobStatus": _JOB.get(status, status),
@@ -76,30 +76,30 @@ def _amazons(notice: Notification, most_characters: int) -> dict[str, Any]:
         "CreationTime": _milliseconds(notice.started_ns),
         "TrainingStartTime": _milliseconds(notice.started_ns),
         "LastModifiedTime": _milliseconds(notice.time_ns),
-        "DebugRuleEvaluationStatuses": [_rule(notice, each, most_characters) for each in _states(notice)],
+        "DebugRuleEvaluationStatuses": [_rule(notice, state, max_characters) for state in _states(notice)],
     }
     if status == "Failed":
-        said["FailureReason"] = (notice.message or notice.why)[:_DETAILS_CHARACTERS]
-    return said
+        fields["FailureReason"] = (notice.message or notice.why)[:_DETAILS_CHARACTERS]
+    return fields
 
 
 def _states(notice: Notification) -> list[RuleState]:
-    """All rules as they stand, the notice's own as the notice has it."""
+    """Return the states of all rules, that of the notification's own rule updated from the notification."""
     if notice.rule is None:
         return list(notice.rules)
-    mine = next((each for each in notice.rules if each.name == notice.rule), None)
-    mine = mine or RuleState(notice.rule, notice.kind_of_rule or notice.rule, notice.status, notice.verdict)
-    mine = replace(mine, status=notice.status, why=notice.message or notice.why, updated_ns=notice.time_ns)
-    others = [each for each in notice.rules if each.name != notice.rule]
-    return [mine, *others]
+    state = next((state for state in notice.rules if state.name == notice.rule), None)
+    state = state or RuleState(notice.rule, notice.kind_of_rule or notice.rule, notice.status, notice.verdict)
+    state = replace(state, status=notice.status, why=notice.message or notice.why, updated_ns=notice.time_ns)
+    others = [other for other in notice.rules if other.name != notice.rule]
+    return [state, *others]
 
 
-def _rule(notice: Notification, state: RuleState, most_characters: int) -> dict[str, Any]:
+def _rule(notice: Notification, state: RuleState, max_characters: int) -> dict[str, Any]:
     return {
         "RuleConfigurationName": state.name,
         "RuleEvaluationJobArn": f"arn:leadline:judge:::rule-evaluation/{notice.run}/{state.name}",
         "RuleEvaluationStatus": state.status,
-        "StatusDetails": state.why[:most_characters],
+        "StatusDetails": state.why[:max_characters],
         "LastModifiedTime": _milliseconds(state.updated_ns or notice.started_ns),
     }
 

@@ -16,23 +16,23 @@ _MARGIN_SECONDS = 0.5
 
 
 class StopTraining(Action, frozen=True, kw_only=True):
-    """Asks every worker to stop at one step, and the agent to enforce it after a grace time.
+    """Requests all workers to stop at the same step, and the agent to enforce it after a grace period.
 
     Args:
-        grace: Seconds that the job gets to end by itself before signals follow, >= 0.
+        grace: Seconds in which the job may end by itself before it gets signals, >= 0.
     """
 
     place: ClassVar[Place] = "worker"
 
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 
-    def describe(self, occasion: ActionContext) -> str:
-        return f"would ask to stop at step {_step(occasion)}"
+    def describe(self, context: ActionContext) -> str:
+        return f"would ask to stop at step {_step(context)}"
 
-    def run(self, occasion: ActionContext) -> Outcome:
+    def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
-        step, notice = _step(occasion), occasion.notice
+        step, notice = _step(context), context.notice
         by = f"rule:{notice.rule}" if notice.rule else "action"
         request = Request(
             id=control.new_request_id(),
@@ -40,28 +40,28 @@ class StopTraining(Action, frozen=True, kw_only=True):
             step=step,
             reason=notice.message,
             by=by,
-            time_ns=occasion.now_ns,
+            time_ns=context.now_ns,
             grace_seconds=self.grace,
         )
-        control.write_request(occasion.run, request)
+        control.write_request(context.run, request)
         return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
 
 
-def _step(occasion: ActionContext) -> int:
-    seen = occasion.notice.step
-    return stop_step(occasion.workers, now_ns=occasion.now_ns, at_least=0 if seen is None else seen + 1)
+def _step(context: ActionContext) -> int:
+    step = context.notice.step
+    return stop_step(context.workers, now_ns=context.now_ns, at_least=0 if step is None else step + 1)
 
 
 def stop_step(workers: Iterable[TrainingProgress], *, now_ns: int, at_least: int) -> int:
-    """The first step that no worker can have passed by the time that all have read the request.
+    """Return the first step that no worker can have passed by the time that all have read the request.
 
-    One worker stops at its next boundary, so one step ahead is enough; several must all meet the step, so it lies
-    ahead of the fastest by half a second at its pace, and two steps at least.
+    One worker stops at its next step boundary, so one step ahead is enough. Several workers must all stop at the same
+    step, so it is half a second ahead of the fastest at its speed, and at least two steps.
     """
     known = list(workers)
     if len(known) <= 1:
-        return max([at_least, *(each.step + 1 for each in known)])
-    return max(at_least, *(_expected(each, now_ns) for each in known))
+        return max([at_least, *(worker.step + 1 for worker in known)])
+    return max(at_least, *(_expected(worker, now_ns) for worker in known))
 
 
 def _expected(worker: TrainingProgress, now_ns: int) -> int:

@@ -11,21 +11,21 @@ from leadline.records.request import Request
 
 
 class Tracker(Action, frozen=True, kw_only=True):
-    """Logs where a rule stands into the script's own live wandb, MLflow or TensorBoard run, next to its losses.
+    """Logs the state of a rule to the script's own active wandb, MLflow or TensorBoard run, next to its losses.
 
-    The name is `leadline/<rule>`, the value 1: an episode is open; 0: clear; NaN: undecided, or it failed.
+    The name is `leadline/<rule>`; the value is 1: a finding is open, 0: clear, NaN: undecided or failed.
 
-    The training process does it, in a thread of its own; the script's rows, steps and numbers stay as they are.
-    wandb: the run's summary has the value at once, its history with the next row that the script logs; of two changes
-    between two rows the later one. MLflow: a metric at the step of the finding, by a client of its own. TensorBoard: a
-    scalar at that step, in the event file of the script's oldest open writer. An episode is over behind the step at
-    which it was last seen.
-    Where wandb is told to follow TensorBoard (`sync_tensorboard`), only wandb is told.
-    A library that the script has not imported is not imported. Where several processes train, each logs into what it
-    has; what is told at the end of the run, when no process trains any more, is logged nowhere.
+    The training process logs it in a separate thread; the rows, steps and values of the script are not affected.
+    wandb: the value is in the summary of the run at once, and in its history with the next row that the script logs;
+    of two changes between two rows the later one. MLflow: a metric at the step of the finding, logged by a separate
+    client. TensorBoard: a scalar at that step, in the event file of the script's oldest open writer. A finding closes
+    after the step at which it was last seen.
+    If wandb is configured to follow TensorBoard (`sync_tensorboard`), only wandb is used.
+    A library that the script has not imported is not imported. If several processes train, each logs to its own runs.
+    What happens at the end of the run, when no process is training any more, is not logged.
 
     Args:
-        to: Only to `wandb`, `mlflow` or `tensorboard`; `every`: to all that are live.
+        to: Only `wandb`, `mlflow` or `tensorboard`; `every`: all that are active.
     """
 
     place: ClassVar[Place] = "worker"
@@ -34,18 +34,18 @@ class Tracker(Action, frozen=True, kw_only=True):
 
     to: Literal["every", "wandb", "mlflow", "tensorboard"] = "every"
 
-    def describe(self, occasion: ActionContext) -> str:
-        notice = occasion.notice
-        return _why_nothing(notice) or f"would log leadline/{notice.rule} = {_value(notice):g}"
+    def describe(self, context: ActionContext) -> str:
+        notice = context.notice
+        return _reason_to_skip(notice) or f"would log leadline/{notice.rule} = {_value(notice):g}"
 
-    def run(self, occasion: ActionContext) -> Outcome:
+    def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
-        notice, why_nothing = occasion.notice, _why_nothing(occasion.notice)
-        if why_nothing:
-            return Outcome(why_nothing, is_nothing=True)
+        notice, reason = context.notice, _reason_to_skip(context.notice)
+        if reason:
+            return Outcome(reason, is_nothing=True)
         rule, value = notice.rule, _value(notice)
-        asked = {
+        parameters = {
             "rule": rule,
             "value": value,
             "status": notice.status,
@@ -58,30 +58,30 @@ class Tracker(Action, frozen=True, kw_only=True):
             kind="track",
             reason=f"{rule}: {notice.status}",
             by=f"rule:{rule}",
-            time_ns=occasion.now_ns,
-            parameters=asked,
+            time_ns=context.now_ns,
+            parameters=parameters,
         )
-        control.write_request(occasion.run, request)
+        control.write_request(context.run, request)
         return Outcome(f"asked to log {value:g}", request=request.id)
 
 
-def _why_nothing(notice: Notification) -> str:
+def _reason_to_skip(notice: Notification) -> str:
     if notice.rule is None:
-        return "nothing to log: it is told of rules"
-    is_judged = notice.kind != "rule_status" or notice.verdict is not None or notice.status == "Error"
-    return "" if is_judged else "nothing to log: it is not judged yet"
+        return "nothing to log: only rules are logged"
+    is_evaluated = notice.kind != "rule_status" or notice.verdict is not None or notice.status == "Error"
+    return "" if is_evaluated else "nothing to log: not evaluated yet"
 
 
 def _step(notice: Notification) -> int | None:
-    """Where the value begins to hold: an episode is over behind the step at which it was last seen."""
+    """Return the step from which on the value holds: a finding closes after the step at which it was last seen."""
     return notice.step + 1 if notice.kind == "closed" and notice.step is not None else notice.step
 
 
 def _value(notice: Notification) -> float:
-    """1, 0 or NaN for the rule of a notice."""
+    """Return 1, 0 or NaN for the rule of a notification."""
     if notice.kind in ("finding", "closed"):
         return 1.0 if notice.kind == "finding" else 0.0
-    return next((_of(each) for each in notice.rules if each.name == notice.rule), math.nan)
+    return next((_of(state) for state in notice.rules if state.name == notice.rule), math.nan)
 
 
 def _of(state: RuleState) -> float:

@@ -15,36 +15,36 @@ from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 from leadline.store.documents import encode
 
-_SAME_REQUEST: Final = frozenset({307, 308})
-"""Redirects that keep method and body."""
-_ANOTHER_REQUEST: Final = frozenset({300, 301, 302, 303})
-"""Redirects after which a POST would become a GET without our notice."""
-_LATER: Final = frozenset({408, 425, 429})
-_MOST_REDIRECTS: Final = 3
+_PRESERVING_REDIRECTS: Final = frozenset({307, 308})
+"""Redirects that keep the method and the body."""
+_OTHER_REDIRECTS: Final = frozenset({300, 301, 302, 303})
+"""Redirects after which a POST would become a GET without the notification."""
+_RETRYABLE: Final = frozenset({408, 425, 429})
+_MAX_REDIRECTS: Final = 3
 _PROBE_SECONDS: Final = 5.0
 _SOCKET_SHARE: Final = 0.9
-"""Of the time limit of one try: a server that hangs is told of as such before the try is cut off."""
-_FORM: Final = "write webhook:https://host/path"
+"""The share of the time limit for the socket: a server that hangs is reported before the attempt is killed."""
+_URL_EXAMPLE: Final = "write webhook:https://host/path"
 
 
 class Webhook(Action, frozen=True, kw_only=True):
-    """Posts each notice as JSON to a URL.
+    """Posts every notification as JSON to a URL.
 
-    What is posted is described in [events.md](events.md), field by field.
+    The fields of the JSON document are described in [events.md](events.md).
 
-    Any answer from 200 to 299 is a success. Those from 400 to 499 except 408, 425 and 429 are refusals and not tried
-    again; all others are, not before the time that the server gives as `Retry-After`. Redirects that keep the request
-    (307, 308) are followed, at most 3, never from https to http, and without `authorization` to another host; others
-    are refused, and the outcome says where to.
+    A status from 200 to 299 is a success. Statuses from 400 to 499 except 408, 425 and 429 are refusals and not
+    retried; all others are retried, not before the time that the server gives as `Retry-After`. Redirects that keep
+    the request (307, 308) are followed, at most 3, never from https to http, and without `authorization` to another
+    host; others are refused, and the outcome contains the new address.
 
-    The header `Idempotency-Key` is the same at each try of a notice, so that a receiver can leave out what it has
-    taken already: what was delivered while the connection broke is delivered again. A proxy is taken from the
-    environment, as the Python standard library does.
+    The header `Idempotency-Key` is the same at every attempt, so that a receiver can ignore a notification that it has
+    received already: what was delivered when the connection broke is delivered again. The proxy of the environment is
+    used, as in the Python standard library.
 
     Args:
-        url: Where to, http or https; one with a secret in it as `$NAME`.
-        authorization: What the header `Authorization` says: `Bearer $TOKEN`; empty: there is no such header.
-        probe: Whether a connection to the host is tried before the training starts.
+        url: The http or https URL; one with a secret in it as `$NAME`.
+        authorization: The header `Authorization`: `Bearer $TOKEN`; empty: no such header.
+        probe: Whether to test the connection to the host before the training starts.
     """
 
     target: ClassVar[str | None] = "url"
@@ -56,75 +56,76 @@ class Webhook(Action, frozen=True, kw_only=True):
     def check(self) -> None:
         from leadline.actions.connectivity import check_reachable
 
-        parts = _checked(self.url)
+        parts = _parse_url(self.url)
         if re.search(r"[\x00-\x1f\x7f]", self.authorization):
             raise ConfigurationError("webhook: authorization has a line break in it; give it in one line")
         if self.probe:
             check_reachable(parts.hostname or "", port(parts), min(self.timeout, _PROBE_SECONDS), scheme=parts.scheme)
 
-    def describe(self, occasion: ActionContext) -> str:
-        return f"would post {occasion.notice.id} to {host(urlsplit(self.url)) or self.url}"
+    def describe(self, context: ActionContext) -> str:
+        return f"would post {context.notice.id} to {host(urlsplit(self.url)) or self.url}"
 
-    def run(self, occasion: ActionContext) -> Outcome:
-        notice = occasion.notice
+    def run(self, context: ActionContext) -> Outcome:
+        notice = context.notice
         headers = {
             "Content-Type": "application/json; charset=utf-8",
             "User-Agent": f"leadline/{__version__}",
             "Idempotency-Key": quote(f"{notice.uri}/{notice.id}", safe="/:"),
         }
-        told = self._post(encode(notice.to_dict()), headers)
-        return Outcome(f"posted to {host(urlsplit(self.url))}: {told}")
+        status = self._post(encode(notice.to_dict()), headers)
+        return Outcome(f"posted to {host(urlsplit(self.url))}: {status}")
 
     def _post(self, data: bytes, headers: dict[str, str]) -> str:
-        """Post, following what may be followed; the status of the success."""
-        url, authorization = self.url, self.authorization or _basic(urlsplit(self.url))
-        for _ in range(_MOST_REDIRECTS + 1):
+        """Post, following permitted redirects, and return the status of the success."""
+        url, authorization = self.url, self.authorization or _basic_auth(urlsplit(self.url))
+        for _ in range(_MAX_REDIRECTS + 1):
             sent = {**headers, "Authorization": authorization} if authorization else headers
             answer = post(url, data, sent, self.timeout * _SOCKET_SHARE)
-            if answer.status not in _SAME_REQUEST:
-                return _judged(answer, url)
-            onward = _onward(answer, url)
-            authorization = authorization if _origin(onward) == _origin(url) else ""
-            url = onward
-        raise RejectedError(f"{host(urlsplit(self.url))} redirects more than {_MOST_REDIRECTS} times")
+            if answer.status not in _PRESERVING_REDIRECTS:
+                return _check_response(answer, url)
+            target = _redirect_target(answer, url)
+            authorization = authorization if _origin(target) == _origin(url) else ""
+            url = target
+        raise RejectedError(f"{host(urlsplit(self.url))} redirects more than {_MAX_REDIRECTS} times")
 
 
-def _judged(answer: HttpResponse, url: str) -> str:
-    """The status where it is a success.
+def _check_response(answer: HttpResponse, url: str) -> str:
+    """Return the status of a success.
 
     Raises:
-        RejectedError: It will not become one.
-        RetryLaterError: It may become one.
+        RejectedError: The request was refused for good.
+        RetryLaterError: A retry may succeed.
     """
-    said = f"{host(urlsplit(url))} answered {answer.told}"
+    text = f"{host(urlsplit(url))} answered {answer.status_text}"
     if 200 <= answer.status < 300:
-        return answer.told
-    if answer.status in _ANOTHER_REQUEST:
-        place = urlsplit(urljoin(url, answer.headers.get("Location") or ""))
-        raise RejectedError(f"{said}: it moved to {place.scheme}://{host(place)}; give the address there as the URL")
-    if 400 <= answer.status < 500 and answer.status not in _LATER:
-        raise RejectedError(said + answer.said())
-    raise RetryLaterError(said + answer.said(), retry_after_seconds(answer.headers.get("Retry-After")))
+        return answer.status_text
+    if answer.status in _OTHER_REDIRECTS:
+        location = urlsplit(urljoin(url, answer.headers.get("Location") or ""))
+        address = f"{location.scheme}://{host(location)}"
+        raise RejectedError(f"{text}: it moved to {address}; use the new address as the URL")
+    if 400 <= answer.status < 500 and answer.status not in _RETRYABLE:
+        raise RejectedError(text + answer.body_text())
+    raise RetryLaterError(text + answer.body_text(), retry_after_seconds(answer.headers.get("Retry-After")))
 
 
-def _onward(answer: HttpResponse, url: str) -> str:
-    """Where a redirect leads.
+def _redirect_target(answer: HttpResponse, url: str) -> str:
+    """Return the URL that a redirect leads to.
 
     Raises:
-        RejectedError: Nowhere that may be followed.
+        RejectedError: It must not be followed.
     """
     location = answer.headers.get("Location")
-    onward = urljoin(url, location or "")
-    here, there = urlsplit(url), urlsplit(onward)
+    target = urljoin(url, location or "")
+    here, there = urlsplit(url), urlsplit(target)
     if not location or there.scheme not in PORTS or not there.hostname:
-        raise RejectedError(f"{host(here)} answered {answer.told} without a place to go to")
+        raise RejectedError(f"{host(here)} answered {answer.status_text} without a valid location")
     if here.scheme == "https" and there.scheme == "http":
         raise RejectedError(f"{host(here)} redirects from https to http ({host(there)}), which is not followed")
-    return onward
+    return target
 
 
 def retry_after_seconds(text: str | None) -> float | None:
-    """What a header Retry-After says, in seconds or as a date; None where it says nothing."""
+    """Return the value of a Retry-After header, in seconds or as a date; None: it is absent or invalid."""
     if not text:
         return None
     if text.strip().isdecimal():
@@ -137,29 +138,29 @@ def retry_after_seconds(text: str | None) -> float | None:
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
-def _checked(url: str) -> SplitResult:
-    """The parts of a URL that can be posted to; no error quotes it, since it may be a secret.
+def _parse_url(url: str) -> SplitResult:
+    """Parse a URL; no error contains it, since it may be a secret.
 
     Raises:
-        ConfigurationError: It cannot be.
+        ConfigurationError: It is invalid.
     """
     if not url or re.search(r"[\x00-\x20\x7f]", url):
-        raise ConfigurationError(f"webhook: the URL is empty or has a space in it; {_FORM}")
+        raise ConfigurationError(f"webhook: the URL is empty or contains a space; {_URL_EXAMPLE}")
     try:
         parts = urlsplit(url)
         number = parts.port
         (parts.hostname or "").encode("idna")
     except ValueError:
-        raise ConfigurationError(f"webhook: the URL's host or port is malformed; {_FORM}") from None
+        raise ConfigurationError(f"webhook: the URL's host or port is malformed; {_URL_EXAMPLE}") from None
     if parts.scheme not in PORTS:
-        raise ConfigurationError(f"webhook: the URL begins with neither http:// nor https://; {_FORM}")
+        raise ConfigurationError(f"webhook: the URL must begin with http:// or https://; {_URL_EXAMPLE}")
     if not parts.hostname or number == 0:
-        raise ConfigurationError(f"webhook: the URL names no host; {_FORM}")
+        raise ConfigurationError(f"webhook: the URL has no host; {_URL_EXAMPLE}")
     return parts
 
 
-def _basic(parts: SplitResult) -> str:
-    """What user and password of a URL come to as a header."""
+def _basic_auth(parts: SplitResult) -> str:
+    """Return the Authorization header for user and password of a URL."""
     if parts.username is None:
         return ""
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"

@@ -1,1 +1,1 @@
-"""One slim process per node: it owns the job, samples the machine, keeps the judge and tells the end."""
+"""The agent: one small process per node that runs the job, samples the hardware and keeps the judge running."""

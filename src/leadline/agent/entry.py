@@ -1,4 +1,4 @@
-"""From the agent's arguments to its exit status."""
+"""The entry point of the agent: its arguments, and how it launches or attaches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.agent import Agent
-from leadline.agent.job import AttachedJob, Attendance, LaunchedJob
+from leadline.agent.job import AttachedJob, LaunchedJob, NodeRegistration
 from leadline.agent.judge_process import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
 from leadline.agent.run_documents import RunDocuments
@@ -16,7 +16,7 @@ from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
 from leadline.store import layout
-from leadline.store.presence import give_lock_back, node_name, take_lock
+from leadline.store.presence import acquire_lock, node_name, release_lock
 
 USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2
@@ -24,20 +24,20 @@ WRONG_USE: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the agent was asked to do."""
+    """The parsed arguments of the agent."""
 
     run: str
     command: tuple[str, ...] = ()
     target: int | None = None
-    """The pid to attach to; None: the command is started."""
+    """The pid of the process to attach to; None: the command is started."""
     lock: int | None = None
-    """A descriptor that holds the node's lock; others of the node may join the run then."""
+    """A descriptor that holds the node's lock, with which other processes of the node may join the run; None: none."""
     is_quiet: bool = False
-    """Whether nothing is said in the terminal."""
+    """Whether nothing is printed."""
 
 
 def parse(arguments: list[str]) -> Arguments | None:
-    """The arguments, or None where they make no sense."""
+    """Return the parsed arguments; None: they are invalid."""
     match arguments:
         case [run, "--", program, *rest]:
             return Arguments(os.path.abspath(run), (program, *rest))
@@ -54,8 +54,10 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
     """Run the agent.
 
     Args:
-        judge: How the judge is started; without it, the one that is installed.
-        node: This node's name; without it, the machine's.
+        judge: The command that starts the judge; by default the one that is installed.
+        node: The name of this node; by default the host name.
+    Returns:
+        The status to exit with.
     """
     parsed = parse(arguments)
     if parsed is None:
@@ -63,53 +65,53 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
     if not layout.is_run(parsed.run):
         return _refuse(f"no run at {parsed.run}; start one with: leadline run")
     gate = SignalGate()
-    started = judge or judge_command(parsed.run)
+    judge = judge or judge_command(parsed.run)
     if parsed.target is not None:
-        return _attach(parsed, gate, started, node or node_name())
+        return _attach(parsed, gate, judge, node or node_name())
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
-    return _launch(list(parsed.command), gate, RunDocuments(parsed.run, node or node_name()), started, terminal)
+    return _launch(list(parsed.command), gate, RunDocuments(parsed.run, node or node_name()), judge, terminal)
 
 
 def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
     assert parsed.target is not None
-    target = identify(parsed.target) or (parsed.target, 0)  # one that has ended already left a run to be closed
+    target = identify(parsed.target) or (parsed.target, 0)  # if it has ended already, its run remains to be closed
     if parsed.lock is None:
         return Agent(RunDocuments(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
     os.set_inheritable(parsed.lock, False)
     path = os.path.join(parsed.run, layout.AGENT_LOCK)
-    primary: list[int] = []
+    locks: list[int] = []
 
     def take_over() -> bool:
-        found = take_lock(path)
-        primary.extend([] if found is None else [found])
-        return found is not None
+        lock = acquire_lock(path)
+        locks.extend([] if lock is None else [lock])
+        return lock is not None
 
-    logbook = RunDocuments(parsed.run, node, is_secondary=not take_over())
-    job = AttachedJob(target, Attendance(parsed.run, node, parsed.lock))
+    documents = RunDocuments(parsed.run, node, is_secondary=not take_over())
+    job = AttachedJob(target, NodeRegistration(parsed.run, node, parsed.lock))
     try:
-        return Agent(logbook, job, gate, judge=judge, take_over=take_over).run()
+        return Agent(documents, job, gate, judge=judge, take_over=take_over).run()
     finally:
-        for each in primary:
-            give_lock_back(each, path)
+        for lock in locks:
+            release_lock(lock, path)
 
 
 def _launch(
-    command: list[str], gate: SignalGate, logbook: RunDocuments, judge: list[str] | None, terminal: Terminal
+    command: list[str], gate: SignalGate, documents: RunDocuments, judge: list[str] | None, terminal: Terminal
 ) -> int:
     command = resolve(command)
     problem = why_unstartable(command[0])
     if problem is not None:
-        logbook.abandon()
+        documents.abandon()
         return _refuse(problem)
     unreachable = why_unreachable(command, gate)
-    environment = job_environment(os.environ, logbook.run, logbook.node, is_reachable=unreachable is None)
+    environment = job_environment(os.environ, documents.run, documents.node, is_reachable=unreachable is None)
     job = LaunchedJob(command, environment, gate)
-    agent = Agent(logbook, job, gate, judge=judge, unwatched=unreachable, terminal=terminal)
+    agent = Agent(documents, job, gate, judge=judge, unwatched=unreachable, terminal=terminal)
     try:
         return agent.run()
     except OSError as error:
         if job.pid:
-            raise  # it has started
+            raise  # the command has started
         agent.abandon()
         return _refuse(f"{command[0]} cannot be started: {error.strerror}")
 

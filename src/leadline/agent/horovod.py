@@ -1,4 +1,4 @@
-"""Following the timeline that Horovod writes where ``HOROVOD_TIMELINE`` names a file: the run gets a growing copy."""
+"""The copy of the timeline that Horovod writes to the file named by ``HOROVOD_TIMELINE``."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, make_leaf, write_document
+from leadline.store.documents import PRIVATE_FILE, make_subfolder, write_document
 
 VARIABLE: Final = "HOROVOD_TIMELINE"
 _DYNAMIC: Final = "DYNAMIC"
-"""Says that the script itself begins a timeline later, at a place that only it knows."""
-MOST_BYTES: Final = 64 << 20
-"""Of the copies of one file; the file itself goes on."""
-_PIECE_BYTES: Final = 1 << 20
+"""The value with which the script itself starts a timeline later, in a file of its choice."""
+MAX_BYTES: Final = 64 << 20
+"""The size of all copies of one file; the file itself may grow further."""
+_CHUNK_BYTES: Final = 1 << 20
 
 
 class HorovodTimelines:
-    """The timelines of the processes of a node.
+    """Copies the timelines of the processes of a node into the run while they grow.
 
-    **The training pays nothing**: the file and the environment are read from outside.
+    **No cost for the training** - the file and the environment are read from another process.
 
-    **What was there before** the run started is not copied: Horovod begins the file anew.
+    **Only this run** - a file that was last written before the run started is not copied; Horovod overwrites it.
 
     Args:
-        run: The run folder.
-        node: The node whose processes are meant.
-        started_ns: When the run started, by the wall clock.
+        run: The run directory.
+        node: The node whose processes are followed.
+        started_ns: When the run started, in wall-clock time.
     """
 
     def __init__(self, run: str, node: str, started_ns: int, proc: str = "/proc") -> None:
         self._run, self._node, self._started_ns, self._proc = run, node, started_ns, proc
-        self._asked: set[str] = set()
+        self._known_workers: set[str] = set()
         self._owners: dict[str, str] = {}
-        """The worker that a file is told of, by the file's path."""
-        self._copies: dict[str, _Copy] = {}
+        """The worker whose timeline a file is, by the path of the file."""
+        self._copies: dict[str, _TimelineCopy] = {}
 
     def poll(self, workers: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Copy what came; a line for each file of which no more can be copied."""
-        for worker in sorted(set(workers) - self._asked):
+        """Copy what was written; return a message for each file that is no longer copied."""
+        for worker in sorted(set(workers) - self._known_workers):
             if workers[worker].get("node") == self._node:
-                self._ask(worker, workers[worker].get("pid"))
+                self._find_timeline(worker, workers[worker].get("pid"))
         return [line for path, owner in self._owners.items() for line in self._copy(path, owner)]
 
-    def _ask(self, worker: str, pid: Any) -> None:
-        self._asked.add(worker)
-        named, folder = self._environment(pid)
-        if named and named != _DYNAMIC:
-            self._owners.setdefault(os.path.realpath(os.path.join(folder, named)), worker)
+    def _find_timeline(self, worker: str, pid: Any) -> None:
+        self._known_workers.add(worker)
+        path, folder = self._read_variable(pid)
+        if path and path != _DYNAMIC:
+            self._owners.setdefault(os.path.realpath(os.path.join(folder, path)), worker)
 
-    def _environment(self, pid: Any) -> tuple[str, str]:
-        """What the variable says in a process, and its folder; of one that is gone, what it says here."""
+    def _read_variable(self, pid: Any) -> tuple[str, str]:
+        """Return the variable and the working directory of a process; of one that is gone, those of the agent."""
         try:
             with open(f"{self._proc}/{pid}/environ", "rb") as file:
-                pairs = (each.partition(b"=") for each in file.read().split(b"\0"))
-                found = {name: value for name, _, value in pairs}
-            return os.fsdecode(found.get(VARIABLE.encode(), b"")), os.readlink(f"{self._proc}/{pid}/cwd")
+                pairs = (entry.partition(b"=") for entry in file.read().split(b"\0"))
+                environment = {name: value for name, _, value in pairs}
+            return os.fsdecode(environment.get(VARIABLE.encode(), b"")), os.readlink(f"{self._proc}/{pid}/cwd")
         except OSError:
             return os.environ.get(VARIABLE, ""), os.getcwd()
 
@@ -70,66 +70,71 @@ class HorovodTimelines:
             return []
         copy = self._copies.get(path)
         if copy is None:
-            copy = self._copies[path] = _Copy(path, os.path.join(self._run, layout.horovod(owner)))
+            copy = self._copies[path] = _TimelineCopy(path, os.path.join(self._run, layout.horovod(owner)))
         try:
             return copy.follow(stat)
         except OSError as error:
-            copy.is_over = True
-            return [f"Horovod's timeline {path} is followed no more: {error.strerror}"]
+            copy.is_closed = True
+            return [f"no longer copying the Horovod timeline {path}: {error.strerror}"]
 
 
-class _Copy:
-    """One file, and what was copied of it."""
+class _TimelineCopy:
+    """The copies of one timeline file: a further one each time that Horovod starts the file again."""
 
     def __init__(self, path: str, folder: str) -> None:
-        self.is_over = False
+        self.is_closed = False
         self._path, self._folder = path, folder
-        self._inode = self._ordinal = self._done = self._all = 0
+        self._inode = self._ordinal = 0
+        self._copied_bytes = 0
+        """Of the current file."""
+        self._total_bytes = 0
+        """Of all files."""
 
     def follow(self, stat: os.stat_result) -> list[str]:
-        """Copy what came.
+        """Copy what was written.
 
+        Returns:
+            A message if the file is no longer copied.
         Raises:
             OSError: It could not be read or written.
         """
-        if self.is_over:
+        if self.is_closed:
             return []
-        if self._inode != stat.st_ino or stat.st_size < self._done:
-            self._begin(stat.st_ino)
-        elif stat.st_size == self._done:
+        if self._inode != stat.st_ino or stat.st_size < self._copied_bytes:
+            self._start_copy(stat.st_ino)
+        elif stat.st_size == self._copied_bytes:
             return []
-        self._append(min(stat.st_size - self._done, MOST_BYTES - self._all))
-        self._tell_clock(stat)
-        if self._all < MOST_BYTES:
+        self._append(min(stat.st_size - self._copied_bytes, MAX_BYTES - self._total_bytes))
+        self._write_clock(stat)
+        if self._total_bytes < MAX_BYTES:
             return []
-        self.is_over = True
-        return [f"Horovod's timeline {self._path} is followed no more: it has more than {MOST_BYTES:,} bytes"]
+        self.is_closed = True
+        return [f"no longer copying the Horovod timeline {self._path}: it exceeds {MAX_BYTES:,} bytes"]
 
-    def _begin(self, inode: int) -> None:
-        """It is a new file: another copy."""
+    def _start_copy(self, inode: int) -> None:
         profiles = os.path.dirname(os.path.dirname(self._folder))
-        for each in (profiles, os.path.dirname(self._folder), self._folder):
-            make_leaf(each)
-        self._inode, self._done = inode, 0
+        for folder in (profiles, os.path.dirname(self._folder), self._folder):
+            make_subfolder(folder)
+        self._inode, self._copied_bytes = inode, 0
         self._ordinal += 1
 
     def _append(self, count: int) -> None:
         target = os.path.join(self._folder, layout.horovod_copy(self._ordinal))
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
         with open(self._path, "rb") as source, os.fdopen(descriptor, "wb") as copy:
-            source.seek(self._done)
-            while count > 0 and (piece := source.read(min(count, _PIECE_BYTES))):
-                copy.write(piece)
-                count -= len(piece)
-                self._done += len(piece)
-                self._all += len(piece)
+            source.seek(self._copied_bytes)
+            while count > 0 and (chunk := source.read(min(count, _CHUNK_BYTES))):
+                copy.write(chunk)
+                count -= len(chunk)
+                self._copied_bytes += len(chunk)
+                self._total_bytes += len(chunk)
 
-    def _tell_clock(self, stat: os.stat_result) -> None:
-        """What the file's clock can be compared with: the boot's, or the time at which it had so many bytes."""
+    def _write_clock(self, stat: os.stat_result) -> None:
+        """Write what the clock of the file can be aligned by: the time of boot, and when it had how many bytes."""
         document = {
             "path": self._path,
             "boot_ns": time.time_ns() - time.monotonic_ns(),
-            "bytes": self._done,
+            "bytes": self._copied_bytes,
             "modified_ns": stat.st_mtime_ns,
         }
         write_document(os.path.join(self._folder, layout.horovod_clock(self._ordinal)), document)

@@ -1,4 +1,4 @@
-"""The job: a command that the agent started, or a process that it found running."""
+"""The job: a command that the agent launched, or running processes that it attached to."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import ctypes
 import os
 from typing import Final, Protocol
 
-from leadline.agent.progress import Follower
+from leadline.agent.progress import WatchedFile
 from leadline.agent.signals import SignalGate, send, spawn
 from leadline.monitor.processes import Identity, ProcessTree, identify
 from leadline.store import layout
-from leadline.store.presence import give_lock_back, registered_processes, take_lock
+from leadline.store.presence import acquire_lock, registered_processes, release_lock
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
 
 class Job(Protocol):
-    """What the agent watches.
+    """The interface of the job to the agent.
 
-    Promises: ``start`` comes first and raises OSError where it cannot; a tree holds the job's processes and no
-    other; ``has_ended`` never goes back; ``exit_status`` is None while it runs, and afterwards where nobody can
-    know it.
+    Implementations promise:
+
+    **Order** - ``start`` is called first, and raises OSError if the job cannot be started.
+
+    **Exact trees** - a tree contains the processes of the job and no others.
+
+    **Final** - ``has_ended`` never becomes False again. ``exit_status`` is None while the job runs, and afterwards
+    where it is unknown.
     """
 
     exit_status: int | None
-    """-n where signal n ended it."""
+    """The exit code, -n for signal n."""
     has_ended: bool
     is_ours: bool
-    """Whether the agent started it, and so answers for its signals and its exit status."""
+    """Whether the agent launched it, and so is responsible for its signals and its exit status."""
 
     @property
     def pid(self) -> int: ...
@@ -49,7 +54,7 @@ class Job(Protocol):
 
 
 class LaunchedJob:
-    """A command that is our child; it keeps our terminal, standard streams and process group."""
+    """A command that the agent launched as its child; it shares terminal, standard streams and process group."""
 
     is_ours = True
 
@@ -70,7 +75,7 @@ class LaunchedJob:
         self._identity = identify(self.pid) or (self.pid, 0)
 
     def new_tree(self) -> ProcessTree:
-        return ProcessTree(adopter=os.getpid(), outsiders={os.getpid()})
+        return ProcessTree(subreaper=os.getpid(), excluded={os.getpid()})
 
     def on_exit(self, pid: int, code: int) -> None:
         if pid == self.pid and not self.has_ended:
@@ -82,106 +87,107 @@ class LaunchedJob:
         return True
 
     def pass_on(self, number: int) -> None:
-        # our child stays a zombie until we reap it, so its pid is nobody else's
+        # our child stays a zombie until we reap it, so its pid cannot be reused
         if not self.has_ended:
             send(self._identity, number)
 
 
 class AttachedJob:
-    """Processes that somebody else started: a first one, and those that join it."""
+    """Processes that were running already: a first one, and others that registered with the node."""
 
     is_ours = False
 
-    def __init__(self, identity: Identity, attendance: Attendance | None = None) -> None:
+    def __init__(self, identity: Identity, registration: NodeRegistration | None = None) -> None:
         self.exit_status: int | None = None
         self.has_ended = False
         self.pid = identity[0]
         self._alive = {identity}
         self._seen = {identity}
-        self._attendance = attendance
+        self._registration = registration
         self._trees: list[ProcessTree] = []
 
     @property
     def pids(self) -> set[int]:
-        """Those that run."""
+        """The pids of the processes that are running."""
         return {pid for pid, _ in self._alive}
 
     def start(self) -> None:
-        self._admit_joined()
+        self._add_registered()
 
     def new_tree(self) -> ProcessTree:
-        tree = ProcessTree(first=self._seen, outsiders={os.getpid()})
+        tree = ProcessTree(first=self._seen, excluded={os.getpid()})
         self._trees.append(tree)
         return tree
 
     def on_exit(self, pid: int, code: int) -> None: ...
 
     def poll(self) -> None:
-        self._admit_joined()
-        self._alive = {each for each in self._alive if identify(each[0]) == each}
+        self._add_registered()
+        self._alive = {identity for identity in self._alive if identify(identity[0]) == identity}
         if not self._alive:
             self.has_ended = self.leave()
 
     def leave(self) -> bool:
-        """Watch no more, unless somebody joined just now; whether that is so."""
-        if self._attendance is None or self.has_ended:
+        """Stop watching, unless another process has just registered; return whether watching stopped."""
+        if self._registration is None or self.has_ended:
             return True
-        self._attendance.close()
-        has_more = self._admit_joined(in_any_case=True)  # who joined before the lock was free relies on us
-        return not has_more or not self._attendance.open()
+        self._registration.close()
+        # a process that registered before the lock was released relies on this agent
+        has_more = self._add_registered(always_read=True)
+        return not has_more or not self._registration.open()
 
-    def _admit_joined(self, *, in_any_case: bool = False) -> bool:
-        """Watch who joined since the last time; whether there is somebody."""
-        if self._attendance is None:
+    def _add_registered(self, *, always_read: bool = False) -> bool:
+        """Watch the processes that registered since the last call; return whether any of them is running."""
+        if self._registration is None:
             return False
-        joined = set(self._attendance.joined(in_any_case=in_any_case)) - self._seen
-        self._seen |= joined
-        for each in joined:
+        registered = set(self._registration.processes(always_read=always_read)) - self._seen
+        self._seen |= registered
+        for identity in registered:
             for tree in self._trees:
-                tree.admit(each)
-        alive = {each for each in joined if identify(each[0]) == each}
+                tree.add(identity)
+        alive = {identity for identity in registered if identify(identity[0]) == identity}
         self._alive |= alive
         return bool(alive)
 
     def pass_on(self, number: int) -> None: ...
 
 
-class Attendance:
-    """The node's lock of a run, and the processes that joined under it.
+class NodeRegistration:
+    """The node's lock of a run, and the processes that registered while it was held.
 
     Args:
-        lock: The descriptor that holds it, if this process does.
+        lock: The descriptor that holds the lock; None: this process does not hold it.
     """
 
     def __init__(self, run: str, node: str, lock: int | None) -> None:
         self._run, self._node, self._lock = run, node, lock
         self._path = os.path.join(run, layout.node_lock(node))
-        self._file = Follower(os.path.join(run, layout.node_processes(node)))
+        self._file = WatchedFile(os.path.join(run, layout.node_processes(node)))
 
-    def joined(self, *, in_any_case: bool = False) -> list[Identity]:
-        """Who joined, where that changed."""
-        return registered_processes(self._run, self._node) if self._file.has_changed() or in_any_case else []
+    def processes(self, *, always_read: bool = False) -> list[Identity]:
+        """Return the registered processes, if their file changed."""
+        return registered_processes(self._run, self._node) if self._file.has_changed() or always_read else []
 
     def open(self) -> bool:
-        """Take the lock, where nobody else has; whether it is ours."""
+        """Acquire the lock unless another process holds it; return whether this process holds it now."""
         if self._lock is None:
-            self._lock = take_lock(self._path)
+            self._lock = acquire_lock(self._path)
         return self._lock is not None
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._lock is not None:
-            give_lock_back(self._lock, self._path)
+            release_lock(self._lock, self._path)
             self._lock = None
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends, so that none is lost sight of."""
+    """Become the parent of descendants whose own parent ends, so that the agent keeps track of them."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def reap() -> list[tuple[int, int]]:
-    """Every child that has ended, with its exit code (-n for signal n)."""
+    """Return every child that has ended, with its exit code (-n for signal n)."""
     ended: list[tuple[int, int]] = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Keeping the judge running; without it the training goes on."""
+"""The process of the judge: its start, and its restart after a crash."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ from leadline.agent.signals import SignalGate, spawn
 _RESTARTS: Final = 3
 _BACK_OFF_SECONDS: Final = 1.0
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 
 
 def judge_command(run: str) -> list[str] | None:
-    """How the judge of a run is started; None where there is none."""
+    """Return the command that starts the judge of a run; None where the judge is not installed."""
     if find_spec("leadline.judge") is None:
         return None
     return [sys.executable, "-m", "leadline.judge", run, "--follow"]
 
 
 class JudgeProcess:
-    """The judge's process: started before the job, and again a few times when it dies too early."""
+    """Starts the judge before the job, and restarts it up to three times if it exits early.
+
+    **Never affects the training** - without a judge the training continues, and the user is told how to evaluate
+    the rules afterwards.
+    """
 
     def __init__(
         self,
@@ -32,66 +36,66 @@ class JudgeProcess:
         environment: Mapping[str, str],
         gate: SignalGate,
         *,
-        tell: Tell,
+        warn: Warn,
         has_completed: Callable[[], bool],
     ) -> None:
         self.pid: int | None = None
         self.sessions: set[int] = set()
-        """Of all judges that were started: what lives there is no part of the job."""
-        self._command, self._gate, self._tell, self._has_completed = command, gate, tell, has_completed
+        """The sessions of all judges that were started; processes in them are not part of the job."""
+        self._command, self._gate, self._warn, self._has_completed = command, gate, warn, has_completed
         self._environment = dict(environment) | {"LEADLINE_DISABLED": "1"}
         self._starts = 0
         self._next_start: float | None = None
-        self._has_told = self._is_retired = False
+        self._has_warned = self._is_retired = False
 
     @property
     def is_over(self) -> bool:
-        """Whether it neither runs nor will."""
+        """Whether it is not running and will not be started again."""
         return self.pid is None and self._next_start is None
 
     def start(self) -> None:
-        """Start it."""
+        """Start the judge."""
         self._next_start = None
         if self._command is None:
-            self._complain("there is no judge: nothing is judged")
+            self._report("the judge is not installed: rules are not evaluated")
             return
         self._starts += 1
         try:
-            # a session of its own, so that Ctrl-C does not reach it before it has judged the end
+            # a session of its own, so that Ctrl-C does not reach it before it has evaluated the end of the run
             self.pid = spawn(self._command, self._environment, self._gate, is_quiet=True, has_own_session=True)
         except OSError as error:
-            self._complain(f"the judge cannot be started: {error.strerror}")
+            self._report(f"cannot start the judge: {error.strerror}")
         else:
             self.sessions.add(self.pid)
 
     def on_exit(self, code: int, now: float) -> None:
-        """Its process has ended."""
+        """Schedule a restart if the judge exited before it was done."""
         self.pid = None
         if self._has_completed() or self._is_retired:
             return
         how = f"status {code}" if code >= 0 else f"signal {-code}"
         if self._starts > _RESTARTS:
-            self._complain(f"the judge ended again ({how}); what comes is not judged", is_final=True)
+            self._report(f"the judge failed again ({how}) and is not restarted", is_final=True)
             return
-        self._complain(f"the judge ended early ({how}) and is started again")
+        self._report(f"the judge exited unexpectedly ({how}); restarting it")
         self._next_start = now + _BACK_OFF_SECONDS * 2 ** (self._starts - 1)
 
     def poll(self, now: float, *, is_urgent: bool = False) -> None:
-        """Start it again when its time has come."""
+        """Restart the judge when the back-off time has passed."""
         if self._next_start is not None and (is_urgent or now >= self._next_start):
             self.start()
 
     def retire(self) -> None:
-        """Start it no more."""
+        """Never start the judge again."""
         self._next_start = None
         self._is_retired = True
 
     def send(self, number: int) -> None:
-        """Send it a signal, if it runs."""
+        """Send a signal to the judge, if it is running."""
         if self.pid is not None:
-            os.kill(self.pid, number)  # our child: nobody else can bear its pid before we reap it
+            os.kill(self.pid, number)  # our child: its pid cannot be reused before we reap it
 
-    def _complain(self, text: str, *, is_final: bool = False) -> None:
-        if not self._has_told or is_final:
-            self._has_told = True
-            self._tell(f"{text}. The training goes on; judge it afterwards with: leadline judge")
+    def _report(self, text: str, *, is_final: bool = False) -> None:
+        if not self._has_warned or is_final:
+            self._has_warned = True
+            self._warn(f"{text}. Training continues; evaluate the rules afterwards with: leadline judge")

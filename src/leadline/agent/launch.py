@@ -1,4 +1,4 @@
-"""Starting the command: where its interpreter is, whether Leadline reaches it, and with which environment."""
+"""Preparation of the command for its launch: its interpreter, its environment, and whether Leadline can be loaded."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _ISOLATING: Final = {"I": "-I", "E": "-E", "S": "-S"}
 
 
 def resolve(command: list[str]) -> list[str]:
-    """The command as it is started: a ``.py`` file runs in this very interpreter."""
+    """Return the command as it is launched: a ``.py`` file runs in the interpreter of the agent."""
     return [sys.executable, *command] if command[0].endswith(".py") else command
 
 
 def why_unstartable(program: str) -> str | None:
-    """Why a program cannot be started, as far as that shows before it is tried."""
+    """Return why a program cannot be started, as far as that is known beforehand; None: no reason."""
     if shutil.which(program) is not None:
         return None
-    is_there = os.path.isfile(program) if os.sep in program else shutil.which(program, mode=os.F_OK) is not None
-    return f"not executable: {program}" if is_there else f"no such command: {program}"
+    exists = os.path.isfile(program) if os.sep in program else shutil.which(program, mode=os.F_OK) is not None
+    return f"not executable: {program}" if exists else f"no such command: {program}"
 
 
 def job_environment(environment: Mapping[str, str], run: str, node: str, *, is_reachable: bool) -> dict[str, str]:
-    """The environment of the job: where the run is, and where the bootstrap is found."""
+    """Return the environment of the job, with the run directory and the path of the bootstrap."""
     result = dict(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}
     if is_reachable:
-        result["PYTHONPATH"] = os.pathsep.join(each for each in (SITE, environment.get("PYTHONPATH")) if each)
+        result["PYTHONPATH"] = os.pathsep.join(path for path in (SITE, environment.get("PYTHONPATH")) if path)
     return result
 
 
 def why_unreachable(command: list[str], gate: SignalGate) -> str | None:
-    """Why Leadline cannot look into the command's Python, and what to do; None where nothing is against it."""
+    """Return why Leadline cannot be loaded into the command's Python, and what to do; None: it can be loaded."""
     interpreter = find_interpreter(command[0])
     if interpreter is None:
         return None
@@ -58,12 +58,12 @@ def why_unreachable(command: list[str], gate: SignalGate) -> str | None:
 
 
 def is_python(program: str) -> bool:
-    """Whether a program is a Python by its name."""
+    """Return whether a program is a Python interpreter by its name."""
     return _PYTHON.fullmatch(os.path.basename(program)) is not None
 
 
 def find_interpreter(program: str) -> str | None:
-    """The Python that runs a program: itself, or the one of its first line; None where that is not known."""
+    """Return the Python that runs a program: the program itself, or that of its shebang line; None: unknown."""
     path = shutil.which(program)
     if path is None:
         return None
@@ -80,16 +80,16 @@ def find_interpreter(program: str) -> str | None:
 
 
 def is_this_interpreter(path: str) -> bool:
-    """Whether it is the Python that runs us; two environments may share a binary, but not its folder."""
+    """Return whether a path is the running interpreter, compared with its folder: environments may share a binary."""
 
-    def place(each: str) -> tuple[str, str]:
-        return os.path.realpath(os.path.dirname(each)), os.path.realpath(each)
+    def location(interpreter: str) -> tuple[str, str]:
+        return os.path.realpath(os.path.dirname(interpreter)), os.path.realpath(interpreter)
 
-    return place(path) == place(sys.executable)
+    return location(path) == location(sys.executable)
 
 
 def isolating_flag(command: list[str]) -> str | None:
-    """The option of a Python command that keeps its environment from being read, if it has one."""
+    """Return the option of a Python command that makes it ignore the environment; None: it has none."""
     options = iter(command[1:])
     for option in options:
         if not option.startswith("-") or option.startswith("--") or option in ("-", "-c", "-m"):
@@ -107,18 +107,18 @@ def isolating_flag(command: list[str]) -> str | None:
 
 
 def can_import(interpreter: str, gate: SignalGate) -> bool:
-    """Whether a Python can load Leadline; a Python that does not answer in time is believed."""
+    """Return whether a Python can import Leadline; one that does not answer within 5 s is assumed to."""
     environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUN"}
     try:
         pid = spawn(
-            [interpreter, "-c", "import leadline.training.session.session"],
+            [interpreter, "-c", "import leadline.training.session.api"],
             environment | {"LEADLINE_DISABLED": "1"},
             gate,
             is_quiet=True,
             closes_output=True,
         )
     except OSError:
-        return True  # starting the command itself will say what is wrong
+        return True  # the error shows when the command itself is started
     end = time.monotonic() + _CHECK_SECONDS
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)

@@ -1,10 +1,9 @@
-"""Following what workers and judge say while the job runs: documents, read when they change."""
+"""The documents of workers and judge, read when they change, and the terminal lines made from them."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
 from typing import Any, Final
 
 from leadline.records.formatting import counted, listed
@@ -15,18 +14,18 @@ _READ_ATTEMPTS: Final = 5
 _READ_PAUSE_SECONDS: Final = 0.002
 
 Document = dict[str, Any]
-Stamp = tuple[int, int, int]
+FileStamp = tuple[int, int, int]
 
 
-class Follower:
-    """One file, looked at by ``stat`` and read when it changed."""
+class WatchedFile:
+    """A file whose changes are detected by ``stat``."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._stamp: Stamp | None = None
+        self._stamp: FileStamp | None = None
 
     def has_changed(self) -> bool:
-        """Whether it is another one than at the last call."""
+        """Return whether the file exists and differs from the last call."""
         try:
             stat = os.stat(self.path)
         except OSError:
@@ -39,24 +38,24 @@ class Follower:
 
 
 class Workers:
-    """What the workers of a run say of themselves."""
+    """The latest documents of the workers of a run."""
 
     def __init__(self, run: str) -> None:
         self.documents: dict[str, Document] = {}
         self._folder = os.path.join(run, layout.WORKERS)
-        self._files: dict[str, Follower] = {}
+        self._files: dict[str, WatchedFile] = {}
 
     def poll(self) -> list[str]:
-        """Read what changed, and tell which workers that were."""
+        """Read the documents that changed, and return the names of their workers."""
         for name in self._names():
             if name not in self._files:
-                self._files[name] = Follower(os.path.join(self._folder, name))
+                self._files[name] = WatchedFile(os.path.join(self._folder, name))
         return [name.removesuffix(".json") for name, file in self._files.items() if self._read(name, file)]
 
-    def _read(self, name: str, file: Follower) -> bool:
+    def _read(self, name: str, file: WatchedFile) -> bool:
         if not file.has_changed():
             return False
-        document = read_patiently(file.path)
+        document = read_with_retries(file.path)
         if document is None:
             return False
         self.documents[name.removesuffix(".json")] = document
@@ -69,8 +68,8 @@ class Workers:
             return []
 
 
-def read_patiently(path: str) -> Document | None:
-    """A document that may be rewritten in place this very moment."""
+def read_with_retries(path: str) -> Document | None:
+    """Read a document that may be rewritten in place at this very moment; None: it cannot be read."""
     for _ in range(_READ_ATTEMPTS):
         try:
             document = read_document(path)
@@ -90,37 +89,34 @@ def describe_worker(document: Document) -> str:
     features = document.get("features") or []
     details = [counted(parameters, "parameter")] if parameters else []
     details += [counted(len(features), "feature")] if features else []
-    details += _unique(str(each) for each in document.get("optimizers") or [])
-    if names:
-        what = f"{listed(names)} ({', '.join(details)})" if details else listed(names)
-    else:
-        what = f"the training ({', '.join(details)})" if details else "the training"
-    watching = document.get("watching")
-    return f"watching {what}: {watching}" if watching else f"watching {what}"
+    details += dict.fromkeys(str(optimizer) for optimizer in document.get("optimizers") or [])
+    subject = listed(names) if names else "the training"
+    if details:
+        subject = f"{subject} ({', '.join(details)})"
+    captured = document.get("watching")
+    return f"watching {subject}: {captured}" if captured else f"watching {subject}"
 
 
-def _unique(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+def describe_dropped_data(worker: str, dropped: Document) -> str:
+    """``rank0-4711: dropped 1 row and 2 tensors since step 7: No space left on device``."""
+    parts = [
+        counted(int(dropped[key]), noun) for key, noun in (("rows", "row"), ("tensors", "tensor")) if dropped.get(key)
+    ]
+    what = listed(parts) or "captured data"
+    since, reason = dropped.get("since_step", "?"), dropped.get("reason", "unknown reason")
+    return f"{worker}: dropped {what} since step {since}: {reason}"
 
 
-def describe_lost(worker: str, lost: Document) -> str:
-    """What a worker could not store."""
-    parts = [counted(int(lost[key]), noun) for key, noun in (("rows", "row"), ("tensors", "tensor")) if lost.get(key)]
-    what = listed(parts) or "captures"
-    since, reason = lost.get("since_step", "?"), lost.get("reason", "not said why")
-    return f"{worker}: {what} lost since step {since}: {reason}"
-
-
-def describe_off(worker: str, off: Document) -> str:
-    """Why a worker captures no more."""
-    return f"{worker}: capture is off since step {off.get('step', '?')}: {off.get('error', 'not said why')}"
+def describe_disabled_capture(worker: str, off: Document) -> str:
+    """``rank0-4711: capture disabled at step 3: ValueError: …``."""
+    return f"{worker}: capture disabled at step {off.get('step', '?')}: {off.get('error', 'unknown error')}"
 
 
 def describe_announcement(announcement: Document) -> str:
-    """A finding that has just opened, or what came of an action, in one line."""
+    """Return a new finding, or the outcome of an action, in one line."""
     step = announcement.get("step")
-    where = f"step {step}  " if isinstance(step, int) and step >= 0 else ""
-    message = f"{where}{announcement.get('rule', '?')}: {announcement.get('message', '')}"
+    prefix = f"step {step}  " if isinstance(step, int) and step >= 0 else ""
+    message = f"{prefix}{announcement.get('rule', '?')}: {announcement.get('message', '')}"
     if announcement.get("kind"):
         return message
     action = announcement.get("action")

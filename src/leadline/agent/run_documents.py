@@ -1,4 +1,4 @@
-"""What the agent writes of the run: its status, the node, in the end the manifest; also on a full disk."""
+"""The documents of a run that the agent writes: status, node and the completed manifest, also on a full disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _RESERVE_BYTES: Final = 64 << 10
 class RunDocuments:
     """The documents of a run that only the agent writes.
 
-    A document that cannot be written is kept and tried again; at the end of the job the reserve is given up for
-    it. While the job runs the reserve is held back, since whatever were freed then, the job would take.
+    A document that cannot be written is kept and written later. At the end of the job a reserve file is deleted to
+    make room for it. While the job runs the reserve is kept: the job would use up whatever was freed.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class RunDocuments:
     ) -> None:
         """
         Args:
-            is_secondary: Another node's agent writes what there is one of: the status, and the manifest's end.
+            is_secondary: Whether the agent of another node writes the status and completes the manifest.
         """
         self.run, self.node = run, node
         self.is_secondary = is_secondary
@@ -39,7 +39,7 @@ class RunDocuments:
         self._make_reserve()
 
     def path(self, name: str) -> str:
-        """The path of something in the run."""
+        """Return the path of a file in the run directory."""
         return os.path.join(self.run, name)
 
     def _read_status(self) -> dict[str, Any]:
@@ -53,8 +53,8 @@ class RunDocuments:
             "node": self.node,
             "ended_ns": None,
         }
-        found = read_document(self.path(layout.STATUS))
-        return fresh | found if isinstance(found, dict) else fresh
+        stored = read_document(self.path(layout.STATUS))
+        return fresh | stored if isinstance(stored, dict) else fresh
 
     def _make_reserve(self) -> None:
         if self.is_secondary:
@@ -62,7 +62,7 @@ class RunDocuments:
         try:
             with open(self._reserve, "wb", opener=_private) as file:
                 file.write(bytes(_RESERVE_BYTES))
-        except OSError:  # the disk is full already: there is nothing to hold back
+        except OSError:  # the disk is full already: no reserve can be kept
             self._free_reserve()
 
     def _free_reserve(self) -> None:
@@ -74,7 +74,7 @@ class RunDocuments:
             return
 
     def set_status(self, **changes: Any) -> None:
-        """Change the status document; a new ``status`` is a transition."""
+        """Change the status document; a new ``status`` is recorded as a transition."""
         status = changes.get("status", self.status["status"])
         if status != self.status["status"]:
             changes["transitions"] = [
@@ -85,7 +85,7 @@ class RunDocuments:
         self._write(layout.STATUS, self.status)
 
     def set_node(self, document: dict[str, Any]) -> None:
-        """Say what is known of the node, where it changed."""
+        """Write the document of this node, if it changed."""
         if document == self._node_written:
             return
         try:
@@ -94,7 +94,7 @@ class RunDocuments:
                 self._node = InPlaceDocument(self.path(layout.node_document(self.node)), document)
             else:
                 self._node.write(document)
-        except OSError:  # said again with the next change, and in the manifest
+        except OSError:  # written again with the next change, and into the manifest
             return
         self._node_written = document
 
@@ -109,7 +109,7 @@ class RunDocuments:
             self._pending.pop(name, None)
 
     def retry(self) -> None:
-        """Try again what could not be written."""
+        """Write what could not be written before."""
         for name, document in list(self._pending.items()):
             self._write(name, document)
 
@@ -118,23 +118,23 @@ class RunDocuments:
         return bool(self._pending)
 
     def give_up_reserve(self) -> None:
-        """Make room at the end of the job, and write what waits for it."""
+        """Delete the reserve at the end of the job, and write the pending documents."""
         self._free_reserve()
         self.retry()
 
     def fold_manifest(self, **additions: Any) -> None:
-        """Put into the manifest what came to be known."""
+        """Add entries to the manifest."""
         manifest = read_document(self.path(layout.MANIFEST))
         if isinstance(manifest, dict):
             self._write(layout.MANIFEST, manifest | additions)
 
     def abandon(self) -> None:
-        """The job could not be started."""
+        """Record that the job could not be started."""
         self.set_status(status="Failed", exit_status=2, ended_ns=self._clock())
         self.close()
 
     def close(self) -> None:
-        """Leave nothing behind that is not part of the run."""
+        """Delete the reserve and write the pending documents."""
         self._free_reserve()
         self.retry()
         if self._node is not None:

@@ -1,4 +1,4 @@
-"""Signals: waited for instead of handled, passed on to the job, and sent to nobody else."""
+"""Signals and child processes of the agent: waiting for signals, forwarding them, and starting programs."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ TO_PASS_ON: Final = frozenset(
     }
 )
 TO_END: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
-"""Those that ask a process to end."""
+"""Signals that ask a process to end."""
 
 _WAITED_FOR: Final = TO_PASS_ON | {signal.SIGCHLD, signal.SIGIO}
 _SI_KERNEL: Final = 0x80
-# Python ignores these in every process of its own; a command expects the system's way
+# Python ignores these in its own processes; a command expects the default
 _IGNORED_BY_PYTHON: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
 class SignalGate:
-    """Keeps signals pending until they are waited for; made once, before any thread starts.
+    """Blocks signals and waits for them; constructed once, before any thread starts.
 
-    A signal that is blocked is kept even where it would be ignored, also by PID 1.
-    SIGTSTP and SIGCONT are left alone: Ctrl-Z stops the whole foreground group, and ``fg`` continues it.
+    A blocked signal stays pending even where it would be ignored, as by PID 1. SIGTSTP and SIGCONT are not blocked:
+    Ctrl-Z stops the whole foreground group, and ``fg`` continues it.
     """
 
     def __init__(self) -> None:
         self.original_mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
 
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
-        """The next signal, or None when none came in time."""
+        """Return the next signal; None: none arrived in time."""
         return signal.sigtimedwait(_WAITED_FOR, seconds)
 
 
 def notify_of_new_files(folders: Iterable[str]) -> bool:
-    """Ask the kernel for SIGIO when something comes into one of these folders.
+    """Ask the kernel for SIGIO when a file is created in one of these folders.
 
-    Returns:
-        Whether it will; a file system over the network does not.
+        Returns:
+    Whether it will; a network file system does not.
     """
     events = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_MULTISHOT
     try:
         for folder in folders:
-            # open until we end: the request lives as long as the descriptor
+            # kept open until the agent ends: closing the descriptor would cancel the notification
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.fcntl(descriptor, fcntl.F_NOTIFY, events)
     except OSError:
@@ -63,9 +63,9 @@ def notify_of_new_files(folders: Iterable[str]) -> bool:
 
 
 def came_from_terminal(info: signal.struct_siginfo) -> bool:
-    """Whether the kernel sent it to the whole foreground group, so that the job has had it already.
+    """Return whether the terminal sent a signal, so that the job received it as well.
 
-    Blind spot: one that somebody sent to the whole group by ``kill -- -PGID`` looks like one to us alone.
+    Blind spot: a signal sent to the whole process group by ``kill -- -PGID`` looks like one to the agent alone.
     """
     return info.si_code == _SI_KERNEL
 
@@ -80,21 +80,21 @@ def spawn(
     closes_output: bool = False,
     streams: Mapping[int, int] | None = None,
 ) -> int:
-    """Start a program with the signal mask and dispositions that we were given, and tell its pid.
+    """Start a program with the original signal mask and dispositions, and return its pid.
 
-    Args:
-        is_quiet: Its standard input is empty.
-        has_own_session: No terminal reaches it.
-        closes_output: Its output is thrown away.
-        streams: Descriptors of ours that it gets, by the number under which it has them.
-    Raises:
-        OSError: It cannot be started.
+        Args:
+    is_quiet: Whether its standard input is empty.
+    has_own_session: Whether it gets its own session, without the terminal.
+    closes_output: Whether its output is discarded.
+    streams: Descriptors of the agent that it inherits, by their number in the program.
+        Raises:
+            OSError: It cannot be started.
     """
     actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (streams or {}).items()]
     if is_quiet:
         actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
     if closes_output:
-        actions += [(os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_WRONLY, 0) for each in (1, 2)]
+        actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return os.posix_spawnp(
         command[0],
         command,
@@ -107,17 +107,17 @@ def spawn(
 
 
 def send(identity: Identity, number: int) -> bool:
-    """Send a signal to that very process, and to no other that came to bear its pid.
+    """Send a signal to a process, but not to another one that has reused its pid.
 
-    Returns:
-        Whether it was there.
+        Returns:
+    Whether the process exists.
     """
     try:
         descriptor = os.pidfd_open(identity[0])
     except OSError:
         return False
     try:
-        # the descriptor holds the process; only now does its start time prove that it is the right one
+        # the descriptor pins the process; only now does its start time prove that it is the right one
         if identify(identity[0]) != identity:
             return False
         signal.pidfd_send_signal(descriptor, number)

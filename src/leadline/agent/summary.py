@@ -1,4 +1,4 @@
-"""The verdict at the end of a run, in at most thirty lines."""
+"""The summary at the end of a run, in at most thirty lines."""
 
 from __future__ import annotations
 
@@ -10,229 +10,232 @@ from typing import Any, Final
 from leadline.agent.terminal import PREFIX
 from leadline.records.formatting import counted, duration, number, share, signal_name, size
 from leadline.records.overhead import format_throttling, step_share, throttled
-from leadline.store.actions import FAILURES
+from leadline.store.actions import FAILED_STATES
 
-MOST_LINES: Final = 30
-_LINES_OF_A_FINDING: Final = 4
-_FEWEST_ALIKE: Final = 3
-_LINES_OF_DEEDS: Final = 2
-_MOST_FAILURES: Final = 3
+MAX_LINES: Final = 30
+_MAX_LINES_PER_FINDING: Final = 4
+_MAX_ACTION_LINES: Final = 2
+_MAX_FAILED_ACTIONS: Final = 3
+_MIN_RULES_TO_GROUP: Final = 3
+"""So many rules that are undecided for the same reason share one paragraph."""
+_PHASE_LABELS: Final = {"watching": "Leadline"}
+_STATUS_LABELS: Final = {"Completed": "finished", "Failed": "failed", "Interrupted": "interrupted"}
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """Everything that the verdict speaks of."""
+    """Everything that the summary is made from."""
 
     status: str
     exit_status: int | None
-    """As the command ended, -n for signal n; None: not known."""
+    """The exit status of the command, -n for signal n; None: unknown."""
     final_status: int
-    """As we end."""
+    """The exit status of ``leadline run``."""
     stopped_by: str | None
     seconds: float
     workers: tuple[Document, ...]
     run_bytes: int
     summary: Document | None
-    """``rules/summary.json`` as it stands."""
+    """The latest ``rules/summary.json``."""
     has_rules: bool
-    lost: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    """What was not written, one sentence for each worker."""
     actions: tuple[Document, ...] = ()
-    """What was done about what happened, the last that is known of each."""
+    """The last known state of each action that was triggered."""
     unwatched: str | None = None
-    """Why no worker could come, where that was known before the start."""
+    """Why Leadline could not be loaded into the job, where that was known before the start."""
 
 
-def summary_lines(ending: RunOutcome, *, width: int) -> list[str]:
-    """The verdict, line by line."""
-    head = [f"{PREFIX}  {_how_it_ended(ending)}"]
-    if not ending.workers:
-        head += _wrap(f"{PREFIX}  ", _no_step(ending), width)
-    if _thinned(ending):
-        head += _wrap(f"{PREFIX}  ", f"thinned to the budget: {_thinned(ending)}", width)[:2]
-    for lost in ending.lost:
-        head += _wrap(f"{PREFIX}  ", f"lost: {lost}", width)
-    rules = list((ending.summary or {}).get("rules") or [])
-    if ending.has_rules:
-        head += _wrap(f"{PREFIX}  ", _tally(ending, rules), width)
-    head += _time((ending.summary or {}).get("time"), width)
-    head += _deeds(ending.actions, width)
-    tail = ["  report: leadline report          look: leadline ui"]
-    room = MOST_LINES - len(head) - len(tail)
-    return head[: MOST_LINES - 1] + _paragraphs(rules, width, room) + tail
+def summary_lines(outcome: RunOutcome, *, width: int) -> list[str]:
+    """Return the lines of the summary."""
+    head = [f"{PREFIX}  {_headline(outcome)}"]
+    if not outcome.workers:
+        head += _wrap(f"{PREFIX}  ", _why_no_step(outcome), width)
+    throttling = "; ".join(format_throttling(throttled(outcome.workers)))
+    if throttling:
+        head += _wrap(f"{PREFIX}  ", f"throttled to stay within the overhead budget: {throttling}", width)[:2]
+    for dropped in outcome.dropped:
+        head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
+    rules = list((outcome.summary or {}).get("rules") or [])
+    if outcome.has_rules:
+        head += _wrap(f"{PREFIX}  ", _rule_counts(outcome, rules), width)
+    head += _time_lines((outcome.summary or {}).get("time"), width)
+    head += _action_lines(outcome.actions, width)
+    tail = ["  report: leadline report          dashboard: leadline ui"]
+    room = MAX_LINES - len(head) - len(tail)
+    return head[: MAX_LINES - 1] + _rule_paragraphs(rules, width, room) + tail
 
 
-def _deeds(actions: tuple[Document, ...], width: int) -> list[str]:
-    """What was done, counted, and what came to nothing, the first few."""
-    done = Counter(str(each["action"]) for each in actions if each["state"] == "done")
-    failed = {_failure(each): None for each in actions if each["state"] in FAILURES}
-    open_ = Counter(str(each["action"]) for each in actions if each["state"] == "asked")
+def _action_lines(actions: tuple[Document, ...], width: int) -> list[str]:
+    """Return the counts of actions by name, and the first few failures."""
+    done = Counter(str(action["action"]) for action in actions if action["state"] == "done")
+    unconfirmed = Counter(str(action["action"]) for action in actions if action["state"] == "asked")
+    failures = list(dict.fromkeys(_failure(action) for action in actions if action["state"] in FAILED_STATES))
     parts = [
-        f"{verb}: {', '.join(_times(*each) for each in counts.items())}"
-        for verb, counts in (("done", done), ("not known to be done", open_))
+        f"{label}: {', '.join(_with_count(name, count) for name, count in counts.items())}"
+        for label, counts in (("actions done", done), ("actions not confirmed", unconfirmed))
         if counts
     ]
-    lines = _wrap(f"{PREFIX}  ", "; ".join(parts), width)[:_LINES_OF_DEEDS] if parts else []
-    for each in list(failed)[:_MOST_FAILURES]:
-        lines += _wrap(f"{PREFIX}  ", each, width)[:2]
-    more = len(failed) - _MOST_FAILURES
-    return lines + ([f"{PREFIX}  and {counted(more, 'more action')} that came to nothing"] if more > 0 else [])
+    lines = _wrap(f"{PREFIX}  ", "; ".join(parts), width)[:_MAX_ACTION_LINES] if parts else []
+    for failure in failures[:_MAX_FAILED_ACTIONS]:
+        lines += _wrap(f"{PREFIX}  ", failure, width)[:2]
+    more = len(failures) - _MAX_FAILED_ACTIONS
+    return lines + ([f"{PREFIX}  and {counted(more, 'more failed action')}"] if more > 0 else [])
 
 
 def _failure(action: Document) -> str:
     return f"{action['rule']}: {action['action']} {action['outcome']}"
 
 
-def _times(name: str, count: int) -> str:
+def _with_count(name: str, count: int) -> str:
     return name if count == 1 else f"{name} ({number(count)} times)"
 
 
-def _how_it_ended(ending: RunOutcome) -> str:
-    steps = _steps(ending.workers)
-    facts = [_exit(ending), duration(ending.seconds), *([steps] if steps else [])]
-    return f"{_word(ending)}: {', '.join(facts)}. {_price(ending)}"
+def _headline(outcome: RunOutcome) -> str:
+    steps = _format_steps(outcome.workers)
+    facts = [_format_exit(outcome), duration(outcome.seconds), *([steps] if steps else [])]
+    return f"{_format_status(outcome)}: {', '.join(facts)}. {_format_overhead(outcome)}"
 
 
-def _word(ending: RunOutcome) -> str:
-    if ending.status == "Stopped":
-        by = ending.stopped_by or "request"
-        return f"stopped by {by.removeprefix('rule:')}"
-    words = {"Completed": "finished", "Failed": "failed", "Interrupted": "interrupted"}
-    return words.get(ending.status, ending.status)
+def _format_status(outcome: RunOutcome) -> str:
+    if outcome.status == "Stopped":
+        return f"stopped by {(outcome.stopped_by or 'request').removeprefix('rule:')}"
+    return _STATUS_LABELS.get(outcome.status, outcome.status)
 
 
-def _exit(ending: RunOutcome) -> str:
-    code = ending.exit_status
+def _format_exit(outcome: RunOutcome) -> str:
+    code = outcome.exit_status
     if code is None:
-        return "exit status not known"
-    if ending.status == "Stopped":
-        return f"exit {ending.final_status}"
+        return "exit status unknown"
+    if outcome.status == "Stopped":
+        return f"exit {outcome.final_status}"
     return f"killed by {signal_name(-code)}" if code < 0 else f"exit {code}"
 
 
-def _steps(workers: tuple[Document, ...]) -> str:
-    most: dict[str, int] = {}
+def _format_steps(workers: tuple[Document, ...]) -> str:
+    """Return the steps of the worker that is furthest; evaluation steps only where nothing was trained."""
+    steps: dict[str, int] = {}
     for worker in workers:
         for mode, count in (worker.get("steps") or {}).items():
-            most[mode] = max(most.get(mode, 0), int(count))
-    if most.get("train"):
-        return counted(most["train"], "step")
-    return " and ".join(counted(count, f"{mode} step") for mode, count in most.items() if count)
+            steps[mode] = max(steps.get(mode, 0), int(count))
+    if steps.get("train"):
+        return counted(steps["train"], "step")
+    return " and ".join(counted(count, f"{mode} step") for mode, count in steps.items() if count)
 
 
-def _price(ending: RunOutcome) -> str:
-    found = step_share(ending.workers)
-    time = f"{share(found)} and " if found is not None else ""
-    return f"Watching cost {time}{size(ending.run_bytes)}."
+def _format_overhead(outcome: RunOutcome) -> str:
+    ratio = step_share(outcome.workers)
+    time = f"{share(ratio)} of step time, " if ratio is not None else ""
+    return f"Overhead: {time}{size(outcome.run_bytes)} written."
 
 
-def _thinned(ending: RunOutcome) -> str:
-    return "; ".join(format_throttling(throttled(ending.workers)))
-
-
-def _no_step(ending: RunOutcome) -> str:
-    if ending.unwatched is not None:
-        return f"only the machine was watched: {ending.unwatched}"
+def _why_no_step(outcome: RunOutcome) -> str:
+    if outcome.unwatched is not None:
+        return f"system metrics only: {outcome.unwatched}"
     return (
-        "no training step was seen, only the machine was watched: the command may not train with PyTorch, "
+        "no training step was seen, only system metrics were recorded: the command may not train with PyTorch, "
         "may have ended before its first step, or starts Python with -I, -E, -S or an environment of its own"
     )
 
 
-def _tally(ending: RunOutcome, rules: list[Document]) -> str:
+def _rule_counts(outcome: RunOutcome, rules: list[Document]) -> str:
     if not rules:
-        return "the rules were not judged; judge them now with: leadline judge"
-    found = sum(_has_found(rule) for rule in rules)
-    broken = sum(rule.get("status") == "Error" and not _has_found(rule) for rule in rules)
+        return "the rules were not evaluated; evaluate them now with: leadline judge"
+    fired = sum(_has_fired(rule) for rule in rules)
+    failed = sum(rule.get("status") == "Error" and not _has_fired(rule) for rule in rules)
     clear = sum(rule.get("verdict") == "clear" and rule.get("status") != "Error" for rule in rules)
-    undecided = len(rules) - found - broken - clear
-    parts = [f"{number(found)} of {counted(len(rules), 'rule')} found something"]
-    parts += [f"{number(clear)} clear"] if clear else []
-    parts += [f"{number(undecided)} undecided"] if undecided else []
-    parts += [f"{number(broken)} broken"] if broken else []
-    is_whole = (ending.summary or {}).get("complete")
-    return ", ".join(parts) + ("" if is_whole else "; the judging did not come to its end: leadline judge")
+    undecided = len(rules) - fired - failed - clear
+    parts = [f"{number(fired)} of {counted(len(rules), 'rule')} fired"]
+    parts += [f"{number(count)} {label}" for count, label in ((clear, "clear"), (undecided, "undecided")) if count]
+    parts += [f"{number(failed)} failed"] if failed else []
+    is_complete = (outcome.summary or {}).get("complete")
+    return ", ".join(parts) + ("" if is_complete else "; evaluation incomplete, complete it with: leadline judge")
 
 
-def _time(time: Document | None, width: int) -> list[str]:
-    """Where the time went, and what to try first; nothing where no step was timed."""
+def _time_lines(time: Document | None, width: int) -> list[str]:
+    """Return the time breakdown, the bottleneck and what to try first; nothing where no step was timed."""
     if not time:
         return []
     start = f"{PREFIX}  time: "
-    parts = ", ".join(f"{each['phase']} {share(each['share'])}" for each in time["phases"])
-    bound = time.get("bound")
-    if not bound:
+    parts = ", ".join(
+        f"{_PHASE_LABELS.get(entry['phase'], entry['phase'])} {share(entry['share'])}" for entry in time["phases"]
+    )
+    bottleneck = time.get("bound")
+    if not bottleneck:
         return _wrap(start, parts, width)[:2]
-    advice = _wrap(" " * len(start), f"try: {bound['try']}", width)[:2]
-    return [*_wrap(start, f"{parts}; bound by {bound['kind']}: {bound['message']}", width)[:3], *advice]
+    advice = _wrap(" " * len(start), f"try: {bottleneck['try']}", width)[:2]
+    text = f"{parts}; bottleneck: {bottleneck['kind']}, {bottleneck['message']}"
+    return [*_wrap(start, text, width)[:3], *advice]
 
 
-def _has_found(rule: Document) -> bool:
+def _has_fired(rule: Document) -> bool:
     return bool(rule.get("findings")) or rule.get("status") == "IssuesFound"
 
 
-def _rank(rule: Document) -> int:
-    if _has_found(rule):
+def _severity(rule: Document) -> int:
+    """Return 0 for a rule that fired, 1 for one that failed, 2 for undecided and 3 for clear."""
+    if _has_fired(rule):
         return 0
     if rule.get("status") == "Error":
         return 1
     return 3 if rule.get("verdict") == "clear" else 2
 
 
-def _paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
-    told = _folded(sorted((rule for rule in rules if _rank(rule) < 3), key=_rank))
-    names = max((len(str(rule["name"])) for rule in told), default=0)
-    places = max((len(_place(rule)) for rule in told), default=0)
+def _rule_paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
+    shown = _group_undecided(sorted((rule for rule in rules if _severity(rule) < 3), key=_severity))
+    name_width = max((len(str(rule["name"])) for rule in shown), default=0)
+    step_width = max((len(_step_or_status(rule)) for rule in shown), default=0)
     lines: list[str] = []
-    for position, rule in enumerate(told):
-        paragraph = _paragraph(rule, names, places, width)
-        left = len(told) - position
+    for position, rule in enumerate(shown):
+        paragraph = _rule_paragraph(rule, name_width, step_width, width)
+        left = len(shown) - position
         if len(lines) + len(paragraph) + (left > 1) > room:
             return [*lines, f"  and {counted(left, 'more rule')}"][:room]
         lines += paragraph
     return lines
 
 
-def _folded(rules: list[Document]) -> list[Document]:
-    """Rules that are undecided for one and the same reason as one paragraph, where they are several."""
-    alike: dict[str, list[Document]] = {}
+def _group_undecided(rules: list[Document]) -> list[Document]:
+    """Merge rules that are undecided for the same reason into one entry, where there are several."""
+    groups: dict[str, list[Document]] = {}
     for rule in rules:
-        if _rank(rule) == 2 and rule.get("why"):
-            alike.setdefault(str(rule["why"]), []).append(rule)
-    told = []
+        if _severity(rule) == 2 and rule.get("why"):
+            groups.setdefault(str(rule["why"]), []).append(rule)
+    merged = []
     for rule in rules:
-        group = alike.get(str(rule.get("why")), [rule]) if _rank(rule) == 2 else [rule]
-        if len(group) < _FEWEST_ALIKE:
-            told.append(rule)
+        group = groups.get(str(rule.get("why")), [rule]) if _severity(rule) == 2 else [rule]
+        if len(group) < _MIN_RULES_TO_GROUP:
+            merged.append(rule)
         elif rule is group[0]:
-            names = ", ".join(str(each["name"]) for each in group)
-            told.append({**rule, "name": f"{len(group)} rules", "why": f"{rule['why']}: {names}"})
-    return told
+            names = ", ".join(str(member["name"]) for member in group)
+            merged.append({**rule, "name": f"{len(group)} rules", "why": f"{rule['why']}: {names}"})
+    return merged
 
 
-def _paragraph(rule: Document, names: int, places: int, width: int) -> list[str]:
-    start = f"  {rule['name']!s:<{names}}  {_place(rule):<{places}}   "
-    message = rule.get("message") if _has_found(rule) else rule.get("why")
-    lines = _wrap(start, str(message or "not said why"), width)
-    if len(lines) > _LINES_OF_A_FINDING - 1:
-        lines = lines[: _LINES_OF_A_FINDING - 1]
+def _rule_paragraph(rule: Document, name_width: int, step_width: int, width: int) -> list[str]:
+    start = f"  {rule['name']!s:<{name_width}}  {_step_or_status(rule):<{step_width}}   "
+    message = rule.get("message") if _has_fired(rule) else rule.get("why")
+    lines = _wrap(start, str(message or "no reason given"), width)
+    if len(lines) > _MAX_LINES_PER_FINDING - 1:
+        lines = lines[: _MAX_LINES_PER_FINDING - 1]
         lines[-1] = lines[-1][: max(len(start) + 1, width - 2)] + " …"
-    if _has_found(rule) and rule.get("suggestion"):
+    if _has_fired(rule) and rule.get("suggestion"):
         advice = rule["suggestion"] if "try:" in rule["suggestion"] else f"try: {rule['suggestion']}"
         lines += _wrap(" " * len(start), advice, width)[:3]
     return lines
 
 
-def _place(rule: Document) -> str:
-    if _has_found(rule):
+def _step_or_status(rule: Document) -> str:
+    if _has_fired(rule):
         step = rule.get("step")
-        return f"step {step}" if isinstance(step, int) and step >= 0 else "found"
+        return f"step {step}" if isinstance(step, int) and step >= 0 else "fired"
     return "error" if rule.get("status") == "Error" else "undecided"
 
 
 def _wrap(start: str, text: str, width: int) -> list[str]:
-    """The text behind its start, further lines below the text; a word is never broken."""
+    """Wrap a text behind its start, with further lines indented below the text; a word is never broken."""
     room = max(20, width - len(start))
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
     return [start + lines[0], *(" " * len(start) + line for line in lines[1:])]

@@ -1,4 +1,4 @@
-"""The agent's lines in the terminal: few, on standard error, never in the way of the script's own."""
+"""The agent's lines in the terminal: few, on standard error, and separate from the script's own output."""
 
 from __future__ import annotations
 
@@ -7,70 +7,73 @@ from collections.abc import Mapping
 from typing import Final
 
 PREFIX: Final = "leadline"
-_COLOURS: Final = {"found": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
-_PLAIN: Final = "\x1b[0m"
+_COLORS: Final = {"finding": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
+_RESET: Final = "\x1b[0m"
 _CLEAR_TO_END: Final = "\x1b[K"
-_NARROWEST: Final = 40
-_WIDEST: Final = 120
+_MIN_WIDTH: Final = 40
+_MAX_WIDTH: Final = 120
 
 
 class Terminal:
-    """Writes whole lines to a file descriptor; one that is closed or gone is no reason to fail."""
+    """Writes whole lines to a file descriptor.
+
+    **Never fails** - a descriptor that is closed, or that has no reader any more, is ignored.
+    """
 
     def __init__(self, descriptor: int = 2, environment: Mapping[str, str] = os.environ) -> None:
         self._descriptor = descriptor
         self._is_terminal = is_terminal(descriptor)
-        self.has_colour = self._is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        self.has_color = self._is_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
     @property
     def width(self) -> int:
-        """Columns to wrap to."""
+        """The number of columns to wrap lines to."""
         columns = self._columns()
-        return max(_NARROWEST, min(_WIDEST, columns)) if columns else _WIDEST
+        return max(_MIN_WIDTH, min(_MAX_WIDTH, columns)) if columns else _MAX_WIDTH
 
     def _columns(self) -> int:
-        """Columns of the terminal; 0 where there is none, or it does not say."""
+        """Return the columns of the terminal; 0 where there is none, or its width is unknown."""
         try:
             return os.get_terminal_size(self._descriptor).columns if self._is_terminal else 0
         except OSError:
             return 0
 
     def _to_line_start(self) -> str:
-        """What leads to the start of a line and spoils nothing.
+        """Return the characters that move the cursor to the start of a line without erasing the script's output.
 
-        The script may have left the cursor behind a prompt or a progress bar. So many blanks wrap to the next line
-        from anywhere but the start of one, from where they stay in theirs.
+        The script may have left the cursor behind a prompt or a progress bar. One blank less than the terminal has
+        columns wraps to the next line from any column but the first; from the first it stays in the same line.
         """
         columns = self._columns()
         return " " * (columns - 1) + "\r" + _CLEAR_TO_END if columns else ""
 
-    def say(self, text: str, tone: str = "plain") -> None:
-        """One line of ours, behind our name."""
-        self.write([f"{PREFIX}  {self.dye(text, tone)}"])
+    def message(self, text: str, style: str = "plain") -> None:
+        """Write one line with the prefix ``leadline``."""
+        self.write([f"{PREFIX}  {self.colorize(text, style)}"])
 
-    def dye(self, text: str, tone: str) -> str:
-        """The text in the colour of its tone, where there are colours."""
-        colour = _COLOURS[tone]
-        return f"{colour}{text}{_PLAIN}" if self.has_colour and colour else text
+    def colorize(self, text: str, style: str) -> str:
+        """Return the text in the color of a style, where colors are enabled."""
+        color = _COLORS[style]
+        return f"{color}{text}{_RESET}" if self.has_color and color else text
 
-    def _dye_prefix(self, line: str) -> str:
-        return self.dye(PREFIX, "quiet") + line.removeprefix(PREFIX) if line.startswith(PREFIX) else line
+    def _colorize_prefix(self, line: str) -> str:
+        return self.colorize(PREFIX, "quiet") + line.removeprefix(PREFIX) if line.startswith(PREFIX) else line
 
     def write(self, lines: list[str]) -> None:
-        """Several lines in one write, so that they do not mix with the script's."""
+        """Write several lines at once, so that they do not mix with the script's output."""
         if not lines:
             return
-        lines = [self._dye_prefix(line) for line in lines]
+        lines = [self._colorize_prefix(line) for line in lines]
         data = (self._to_line_start() + "\n".join(lines) + "\n").encode(errors="replace")
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]
-        except OSError:  # nobody reads it any more; the run goes on
+        except OSError:  # the reader is gone; the run continues
             return
 
 
 def is_terminal(descriptor: int) -> bool:
-    """Whether somebody looks at it."""
+    """Return whether a descriptor is a terminal; a closed one is not."""
     try:
         return os.isatty(descriptor)
     except OSError:

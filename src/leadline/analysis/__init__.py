@@ -1,1 +1,1 @@
-"""What a run's records come to: its phases, its use of the machine, its ranks, and what bound it."""
+"""Analysis of recorded runs: phases, resource utilization, ranks, bottlenecks and chart data."""

@@ -1,4 +1,4 @@
-"""A run of boosted trees with all that is told of its model, read once, and of each round only once."""
+"""Run of boosted trees, with cached model data."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ _CLASSES: Final = ("binary", "multiclass")
 
 
 @dataclass(slots=True)
-class Known:
-    """What was counted of rounds that are over; they do not change any more."""
+class RoundCache:
+    """Results for completed rounds, which no longer change."""
 
     matrices: dict[int, Floats | None] = field(default_factory=dict)
-    """Confusion matrices by round; None where there is none."""
+    """Confusion matrices by round; None if a round has none."""
     errors: dict[tuple[int, bytes], Floats | None] = field(default_factory=dict)
-    """Mean absolute errors by round and edges of the bins."""
+    """Mean absolute errors by round and bin edges."""
 
 
 @dataclass(frozen=True)
-class Boosted:
-    """A run of trees with what the sections share, read once."""
+class BoostedRun:
+    """A run of boosted trees with the data that report sections share."""
 
     run: Run
-    known: Known = field(default_factory=Known)
+    cache: RoundCache = field(default_factory=RoundCache)
 
     @cached_property
     def model(self) -> trees.BoostedModel:
         return trees.read_model(self.run)
 
     @cached_property
-    def last(self) -> trees.Answers | None:
-        """Labels and predictions of the last round that has them."""
-        return trees.read_answers(self.run, self.model.steps[-1]) if self.model.steps else None
+    def last(self) -> trees.LabeledPredictions | None:
+        """The labels and predictions of the last round that has them."""
+        return trees.read_predictions(self.run, self.model.steps[-1]) if self.model.steps else None
 
     @cached_property
     def matrices(self) -> dict[int, Floats]:
-        """Confusion matrices by round; of classifiers only."""
-        return trees.matrices(self.run, self.model, known=self.known.matrices) if self.is_classifier else {}
+        """The confusion matrices by round; for classifiers only."""
+        return trees.matrices(self.run, self.model, cache=self.cache.matrices) if self.is_classifier else {}
 
     @cached_property
     def importances(self) -> dict[str, dict[str, float]]:
@@ -64,49 +64,49 @@ class Boosted:
 
     @property
     def is_of_training_set(self) -> bool:
-        """Whether labels and predictions are those that were trained on."""
+        """Whether labels and predictions are those of the training set."""
         name = self.model.evaluated_on
         if not name or not self.model.steps:
             return False
-        known = [*self.losses, *trees.losses(self.run, "metrics")]
-        roles = {each.role for each in known if each.name.startswith(f"{name}-")}
+        curves = [*self.losses, *trees.losses(self.run, "metrics")]
+        roles = {curve.role for curve in curves if curve.name.startswith(f"{name}-")}
         return roles == {"train"} if roles else name.lower().startswith("train")
 
     @property
     def matrix(self) -> Floats | None:
-        """The last of the matrices."""
+        """The last confusion matrix."""
         return self.matrices[max(self.matrices)] if self.matrices else None
 
     def errors_by_bin(self) -> tuple[list[int], Floats, Floats]:
-        """Rounds, mean absolute errors ``(rounds, bins)`` and the edges of the bins, of a regression."""
+        """Return rounds, mean absolute errors ``(rounds, bins)`` and bin edges; for regressions."""
         if self.last is None:
             return [], np.zeros((0, 0)), np.zeros(0)
         edges = scores.bin_edges(self.last.labels)
         steps = trees.chosen_steps(self.model) if len(edges) > 1 else ()
         rows = {step: self._errors_at(step, edges) for step in steps}
-        told = {step: each for step, each in rows.items() if each is not None}
-        return list(told), np.array([*told.values()]) if told else np.zeros((0, 0)), edges
+        errors = {step: row for step, row in rows.items() if row is not None}
+        return list(errors), np.array([*errors.values()]) if errors else np.zeros((0, 0)), edges
 
     def _errors_at(self, step: int, edges: Floats) -> Floats | None:
         key = (step, edges.tobytes())
-        if key not in self.known.errors:
-            found = trees.read_answers(self.run, step)
-            is_single = found is not None and found.predictions.ndim == 1
-            self.known.errors[key] = (
-                scores.error_by_bin(found.labels, found.predictions, edges) if found and is_single else None
+        if key not in self.cache.errors:
+            answers = trees.read_predictions(self.run, step)
+            is_single = answers is not None and answers.predictions.ndim == 1
+            self.cache.errors[key] = (
+                scores.error_by_bin(answers.labels, answers.predictions, edges) if answers and is_single else None
             )
-        return self.known.errors[key]
+        return self.cache.errors[key]
 
     def curves(self) -> dict[str, scores.Curve]:
-        """ROC curves at the last round, to draw."""
+        """Return the ROC curves of the last round, simplified for drawing."""
         if self.last is None or not self.is_classifier:
             return {}
-        labels, given = self.last.labels, self.last.predictions
-        if given.ndim > 1:
-            found = scores.roc_of_classes(labels, given)
+        labels, predictions = self.last.labels, self.last.predictions
+        if predictions.ndim > 1:
+            curves = scores.roc_of_classes(labels, predictions)
         elif self.model.kind == "multiclass":
-            found = {}
+            curves = {}
         else:
-            curve = scores.roc(labels == 1, given)
-            found = {"1": curve} if curve else {}
-        return {name: scores.thinned(each) for name, each in found.items()}
+            curve = scores.roc(labels == 1, predictions)
+            curves = {"1": curve} if curve else {}
+        return {name: scores.simplify_curve(curve) for name, curve in curves.items()}

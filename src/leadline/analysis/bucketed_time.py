@@ -1,4 +1,4 @@
-"""Where the time of a run went, told from a digest: exact for runs of a few thousand steps, quick for longer ones."""
+"""Time breakdown of a run from a digest: exact for a few thousand steps, fast for more."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from leadline.reader import liveness
 from leadline.reader.run import Run
 from leadline.records.names import MODES
 
-MOST_BUCKETS: Final = 2_000
-"""Steps of a worker and mode that are told one by one; of more, buckets are."""
-_MOST_ROWS: Final = 200_000
+MAX_BUCKETS: Final = 2_000
+"""The number of steps per worker and mode that are analyzed individually; longer series are bucketed."""
+_MAX_ROWS: Final = 200_000
 _SAMPLES: Final = 1_000
-_BOUND_KINDS: Final = ("gpu", "memory")
+_BOTTLENECK_KINDS: Final = ("gpu", "memory")
 
 
-def time_of(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeBreakdown:
-    """Where the time of a run went.
+def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeBreakdown:
+    """Return the time breakdown of a run.
 
     Args:
-        fired: The rules that found something, by their own names.
+        fired: The rules with findings, by rule name.
     """
     documents = liveness.read_workers(run.path)
-    facts = {name: dict(each.get("facts") or {}) for name, each in documents.items()}
+    facts = {name: dict(document.get("facts") or {}) for name, document in documents.items()}
     devices = device_names(facts, liveness.read_nodes(run.path), documents)
     steps = read_buckets(digest.steps(points=points_for(len(documents))))
-    system = read_samples(digest.system(kind=_BOUND_KINDS, points=_SAMPLES))
+    system = read_samples(digest.system(kind=_BOTTLENECK_KINDS, points=_SAMPLES))
     ranks = ranks_of(digest)
     return TimeBreakdown(
         digest.job(),
@@ -45,12 +45,12 @@ def time_of(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeBreakd
         read_throughput(steps, facts, devices),
         digest.usage(),
         ranks,
-        find_bottleneck(steps, system, ranks, fired, is_of_trees=trains_trees(run.path)),
+        find_bottleneck(steps, system, ranks, fired, is_boosted_run=trains_trees(run.path)),
     )
 
 
 def ranks_of(digest: Digest) -> Ranks | None:
-    """The ranks side by side, as ``analysis.ranks.compare_ranks`` tells them; kept until something new comes."""
+    """Return the comparison of the ranks, as ``analysis.ranks.compare_ranks``; cached until there is new data."""
     known = _compared.get(digest)
     if known is None or known[0] != digest.version:
         table = digest.steps(mode="train", points=points_for(len(digest.workers())))
@@ -62,18 +62,18 @@ _compared: WeakKeyDictionary[Digest, tuple[int, Ranks | None]] = WeakKeyDictiona
 
 
 def points_for(workers: int) -> int:
-    """So many buckets a worker, so that those of a thousand workers are still handled in a moment."""
-    return max(20, min(MOST_BUCKETS, _MOST_ROWS // max(workers, 1)))
+    """Return the number of buckets per worker, limited so that a thousand workers are processed quickly."""
+    return max(20, min(MAX_BUCKETS, _MAX_ROWS // max(workers, 1)))
 
 
 def read_buckets(table: pa.Table) -> StepTable:
-    """Buckets as steps that stand for as many as are in them, each as long as their mean.
+    """Convert buckets to steps, each of the mean duration and weighted by the number of steps in its bucket.
 
     Args:
-        table: As ``Digest.steps`` gives it.
+        table: As returned by ``Digest.steps``.
     """
     workers = tuple(sorted(set(table["worker"].to_pylist())))
-    places = {name: place for place, name in enumerate(workers)}
+    indices = {name: index for index, name in enumerate(workers)}
     count = np.maximum(table["count"].to_numpy(), 1)
     phases = (
         np.stack([table[f"{part}_ns"].to_numpy() for part in PARTS], axis=1)
@@ -82,8 +82,8 @@ def read_buckets(table: pa.Table) -> StepTable:
     )
     return StepTable(
         workers,
-        np.array([places[each] for each in table["worker"].to_pylist()], np.int64),
-        np.array([MODES.index(each) for each in table["mode"].to_pylist()], np.int64),
+        np.array([indices[worker] for worker in table["worker"].to_pylist()], np.int64),
+        np.array([MODES.index(mode) for mode in table["mode"].to_pylist()], np.int64),
         table["step"].to_numpy(),
         table["start_ns"].to_numpy(),
         table["duration_ns"].to_numpy() // count,
@@ -93,9 +93,9 @@ def read_buckets(table: pa.Table) -> StepTable:
 
 
 def read_samples(table: pa.Table) -> pa.Table:
-    """Buckets of sensors as if each mean were a sample, in the columns of ``Run.system_metrics``.
+    """Convert buckets of sensors to samples with the columns of ``Run.system_metrics``; each mean is one sample.
 
     Args:
-        table: As ``Digest.system`` gives it.
+        table: As returned by ``Digest.system``.
     """
     return table.select(["time_ns", "node", "kind", "device", "metric", "mean"]).rename_columns({"mean": "value"})

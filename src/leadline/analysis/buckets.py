@@ -1,4 +1,4 @@
-"""The grids on which long series are told: a ladder of widths, each of which the coarser ones are made of."""
+"""Bucket grids for long series: a ladder of widths, each composed of narrower ones."""
 
 from __future__ import annotations
 
@@ -14,48 +14,47 @@ if TYPE_CHECKING:
 
 SECOND_NS: Final = 1_000_000_000
 LEVELS: Final = (8, 64, 512, 4096)
-"""The widths at which compacted runs keep sums, in steps, or in seconds; a question is answered from the coarsest
-that divides its own width."""
+"""Bucket widths stored in compacted runs, in steps or seconds; queries use the coarsest that divides their width."""
 
 
-def width_of(span: int, points: int) -> int:
-    """The narrowest width of the ladder 1, 2, 3, 4, 6, 8, 12 … at which an interval is at most so many buckets.
+def bucket_width(span: int, points: int) -> int:
+    """Return the narrowest width of the ladder 1, 2, 3, 4, 6, 8, 12 … that divides an interval into ``points`` buckets.
 
     Args:
-        span: The interval's length; it may lie anywhere on the grid.
-        points: At least 2.
+        span: The length of the interval; it may start anywhere on the grid.
+        points: The maximum number of buckets, at least 2.
     """
-    least = -(-max(span, 1) // max(points - 1, 1))  # one more where neither end lies on the grid
+    min_width = -(-max(span, 1) // max(points - 1, 1))  # one bucket more if neither end is on the grid
     width = 1
-    while width < least:
+    while width < min_width:
         width *= 2
     between = width // 4 * 3
-    return between if width > 2 and between >= least else width
+    return between if width > 2 and between >= min_width else width
 
 
-def time_width_ns(span_ns: int, points: int) -> int:
-    """The same for times: whole seconds of the ladder, or parts of one second that the ladder divides it into."""
-    least = -(-max(span_ns, 1) // max(points - 1, 1))
-    if least > SECOND_NS // 2:
-        return width_of(-(-span_ns // SECOND_NS), points) * SECOND_NS
-    return next(each for each in _FRACTIONS_NS if each >= least)
+def bucket_width_ns(span_ns: int, points: int) -> int:
+    """Return the bucket width of a time interval: whole seconds of the ladder, or fractions of a second."""
+    min_width = -(-max(span_ns, 1) // max(points - 1, 1))
+    if min_width > SECOND_NS // 2:
+        return bucket_width(-(-span_ns // SECOND_NS), points) * SECOND_NS
+    return next(fraction for fraction in _FRACTIONS_NS if fraction >= min_width)
 
 
 _FRACTIONS_NS: Final = tuple(
-    unit * each for unit in (1, 1_000, 1_000_000) for each in (1, 2, 5, 10, 20, 50, 100, 200, 500)
+    unit * factor for unit in (1, 1_000, 1_000_000) for factor in (1, 2, 5, 10, 20, 50, 100, 200, 500)
 )
 
 
 def level_of(width: int, levels: tuple[int, ...] = LEVELS) -> int:
     """The coarsest level from which buckets of a width can be made; 0: only the rows themselves."""
-    return max((each for each in levels if width % each == 0), default=0)
+    return max((factor for factor in levels if width % factor == 0), default=0)
 
 
 class Groups:
-    """Rows that belong together by a number, and what can be said of each group; groups ascend.
+    """Rows grouped by an integer key, and aggregations of each group; groups are in ascending order.
 
     Attributes:
-        keys: The number of each group.
+        keys: The key of each group.
     """
 
     def __init__(self, keys: Integers) -> None:
@@ -71,46 +70,46 @@ class Groups:
         return len(self.keys)
 
     def sum(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """``(rows,)`` or ``(rows, columns)`` to ``(groups,)`` or ``(groups, columns)``."""
+        """Sum ``(rows,)`` or ``(rows, columns)`` to ``(groups,)`` or ``(groups, columns)``."""
         return self._reduce(np.add, values)
 
     def min(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The smallest of each group; NaN where a row has it."""
+        """Return the minimum of each group; NaN if a row is NaN."""
         return self._reduce(np.minimum, values)
 
     def max(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The largest of each group; NaN where a row has it."""
+        """Return the maximum of each group; NaN if a row is NaN."""
         return self._reduce(np.maximum, values)
 
-    def least(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The smallest number of each group; NaN only where there is none."""
+    def nanmin(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the minimum of each group, ignoring NaN; NaN if all rows are NaN."""
         return self._reduce(np.fmin, values)
 
-    def most(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The largest number of each group; NaN only where there is none."""
+    def nanmax(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the maximum of each group, ignoring NaN; NaN if all rows are NaN."""
         return self._reduce(np.fmax, values)
 
-    def last(self, is_wanted: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.intp]:
-        """The row that comes last in each group, of those that are wanted if there is one."""
+    def last(self, is_preferred: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.intp]:
+        """Return the last row of each group, preferring rows that match."""
         places = np.arange(self._rows)
-        if is_wanted is not None:
-            wanted = is_wanted if self._order is None else is_wanted[self._order]
-            places = np.where(wanted, places + self._rows, places)
-        found = self._reduce(np.maximum, places, is_ordered=True) % max(self._rows, 1)
-        return found if self._order is None else self._order[found]
+        if is_preferred is not None:
+            preferred = is_preferred if self._order is None else is_preferred[self._order]
+            places = np.where(preferred, places + self._rows, places)
+        rows = self._reduce(np.maximum, places, is_ordered=True) % max(self._rows, 1)
+        return rows if self._order is None else self._order[rows]
 
-    def first_where_most(self, values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-        """The first row of each group that has its largest value."""
+    def first_at_max(self, values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+        """Return the first row of each group that has its maximum."""
         ordered = values if self._order is None else values[self._order]
         sizes = np.diff(np.append(self._starts, self._rows))
-        is_most = ordered == np.repeat(self.max(values), sizes)
-        places = np.where(is_most, np.arange(self._rows), self._rows)
-        found = self._reduce(np.minimum, places, is_ordered=True)
-        return found if self._order is None else self._order[found]
+        is_max = ordered == np.repeat(self.max(values), sizes)
+        places = np.where(is_max, np.arange(self._rows), self._rows)
+        rows = self._reduce(np.minimum, places, is_ordered=True)
+        return rows if self._order is None else self._order[rows]
 
-    def _reduce(self, by: np.ufunc, values: npt.NDArray[Any], *, is_ordered: bool = False) -> npt.NDArray[Any]:
+    def _reduce(self, ufunc: np.ufunc, values: npt.NDArray[Any], *, is_ordered: bool = False) -> npt.NDArray[Any]:
         if not len(self.keys):
             return values[:0]
         ordered = values if self._order is None or is_ordered else values[self._order]
-        found: npt.NDArray[Any] = by.reduceat(ordered, self._starts, axis=0)
-        return found
+        result: npt.NDArray[Any] = ufunc.reduceat(ordered, self._starts, axis=0)
+        return result

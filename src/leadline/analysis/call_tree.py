@@ -1,4 +1,4 @@
-"""The call tree of a Python profile, small enough to be drawn."""
+"""Call tree of a Python profile, limited to a size that can be drawn."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final
 
 from leadline.reader.python_profiles import Flame
 
-_MOST: Final = 400
+_MAX_NODES: Final = 400
 ROOT: Final = "0"
 
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
-    """A function, called along one way."""
+    """A function at one position in the call tree."""
 
     id: str
     parent: str
-    """"": it is the root."""
+    """"" for the root."""
     function: str
     file: str
     line: int
     total_ns: int
-    """With all that it called."""
+    """Including the functions that it called."""
     own_ns: int
 
 
@@ -33,66 +33,68 @@ class _Node:
     children: dict[tuple[str, str, int], _Node] = field(default_factory=dict)
 
 
-def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, most: int = _MOST) -> list[CallNode]:
-    """The calls of all slices as one tree, callers before what they call.
+def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, limit: int = _MAX_NODES) -> list[CallNode]:
+    """Merge the calls of all slices into one tree, callers before callees.
 
     Args:
-        slices: As ``CallTrees.flames`` gives them.
-        most: So many calls; what takes least is left to its caller's own time.
+        slices: As returned by ``CallTrees.flames``.
+        limit: The maximum number of nodes; the shortest calls are added to the self time of their callers.
     Returns:
-        The root first; empty: there were no samples.
+        The nodes, root first; empty if there were no samples.
     """
     root = _Node()
     for _, flames in slices:
-        _take(root, flames)
-    _sum_up(root)
+        _add(root, flames)
+    _propagate_times(root)
     if not root.total_ns:
         return []
-    least = _least(root, most)
-    found: list[CallNode] = []
-    _tell(root, ("all", "", 0), ROOT, "", least, found)
-    return found
+    min_ns = _threshold_ns(root, limit)
+    nodes: list[CallNode] = []
+    _emit(root, ("all", "", 0), ROOT, "", min_ns, nodes)
+    return nodes
 
 
-def _take(root: _Node, flames: list[Flame]) -> None:
-    """Add calls that come in the order of time, callers first; each lies within the last open one that holds it."""
+def _add(root: _Node, flames: list[Flame]) -> None:
+    """Add calls in the order of time, callers first; each belongs to the last open call that contains it."""
     open_calls: list[tuple[int, _Node]] = []
-    for each in flames:
-        end_ns = each.start_ns + each.duration_ns
-        while open_calls and open_calls[-1][0] <= each.start_ns and open_calls[-1][0] < end_ns:
+    for flame in flames:
+        end_ns = flame.start_ns + flame.duration_ns
+        while open_calls and open_calls[-1][0] <= flame.start_ns and open_calls[-1][0] < end_ns:
             open_calls.pop()
-        above = open_calls[-1][1] if open_calls else root
-        node = above.children.setdefault((each.function, each.file, each.line), _Node())
-        node.total_ns += each.duration_ns
+        caller = open_calls[-1][1] if open_calls else root
+        node = caller.children.setdefault((flame.function, flame.file, flame.line), _Node())
+        node.total_ns += flame.duration_ns
         open_calls.append((end_ns, node))
 
 
-def _sum_up(root: _Node) -> None:
-    """Let no call take less than what it called: times of samples are rounded one by one."""
+def _propagate_times(root: _Node) -> None:
+    """Raise the time of calls to the sum of their callees', as sample times are rounded individually."""
     order, waiting = [], [root]
     while waiting:
         node = waiting.pop()
         order.append(node)
         waiting += node.children.values()
     for node in reversed(order):
-        node.total_ns = max(node.total_ns, sum(each.total_ns for each in node.children.values()))
+        node.total_ns = max(node.total_ns, sum(child.total_ns for child in node.children.values()))
 
 
-def _least(root: _Node, most: int) -> int:
-    """What a call has to take to be among so many."""
+def _threshold_ns(root: _Node, limit: int) -> int:
+    """Return the minimum time of the calls to keep."""
     sizes, waiting = [], [root]
     while waiting:
         node = waiting.pop()
         sizes.append(node.total_ns)
         waiting += node.children.values()
     sizes.sort(reverse=True)
-    return sizes[most] + 1 if len(sizes) > most else 1
+    return sizes[limit] + 1 if len(sizes) > limit else 1
 
 
-def _tell(node: _Node, place: tuple[str, str, int], id: str, parent: str, least: int, found: list[CallNode]) -> None:
-    kept = [(each, child) for each, child in node.children.items() if child.total_ns >= least]
-    kept.sort(key=lambda each: (-each[1].total_ns, each[0]))
-    own = node.total_ns - sum(child.total_ns for _, child in kept)
-    found.append(CallNode(id, parent, *place, node.total_ns, max(0, own)))
-    for at, (name, child) in enumerate(kept):
-        _tell(child, name, f"{id}.{at}", id, least, found)
+def _emit(
+    node: _Node, location: tuple[str, str, int], id: str, parent: str, min_ns: int, nodes: list[CallNode]
+) -> None:
+    kept = [(name, child) for name, child in node.children.items() if child.total_ns >= min_ns]
+    kept.sort(key=lambda item: (-item[1].total_ns, item[0]))
+    own_ns = node.total_ns - sum(child.total_ns for _, child in kept)
+    nodes.append(CallNode(id, parent, *location, node.total_ns, max(0, own_ns)))
+    for index, (name, child) in enumerate(kept):
+        _emit(child, name, f"{id}.{index}", id, min_ns, nodes)

@@ -1,4 +1,4 @@
-"""How all nodes of a run together used each resource: what ``analysis.usage`` tells of one, told of all."""
+"""Resource utilization of a whole cluster: ``analysis.usage`` over all nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.usage import PERCENTILES, WATCHED
+from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,44 +19,44 @@ if TYPE_CHECKING:
 ALL_NODES: Final = "all nodes"
 
 
-def usage_in_all(system: pa.Table) -> list[dict[str, Any]]:
-    """Minimum, percentiles and maximum of each metric of a summary over all nodes and devices.
+def cluster_usage(system: pa.Table) -> list[dict[str, Any]]:
+    """Return minimum, percentiles and maximum of each summary metric over all nodes and devices.
 
     Args:
-        system: As ``Digest.system`` gives it. Where samples were put together their mean counts as often as they
-            are; minimum and maximum are exact.
+        system: As returned by ``Digest.system``. Buckets count as many samples of their mean; minimum and maximum
+            are exact.
     Returns:
-        Rows as of ``analysis.usage.usage``; their node is ``all nodes``, their device ``total``, ``job`` or ``all``.
+        Rows as in ``analysis.usage.usage``; the node is ``all nodes``, the device ``total``, ``job`` or ``all``.
     """
     rows = []
-    for kind, device, metric in WATCHED:
-        is_one = pc.and_(pc.equal(system["kind"], kind), pc.equal(system["metric"], metric))
+    for kind, device, metric in SUMMARY_METRICS:
+        matches = pc.and_(pc.equal(system["kind"], kind), pc.equal(system["metric"], metric))
         if device is not None:
-            is_one = pc.and_(is_one, pc.equal(system["device"], device))
-        found = system.filter(is_one)
-        if found.num_rows:
-            place = {"node": ALL_NODES, "kind": kind, "device": device or "all", "metric": metric}
-            rows.append({**place, **_spread(found)})
+            matches = pc.and_(matches, pc.equal(system["device"], device))
+        selected = system.filter(matches)
+        if selected.num_rows:
+            labels = {"node": ALL_NODES, "kind": kind, "device": device or "all", "metric": metric}
+            rows.append({**labels, **_percentiles(selected)})
     return rows
 
 
-def _spread(rows: pa.Table) -> Mapping[str, Any]:
+def _percentiles(rows: pa.Table) -> Mapping[str, Any]:
     means, samples = rows["mean"].to_numpy(), rows["samples"].to_numpy()
-    found = weighted_percentiles(means, samples, list(PERCENTILES.values()))
-    told = dict(zip(PERCENTILES, found, strict=True))
-    ends = {"min": float(rows["min"].to_numpy().min()), "max": float(rows["max"].to_numpy().max())}
-    return {"samples": int(samples.sum()), **told, **ends}
+    percentiles = weighted_percentiles(means, samples, list(PERCENTILES.values()))
+    by_name = dict(zip(PERCENTILES, percentiles, strict=True))
+    limits = {"min": float(rows["min"].to_numpy().min()), "max": float(rows["max"].to_numpy().max())}
+    return {"samples": int(samples.sum()), **by_name, **limits}
 
 
 def weighted_percentiles(values: Floats, weights: npt.NDArray[np.int64], percents: list[int]) -> list[float]:
-    """Percentiles, linear between neighbours, of values that stand for so many each.
+    """Compute percentiles of weighted values, interpolated linearly.
 
     Shape:
         values, weights: ``(rows,)``, at least one.
     """
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])
-    places = np.asarray(percents) / 100.0 * (ends[-1] - 1)
-    low, high = (values[order][np.searchsorted(ends, side(places), side="right")] for side in (np.floor, np.ceil))
-    told: list[float] = (low + (high - low) * (places - np.floor(places))).tolist()
-    return told
+    positions = np.asarray(percents) / 100.0 * (ends[-1] - 1)
+    low, high = (values[order][np.searchsorted(ends, side(positions), side="right")] for side in (np.floor, np.ceil))
+    percentiles: list[float] = (low + (high - low) * (positions - np.floor(positions))).tolist()
+    return percentiles

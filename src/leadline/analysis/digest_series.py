@@ -1,4 +1,4 @@
-"""Losses, metrics and statistics of tensors over steps, as buckets of steps."""
+"""Step buckets of scalars and tensor statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.buckets import Groups, width_of
+from leadline.analysis.buckets import Groups, bucket_width
 from leadline.records.series import TensorInfo
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ SCALAR_BUCKETS: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values of one statistic in one worker and mode, or what is kept of neighbouring ones, ascending by step."""
+    """Values of one statistic in one worker and mode, or buckets of them, in ascending order of steps."""
 
     worker: str
     mode: str
@@ -45,10 +45,10 @@ class Values:
     mode_step: Integers
     time_ns: Integers
     value: Floats
-    """Of a bucket the last that is finite; NaN: none is."""
-    least: Floats
-    """Of the finite ones; NaN: there are none."""
-    most: Floats
+    """The last finite value of a bucket; NaN if there is none."""
+    min: Floats
+    """The minimum of the finite values; NaN if there are none."""
+    max: Floats
     nonfinite: Integers
     samples: Integers
 
@@ -56,7 +56,7 @@ class Values:
     def of_rows(
         cls, worker: str, mode: str, step: Integers, mode_step: Integers, time_ns: Integers, value: Floats
     ) -> Values:
-        """Values as they were captured."""
+        """Create from values as captured."""
         is_finite = np.isfinite(value)
         finite = np.where(is_finite, value, np.nan)
         return cls(
@@ -76,15 +76,15 @@ class Values:
         return len(self.step)
 
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """All arrays, in order."""
+        """Return all arrays, in order."""
         return tuple(getattr(self, name) for name in Values.__slots__[2:])
 
     def where(self, keep: npt.NDArray[Any]) -> Values:
-        """Some of them."""
-        return Values(self.worker, self.mode, *(each[keep] for each in self.columns()))
+        """Return selected rows."""
+        return Values(self.worker, self.mode, *(column[keep] for column in self.columns()))
 
     def in_buckets(self, width: int) -> Values:
-        """Neighbours in one bucket of the grid put together; each stands at its last finite step."""
+        """Merge values of the same bucket; each bucket has the step of its last finite value."""
         groups = Groups(self.step // width)
         last = groups.last(np.isfinite(self.value))
         return Values(
@@ -94,43 +94,43 @@ class Values:
             self.mode_step[last],
             self.time_ns[last],
             self.value[last],
-            groups.least(self.least),
-            groups.most(self.most),
+            groups.nanmin(self.min),
+            groups.nanmax(self.max),
             groups.sum(self.nonfinite),
             groups.sum(self.samples),
         )
 
     def table(self, name: str) -> pa.Table:
-        """As ``SCALAR_BUCKETS``."""
-        texts = [pa.repeat(pa.scalar(each, pa.string()), len(self)) for each in (name, self.mode, self.worker)]
+        """Return the values as ``SCALAR_BUCKETS``."""
+        texts = [pa.repeat(pa.scalar(text, pa.string()), len(self)) for text in (name, self.mode, self.worker)]
         return pa.table([*texts, *self.columns()], schema=SCALAR_BUCKETS)
 
 
 def joined_values(parts: Sequence[Values]) -> Values:
-    """Several of one worker and mode, put in the order of their steps."""
-    columns = [np.concatenate(each) for each in zip(*(part.columns() for part in parts), strict=True)]
+    """Concatenate values of one worker and mode, ordered by step."""
+    columns = [np.concatenate(pieces) for pieces in zip(*(part.columns() for part in parts), strict=True)]
     if bool(np.all(columns[0][1:] >= columns[0][:-1])):
         return Values(parts[0].worker, parts[0].mode, *columns)
     order = np.argsort(columns[0], kind="stable")
-    return Values(parts[0].worker, parts[0].mode, *(each[order] for each in columns))
+    return Values(parts[0].worker, parts[0].mode, *(column[order] for column in columns))
 
 
 def scalar_order(info: TensorInfo) -> int:
-    """Losses before metrics before what else is a single number."""
+    """Return the sort key of scalars: losses, then metrics, then others."""
     kinds = ("losses", "metrics")
-    return next((place for place, kind in enumerate(kinds) if kind in info.collections), len(kinds))
+    return next((position for position, kind in enumerate(kinds) if kind in info.collections), len(kinds))
 
 
 def matrix(rows: Mapping[str, Values], points: int) -> dict[str, Any]:
-    """Several series below each other on one grid: ``tensors, steps, values``."""
-    rows = {name: each for name, each in rows.items() if len(each)}
+    """Align several series on one grid: ``tensors, steps, values``."""
+    rows = {name: series for name, series in rows.items() if len(series)}
     if not rows:
         return {"tensors": [], "steps": [], "values": np.zeros((0, 0))}
-    first = min(int(each.step[0]) for each in rows.values())
-    width = width_of(max(int(each.step[-1]) for each in rows.values()) - first + 1, points)
-    told = [each.in_buckets(width) for each in rows.values()]
-    slots = np.unique(np.concatenate([each.step // width for each in told]))
-    values = np.full((len(told), len(slots)), np.nan)
-    for row, each in zip(values, told, strict=True):
-        row[np.searchsorted(slots, each.step // width)] = each.value
+    first = min(int(series.step[0]) for series in rows.values())
+    width = bucket_width(max(int(series.step[-1]) for series in rows.values()) - first + 1, points)
+    bucketed = [series.in_buckets(width) for series in rows.values()]
+    slots = np.unique(np.concatenate([series.step // width for series in bucketed]))
+    values = np.full((len(bucketed), len(slots)), np.nan)
+    for row, series in zip(values, bucketed, strict=True):
+        row[np.searchsorted(slots, series.step // width)] = series.value
     return {"tensors": list(rows), "steps": (slots * width).tolist(), "values": values}

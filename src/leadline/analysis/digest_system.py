@@ -1,4 +1,4 @@
-"""What the machine's sensors gave, as buckets on one grid for all series."""
+"""Time buckets of system metrics, on one grid for all sensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.buckets import Groups, time_width_ns
+from leadline.analysis.buckets import Groups, bucket_width_ns
 from leadline.reader.interval import Sensor
 from leadline.reader.window import natural_sort_key
 
@@ -40,61 +40,64 @@ class Sums:
     """Samples, or sums of samples, in any order."""
 
     sensor: Integers
-    """Indexes a list of sensors, ``(rows,)``."""
+    """Index into a list of sensors, ``(rows,)``."""
     time_ns: Integers
-    """Of the sample, or where its bucket begins."""
+    """The time of the sample, or the start of its bucket."""
     total: Floats
-    least: Floats
-    most: Floats
+    min: Floats
+    max: Floats
     samples: Integers
 
     @classmethod
     def of_samples(cls, sensor: Integers, time_ns: Integers, values: Floats) -> Sums:
-        """Samples as they are."""
+        """Create from individual samples."""
         return cls(sensor, time_ns, values, values, values, np.ones(len(values), np.int64))
 
     def __len__(self) -> int:
         return len(self.sensor)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> Sums:
-        """Some of them."""
+        """Return selected rows."""
         return Sums(
             self.sensor[keep],
             self.time_ns[keep],
             self.total[keep],
-            self.least[keep],
-            self.most[keep],
+            self.min[keep],
+            self.max[keep],
             self.samples[keep],
         )
 
 
 def sensor_order(sensor: Sensor) -> tuple[object, ...]:
-    """A sort key that puts ``core2`` before ``core10``."""
+    """Return a sort key that orders ``core2`` before ``core10``."""
     return natural_sort_key(sensor.node), sensor.kind, sensor.metric, natural_sort_key(sensor.device)
 
 
 def joined_sums(parts: Sequence[Sums]) -> Sums:
-    """Several, one after the other."""
-    return Sums(*(np.concatenate([getattr(each, name) for each in parts]) for name in Sums.__slots__))
+    """Concatenate sums."""
+    return Sums(*(np.concatenate([getattr(part, name) for part in parts]) for name in Sums.__slots__))
 
 
 def buckets(rows: Sums, sensors: Sequence[Sensor], width_ns: int) -> pa.Table:
-    """Rows as ``SYSTEM_BUCKETS``, sensor by sensor in the order in which they are given."""
+    """Return rows as ``SYSTEM_BUCKETS``, by sensor in the given order."""
     if not len(rows):
         return SYSTEM_BUCKETS.empty_table()
     slots = rows.time_ns // width_ns
     first, count = int(slots.min()), int(slots.max() - slots.min()) + 1
     groups = Groups(rows.sensor * count + (slots - first))
-    samples, places = groups.sum(rows.samples), pa.array(groups.keys // count)
-    texts = [pa.array([getattr(each, name) for each in sensors], pa.string()).take(places) for name in Sensor._fields]
+    samples, sensor_indices = groups.sum(rows.samples), pa.array(groups.keys // count)
+    texts = [
+        pa.array([getattr(sensor, name) for sensor in sensors], pa.string()).take(sensor_indices)
+        for name in Sensor._fields
+    ]
     middle = (groups.keys % count + first) * width_ns + width_ns // 2
-    columns = (middle, groups.sum(rows.total) / samples, groups.min(rows.least), groups.max(rows.most), samples)
+    columns = (middle, groups.sum(rows.total) / samples, groups.min(rows.min), groups.max(rows.max), samples)
     return pa.table([*texts, *columns], schema=SYSTEM_BUCKETS)
 
 
 def grid(span: tuple[int, int], start_ns: int | None, end_ns: int | None, points: int) -> tuple[int, int, int]:
-    """The width of an interval's buckets, and where the first begins and the last ends."""
+    """Return the bucket width of an interval, the start of its first and the end of its last bucket."""
     start = span[0] if start_ns is None else start_ns
     end = span[1] + 1 if end_ns is None else end_ns
-    width = time_width_ns(end - start, points)
+    width = bucket_width_ns(end - start, points)
     return width, start // width * width, -(-end // width) * width

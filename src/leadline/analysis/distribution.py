@@ -1,4 +1,4 @@
-"""How a metric of the machine is spread: by node and device, with what a box plot shows of it."""
+"""Distribution of system metrics by node and device, for box plots."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _PERCENTS: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
 _EVEN_PERCENT: Final = 10.0
-"""Means that lie no further apart are even."""
+"""Means that differ by no more than this are balanced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The values of one sensor.
+    """The distribution of the values of one sensor.
 
     Units:
         Those of the metric.
@@ -44,25 +44,25 @@ class Distribution:
 
 
 def distributions(system: pa.Table) -> list[Distribution]:
-    """How each sensor's values are spread, in natural order; percentiles are linear between neighbours.
+    """Return the distribution of each sensor, in natural order; percentiles are interpolated linearly.
 
     Args:
-        system: As ``Run.system_metrics`` or ``Digest.system`` gives it. The means of the latter count as often as
-            samples were put together; least and most are those of the samples.
+        system: As returned by ``Run.system_metrics`` or ``Digest.system``. The means of the latter are weighted by the
+            number of samples; minimum and maximum are those of the samples.
     """
-    found = []
+    result = []
     name = "value" if "value" in system.column_names else "mean"
     for sensor in by_sensor(system):
         rows = system.take(sensor.rows)
         values = rows[name].to_numpy()
         weights = rows["samples"].to_numpy() if name == "mean" else np.ones(len(values), np.int64)
-        low, high = (rows[each if name == "mean" else "value"].to_numpy() for each in ("min", "max"))
+        low, high = (rows[column if name == "mean" else "value"].to_numpy() for column in ("min", "max"))
         keep = np.isfinite(values)
         if not keep.any():
             continue
         values, weights = values[keep], weights[keep]
-        marks = _percentiles(values, weights, _PERCENTS)
-        found.append(
+        percentiles = _percentiles(values, weights, _PERCENTS)
+        result.append(
             Distribution(
                 sensor.node,
                 sensor.kind,
@@ -72,32 +72,32 @@ def distributions(system: pa.Table) -> list[Distribution]:
                 float(np.average(values, weights=weights)),
                 float(np.min(low[keep])),
                 float(np.max(high[keep])),
-                *marks,
+                *percentiles,
             )
         )
-    return found
+    return result
 
 
-def balance(found: list[Distribution]) -> dict[str, Any] | None:
-    """Whether devices were used alike: the busiest, the idlest, and how far apart their means lie; None: only one.
+def balance(devices: list[Distribution]) -> dict[str, Any] | None:
+    """Compare devices: the busiest, the idlest, and the difference of their means; None if there is only one.
 
     Units:
-        Those of the metric; ``is_even``: not more than 10 (of per cent) apart.
+        Those of the metric; ``is_even``: the means differ by at most 10 (percentage points).
     """
-    if len(found) < 2:
+    if len(devices) < 2:
         return None
-    busiest, idlest = max(found, key=lambda each: each.mean), min(found, key=lambda each: each.mean)
+    busiest, idlest = max(devices, key=lambda device: device.mean), min(devices, key=lambda device: device.mean)
     apart = busiest.mean - idlest.mean
     return {"busiest": busiest, "idlest": idlest, "apart": apart, "is_even": apart <= _EVEN_PERCENT}
 
 
 def _percentiles(values: Floats, weights: npt.NDArray[np.int64], percents: tuple[float, ...]) -> list[float]:
-    """As if each value stood there as often as it weighs."""
+    """Compute percentiles of weighted values."""
     order = np.argsort(values, kind="stable")
-    ascending, until = values[order], np.cumsum(weights[order])
-    places = np.asarray(percents) / 100.0 * (until[-1] - 1)
-    low, high = np.floor(places), np.ceil(places)
-    below = ascending[np.searchsorted(until, low, side="right")]
-    above = ascending[np.searchsorted(until, high, side="right")]
-    between: list[float] = (below + (above - below) * (places - low)).tolist()
-    return between
+    ascending, cumulative = values[order], np.cumsum(weights[order])
+    positions = np.asarray(percents) / 100.0 * (cumulative[-1] - 1)
+    low, high = np.floor(positions), np.ceil(positions)
+    below = ascending[np.searchsorted(cumulative, low, side="right")]
+    above = ascending[np.searchsorted(cumulative, high, side="right")]
+    percentiles: list[float] = (below + (above - below) * (positions - low)).tolist()
+    return percentiles

@@ -1,4 +1,4 @@
-"""A job from its start to its end: initialization, training loop, finalization."""
+"""Phases of a job: initialization, training loop, finalization."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPLIT = ("imports", "setup", "first_step")
 
 @dataclass(frozen=True, slots=True)
 class JobPhases:
-    """How long each part of a job took.
+    """The duration of each phase of a job.
 
     Units:
         Seconds; times in ns since the epoch.
@@ -24,11 +24,12 @@ class JobPhases:
     started_ns: int
     ended_ns: int
     loop_started_ns: int | None
-    """When the first step of all workers began; None: there was none."""
+    """When the first step of any worker started; None if there was no step."""
     loop_ended_ns: int | None
     """When the last step ended."""
     split: dict[str, float]
-    """Of the initialization: imports, set-up, and the first step (which is part of the loop); the slowest worker's."""
+    """The parts of the initialization: imports, setup and first step (which is part of the loop), of the slowest
+    worker."""
 
     @property
     def seconds(self) -> float:
@@ -48,8 +49,8 @@ class JobPhases:
     def finalization_seconds(self) -> float:
         return (self.ended_ns - (self.loop_ended_ns or self.ended_ns)) / 1e9
 
-    def spoken(self) -> dict[str, Any]:
-        """As plain JSON values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
         parts = {
             "initialization": self.initialization_seconds,
             "training_loop": self.loop_seconds,
@@ -59,17 +60,20 @@ class JobPhases:
         return {
             **{key: value for key, value in asdict(self).items() if key != "split"},
             "seconds": whole,
-            **{name: {"seconds": each, "share": each / whole if whole > 0 else None} for name, each in parts.items()},
+            **{
+                name: {"seconds": seconds, "share": seconds / whole if whole > 0 else None}
+                for name, seconds in parts.items()
+            },
             "split": self.split,
         }
 
 
 def read_job(timeline: pa.Table, steps: StepTable, *, started_ns: int, ended_ns: int | None) -> JobPhases:
-    """The parts of a job.
+    """Return the phases of a job.
 
     Args:
         started_ns: When the run started.
-        ended_ns: When it ended; None: it goes on, and its latest row counts.
+        ended_ns: When it ended; None if it is running, in which case its latest row is used.
     """
     latest = pc.max(pc.add(timeline["start_ns"], timeline["duration_ns"])).as_py()
     loop = (int(steps.start_ns.min()), int((steps.start_ns + steps.duration_ns).max())) if len(steps) else None
@@ -79,15 +83,15 @@ def read_job(timeline: pa.Table, steps: StepTable, *, started_ns: int, ended_ns:
 def job_of(
     events: pa.Table, loop: tuple[int, int] | None, *, latest_ns: int | None, started_ns: int, ended_ns: int | None
 ) -> JobPhases:
-    """The parts of a job.
+    """Return the phases of a job.
 
     Args:
-        events: Rows of the timeline, those of its beginning among them.
-        loop: When the first step began, and when the last ended.
+        events: Rows of the timeline, including those of the startup.
+        loop: The start of the first step and the end of the last.
         latest_ns: The end of the latest row of the timeline.
     """
     latest = latest_ns if ended_ns is None else None
-    ended = max(each for each in (ended_ns, started_ns, latest) if each is not None)
+    ended = max(time_ns for time_ns in (ended_ns, started_ns, latest) if time_ns is not None)
     split = {}
     for name in _SPLIT:
         longest = pc.max(events.filter(pc.equal(events["name"], name))["duration_ns"]).as_py()

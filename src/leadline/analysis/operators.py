@@ -1,4 +1,4 @@
-"""Operators of detailed profiling windows: which take most, in which phase and module, and on what."""
+"""Top operators of detailed profile windows, and their time by phase, module and device."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import pyarrow as pa
 _OTHER: Final = "other"
 
 
-def top_operators(operators: pa.Table, *, device: str | None = None, most: int | None = 20) -> list[dict[str, Any]]:
-    """The operators that take most time, as rows of a table.
+def top_operators(operators: pa.Table, *, device: str | None = None, limit: int | None = 20) -> list[dict[str, Any]]:
+    """Return the most expensive operators, as rows of a table.
 
     Args:
-        operators: As ``Run.operators`` gives it, by any columns; or ``Run.operator_calls`` grouped likewise.
-        device: ``cpu``, or ``gpu`` for all accelerators; None: all.
-        most: So many; None: all.
+        operators: As returned by ``Run.operators``, grouped by any columns; or ``Run.operator_calls`` grouped likewise.
+        device: ``cpu``, or ``gpu`` for all accelerators; None for all.
+        limit: The maximum number of rows; None for all.
     Returns:
-        The columns of the table with a ``label`` in words; ``share`` and ``cumulative_share`` are of what was asked
-        for, between 0 and 1.
+        The columns of the table and a ``label``; ``share`` and ``cumulative_share`` refer to the selected device,
+        between 0 and 1.
     """
-    rows = [each for each in operators.to_pylist() if device is None or _is_on(each.get("device", "cpu"), device)]
-    whole = sum(each["own_ns"] for each in rows)
-    so_far, found = 0, []
-    for each in sorted(rows, key=lambda row: (-row["own_ns"], str(row.get("operator")))):
-        so_far += each["own_ns"]
-        shares = (each["own_ns"] / whole, so_far / whole) if whole else (0.0, 0.0)
-        device_name = each.get("device", "")
-        found.append(
-            {**each, "device": device_name, "label": label_of(each), "share": shares[0], "cumulative_share": shares[1]}
+    rows = [row for row in operators.to_pylist() if device is None or _is_on(row.get("device", "cpu"), device)]
+    total_ns = sum(row["own_ns"] for row in rows)
+    cumulative_ns, top = 0, []
+    for row in sorted(rows, key=lambda row: (-row["own_ns"], str(row.get("operator")))):
+        cumulative_ns += row["own_ns"]
+        shares = (row["own_ns"] / total_ns, cumulative_ns / total_ns) if total_ns else (0.0, 0.0)
+        device_name = row.get("device", "")
+        top.append(
+            {**row, "device": device_name, "label": label_of(row), "share": shares[0], "cumulative_share": shares[1]}
         )
-    return found[:most]
+    return top[:limit]
 
 
 def label_of(row: Mapping[str, Any]) -> str:
-    """``convolution, backward of layer1.0``: an operator with its phase and module, of those that are told."""
+    """Return a label like ``convolution, backward of layer1.0``: an operator with its phase and module, if known."""
     name = str(row.get("operator") or "operators").removeprefix("aten::")
     phase, module = row.get("phase"), row.get("module")
     if phase and phase != _OTHER:
@@ -45,25 +45,25 @@ def label_of(row: Mapping[str, Any]) -> str:
 
 
 def seconds_by(operators: pa.Table, column: str) -> dict[str, float]:
-    """The operators' own time by a column: phase, device, module.
+    """Return the operators' self time in seconds by a column: phase, device, module.
 
     Args:
-        operators: As ``Run.operators`` gives it.
+        operators: As returned by ``Run.operators``.
         column: One of its columns.
     """
     sums: dict[str, float] = defaultdict(float)
     for name, own_ns in zip(operators[column].to_pylist(), operators["own_ns"].to_pylist(), strict=True):
         sums[str(name)] += own_ns / 1e9
-    return dict(sorted(sums.items(), key=lambda each: -each[1]))
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
 
 def seconds_by_kind(operators: pa.Table) -> dict[str, float]:
-    """The operators' own time on CPUs and on accelerators."""
+    """Return the operators' self time in seconds on CPUs and on accelerators."""
     sums: dict[str, float] = defaultdict(float)
     for device, seconds in seconds_by(operators, "device").items():
         sums["CPU operators" if device == "cpu" else "GPU operators"] += seconds
     return dict(sums)
 
 
-def _is_on(found: str, wanted: str) -> bool:
-    return found == wanted or (wanted == "gpu" and found != "cpu")
+def _is_on(actual: str, requested: str) -> bool:
+    return actual == requested or (requested == "gpu" and actual != "cpu")

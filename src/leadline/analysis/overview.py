@@ -1,11 +1,11 @@
-"""What every view says of a run, gathered once as plain values."""
+"""Overview of a run as plain values, for terminal, JSON and reports."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from leadline.analysis.time_breakdown import where_time_went
+from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
@@ -16,72 +16,72 @@ from leadline.store.documents import read_document, read_lines
 
 
 def overview(run: Run) -> dict[str, Any]:
-    """A run as ``leadline show --json`` gives it."""
-    said = run.status_document
+    """Return the overview of a run, the output of ``leadline show --json``."""
+    status = run.status_document
     workers = list(run.worker_documents().values())
     manifest = run.manifest
     return {
         "name": run.name,
         "uri": run.uri,
         "status": run.status,
-        "stopped_by": said.get("stopped_by"),
-        "exit_status": said.get("exit_status"),
+        "stopped_by": status.get("stopped_by"),
+        "exit_status": status.get("exit_status"),
         "command": list(manifest.command),
         "preset": manifest.preset,
         "started": iso(manifest.started_ns),
-        "ended": iso(said.get("ended_ns")),
+        "ended": iso(status.get("ended_ns")),
         "steps": steps_of(workers),
-        "workers": [_worker(each) for each in workers],
+        "workers": [_worker(worker) for worker in workers],
         "cost": cost_of(run.uri, workers),
-        "lost": [each["lost"] for each in workers if each.get("lost")],
+        "lost": [worker["lost"] for worker in workers if worker.get("lost")],
         "damage": list(run.damage),
         "rules": rules_of(run.uri),
-        "actions": [_action(each) for each in read_actions(run.uri)],
-        "time": time_of(run),
+        "actions": [_action(action) for action in read_actions(run.uri)],
+        "time": time_breakdown_of(run),
     }
 
 
-def time_of(run: Run) -> dict[str, Any]:
-    """Where the time of a run went: phases, pace, use of the machine, ranks, and what bound it."""
+def time_breakdown_of(run: Run) -> dict[str, Any]:
+    """Return the time breakdown of a run: phases, throughput, resource utilization, ranks and bottleneck."""
     ended_ns = run.status_document.get("ended_ns")
-    return where_time_went(run.uri, run.timeline(), run.system_metrics(), ended_ns=ended_ns).spoken()
+    return time_breakdown(run.uri, run.timeline(), run.system_metrics(), ended_ns=ended_ns).to_dict()
 
 
 def steps_of(workers: list[dict[str, Any]]) -> dict[str, int]:
-    """Steps by mode, of the worker that is furthest."""
+    """Return the steps by mode, of the worker with the most steps."""
     steps: dict[str, int] = {}
-    for each in workers:
-        for mode, count in each.get("steps", {}).items():
+    for worker in workers:
+        for mode, count in worker.get("steps", {}).items():
             steps[mode] = max(steps.get(mode, 0), count)
     return steps
 
 
 def cost_of(path: str, workers: list[dict[str, Any]]) -> dict[str, Any]:
-    """The share of step time that watching took, the run's bytes on disk, and what was thinned to the budget."""
+    """Return the overhead as a share of step time, the size of the run on disk, and what was throttled."""
     size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
-    return {"step_share": step_share(workers), "bytes": size, "throttled": throttled(workers)}
+    return {"step_share": step_share(workers), "bytes": size, "thinned": throttled(workers)}
 
 
 def rules_of(path: str) -> list[dict[str, Any]]:
-    """Each rule with its status, verdict and findings."""
+    """Return each rule with its status, verdict and findings."""
     summary = read_document(os.path.join(path, layout.RULE_SUMMARY)) or {"rules": []}
-    return [{**_rule(each), "findings": findings_of(path, each["name"])} for each in summary["rules"]]
+    return [{**_rule(rule), "findings": findings_of(path, rule["name"])} for rule in summary["rules"]]
 
 
-def _rule(each: dict[str, Any]) -> dict[str, Any]:
-    return {key: each.get(key) for key in ("name", "rule", "status", "verdict", "why", "explained_by")}
+def _rule(rule: dict[str, Any]) -> dict[str, Any]:
+    return {key: rule.get(key) for key in ("name", "rule", "status", "verdict", "why", "explained_by")}
 
 
 def findings_of(path: str, alias: str) -> list[dict[str, Any]]:
-    """A rule's episodes, each as it last was."""
-    episodes: dict[int, dict[str, Any]] = {}
+    """Return the findings of a rule, in their latest version."""
+    findings: dict[int, dict[str, Any]] = {}
     for line in read_lines(os.path.join(path, layout.rule_findings(alias))):
-        episodes[line["id"]] = format_finding(line)
-    return [episodes[each] for each in sorted(episodes)]
+        findings[line["id"]] = format_finding(line)
+    return [findings[finding_id] for finding_id in sorted(findings)]
 
 
-def format_finding(given: dict[str, Any] | Finding) -> dict[str, Any]:
-    """A finding in the words of ``--json``."""
+def format_finding(finding: dict[str, Any] | Finding) -> dict[str, Any]:
+    """Return a finding in the form of ``--json``."""
     keys = (
         "step",
         "last_step",
@@ -94,14 +94,14 @@ def format_finding(given: dict[str, Any] | Finding) -> dict[str, Any]:
         "suggestion",
         "count",
     )
-    return {key: given[key] if isinstance(given, dict) else getattr(given, key) for key in keys}
+    return {key: finding[key] if isinstance(finding, dict) else getattr(finding, key) for key in keys}
 
 
-def _worker(each: dict[str, Any]) -> dict[str, Any]:
+def _worker(document: dict[str, Any]) -> dict[str, Any]:
     keys = ("worker", "node", "pid", "state", "framework", "models", "optimizers", "step", "lost", "off", "notes")
-    return {key: each.get(key) for key in keys}
+    return {key: document.get(key) for key in keys}
 
 
-def _action(each: dict[str, Any]) -> dict[str, Any]:
+def _action(action: dict[str, Any]) -> dict[str, Any]:
     keys = ("rule", "action", "state", "outcome", "step", "attempts", "notice")
-    return {**{key: each.get(key) for key in keys}, "time": iso(each.get("time_ns"))}
+    return {**{key: action.get(key) for key in keys}, "time": iso(action.get("time_ns"))}

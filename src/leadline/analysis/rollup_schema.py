@@ -1,4 +1,4 @@
-"""The forms in which compacted runs keep samples, steps and values: columns, and how neighbours become one row."""
+"""Roll-up schemas of compacted samples, steps and values: columns and their aggregation."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One kind of derived file."""
+class RollupSchema:
+    """The schema of one kind of compacted file."""
 
     part: str
-    """The folder of its files, named after the part of the run that they are derived from."""
+    """The folder of the files, named after the part of the run that they are derived from."""
     schema: pa.Schema
     axis: str
-    """The column that ascends within a key."""
-    own: tuple[str, ...]
-    """Columns of the rows themselves; those of buckets are all."""
+    """The column that is ascending within a key."""
+    row_columns: tuple[str, ...]
+    """Columns of the original rows; buckets have all columns."""
     widths: tuple[int, ...]
-    """Of the buckets, in the unit of the axis."""
+    """The bucket widths, in the unit of the axis."""
     reduce: Callable[[Columns, int], Columns]
-    """Puts rows of one key in one bucket together; of buckets or, with those columns filled in, of rows."""
+    """Merges rows of one key into buckets; accepts buckets, or rows with all columns filled in."""
     fill: Callable[[Columns], Columns]
-    """Rows themselves with all columns."""
+    """Returns the original rows with all columns filled in."""
 
     @property
     def integers(self) -> tuple[str, ...]:
-        """Columns whose neighbours are alike."""
+        """Integer columns, whose neighboring values are similar."""
         return tuple(field.name for field in self.schema if pa.types.is_int64(field.type))
 
 
@@ -61,7 +61,7 @@ def _reduce_samples(columns: Columns, width: int) -> Columns:
 
 
 def sums_of_columns(columns: Columns, sensor: npt.NDArray[np.int64]) -> Sums:
-    """Samples or their buckets, all columns filled in."""
+    """Create samples or their buckets from all columns."""
     return Sums(sensor, *(columns[name] for name in ("time_ns", "total", "least", "most", "samples")))
 
 
@@ -70,25 +70,25 @@ _PART_COLUMNS: Final = tuple(f"{part}_ns" for part in PARTS)
 
 
 def _fill_steps(columns: Columns) -> Columns:
-    took, step = columns["longest_ns"], columns["step"]
+    duration_ns, step = columns["longest_ns"], columns["step"]
     return {
         **columns,
         "last_step": step,
-        "end_ns": columns["start_ns"] + took,
-        "duration_ns": took * columns["count"],
-        "shortest_ns": took,
+        "end_ns": columns["start_ns"] + duration_ns,
+        "duration_ns": duration_ns * columns["count"],
+        "shortest_ns": duration_ns,
         "longest_step": step,
     }
 
 
 def steps_of_columns(worker: str, mode: str, columns: Columns) -> StepSums:
-    """Steps or their buckets, all columns filled in."""
+    """Create steps or their buckets from all columns."""
     parts = np.stack([columns[name] for name in _PART_COLUMNS], axis=1).astype(np.float64)
     return StepSums(worker, mode, **{name: columns[name] for name in _STEP_COLUMNS}, parts=parts)
 
 
 def columns_of_steps(steps: StepSums) -> Columns:
-    """The inverse."""
+    """Inverse of ``steps_of_columns``."""
     parts = dict(zip(_PART_COLUMNS, np.rint(steps.parts).astype(np.int64).T, strict=True))
     return {**{name: getattr(steps, name) for name in _STEP_COLUMNS}, **parts}
 
@@ -97,7 +97,7 @@ def _reduce_steps(columns: Columns, width: int) -> Columns:
     return columns_of_steps(steps_of_columns("", "", columns).in_buckets(width))
 
 
-_VALUE_COLUMNS: Final = Values.__slots__[2:]
+_VALUE_COLUMNS: Final = ("step", "mode_step", "time_ns", "value", "least", "most", "nonfinite", "samples")
 
 
 def _fill_values(columns: Columns) -> Columns:
@@ -106,13 +106,13 @@ def _fill_values(columns: Columns) -> Columns:
 
 
 def values_of_columns(worker: str, mode: str, columns: Columns) -> Values:
-    """Values or their buckets, all columns filled in."""
+    """Create values or their buckets from all columns."""
     return Values(worker, mode, *(columns[name] for name in _VALUE_COLUMNS))
 
 
 def columns_of_values(values: Values) -> Columns:
-    """The inverse."""
-    return {name: getattr(values, name) for name in _VALUE_COLUMNS}
+    """Inverse of ``values_of_columns``."""
+    return dict(zip(_VALUE_COLUMNS, values.columns(), strict=True))
 
 
 def _reduce_values(columns: Columns, width: int) -> Columns:
@@ -123,17 +123,17 @@ def _schema(integers: tuple[str, ...], floats: tuple[str, ...] = ()) -> pa.Schem
     return pa.schema([*((name, pa.int64()) for name in integers), *((name, pa.float64()) for name in floats)])
 
 
-SAMPLES: Final = Form(
+SAMPLES: Final = RollupSchema(
     layout.SYSTEM,
     _schema(("time_ns", "samples"), ("total", "least", "most")),
     "time_ns",
     ("time_ns", "total"),
-    tuple(each * SECOND_NS for each in LEVELS),
+    tuple(level * SECOND_NS for level in LEVELS),
     _reduce_samples,
     _fill_samples,
 )
 """Keys are ``[kind, device, metric]``."""
-STEPS: Final = Form(
+STEPS: Final = RollupSchema(
     layout.TIMELINE,
     _schema((*_STEP_COLUMNS, *_PART_COLUMNS)),
     "step",
@@ -143,7 +143,7 @@ STEPS: Final = Form(
     _fill_steps,
 )
 """Keys are ``[mode]``."""
-VALUES: Final = Form(
+VALUES: Final = RollupSchema(
     layout.SERIES,
     _schema(("step", "mode_step", "time_ns", "nonfinite", "samples"), ("value", "least", "most")),
     "step",
@@ -153,4 +153,4 @@ VALUES: Final = Form(
     _fill_values,
 )
 """Keys are ``[tensor, statistic, mode]``."""
-FORMS: Final = (SAMPLES, STEPS, VALUES)
+ROLLUP_SCHEMAS: Final = (SAMPLES, STEPS, VALUES)

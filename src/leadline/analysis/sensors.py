@@ -1,4 +1,4 @@
-"""The rows of a table of system metrics, sensor by sensor."""
+"""Grouping of system metrics by sensor."""
 
 from __future__ import annotations
 
@@ -17,39 +17,45 @@ _ALL: Final = ("total", "mean")
 
 
 class SensorRows(NamedTuple):
-    """Of which sensor which rows are."""
+    """The rows of a sensor."""
 
     node: str
     kind: str
     device: str
     metric: str
     rows: npt.NDArray[np.int64]
-    """Their places in the table, ascending in time."""
+    """Row indices in the table, in ascending order of time."""
 
 
 def by_sensor(system: pa.Table) -> list[SensorRows]:
-    """The rows of each sensor: nodes in natural order, then kind and metric, then devices with the total first.
+    """Return the rows of each sensor, ordered by node, kind, metric and device, with totals first.
 
     Args:
-        system: As ``Run.system_metrics`` or ``Digest.system`` gives it.
+        system: As returned by ``Run.system_metrics`` or ``Digest.system``.
     """
     if not system.num_rows:
         return []
     columns = [system[name].combine_chunks().dictionary_encode() for name in _KEYS]
-    words = [each.dictionary.to_pylist() for each in columns]
+    values = [column.dictionary.to_pylist() for column in columns]
     codes = np.zeros(system.num_rows, np.int64)
-    for each, known in zip(columns, words, strict=True):
-        codes = codes * len(known) + each.indices.to_numpy()
+    for column, known in zip(columns, values, strict=True):
+        codes = codes * len(known) + column.indices.to_numpy()
     order = np.lexsort((system["time_ns"].to_numpy(), codes))
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    found = []
+    sensors = []
     for rows in np.split(order, starts[1:]):
         node, kind, device, metric = (
-            str(known[each.indices[int(rows[0])].as_py()]) for each, known in zip(columns, words, strict=True)
+            str(known[column.indices[int(rows[0])].as_py()]) for column, known in zip(columns, values, strict=True)
         )
-        found.append(SensorRows(node, kind, device, metric, rows))
-    return sorted(found, key=_order)
+        sensors.append(SensorRows(node, kind, device, metric, rows))
+    return sorted(sensors, key=_order)
 
 
-def _order(each: SensorRows) -> tuple[object, ...]:
-    return natural_sort_key(each.node), each.kind, each.metric, each.device not in _ALL, natural_sort_key(each.device)
+def _order(sensor: SensorRows) -> tuple[object, ...]:
+    return (
+        natural_sort_key(sensor.node),
+        sensor.kind,
+        sensor.metric,
+        sensor.device not in _ALL,
+        natural_sort_key(sensor.device),
+    )

@@ -1,4 +1,4 @@
-"""The steps of a run with the times of their phases, as arrays."""
+"""Steps of a run with the times of their phases, as arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.reader.interval import place_of
+from leadline.reader.interval import parse_row_args
 from leadline.records.names import MODES, PHASES
 
 if TYPE_CHECKING:
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-WATCHING: Final = "watching"
-"""What Leadline itself took of a step; the phases are told without it."""
+OVERHEAD: Final = "watching"
+"""The time that Leadline takes from a step; phases do not include it."""
 OTHER: Final = "other"
-PARTS: Final = (*PHASES, WATCHING, OTHER)
+PARTS: Final = (*PHASES, OVERHEAD, OTHER)
 _OWN: Final = r'"own_ns": ?(?P<own>[0-9]+)'
 _STEP_BITS: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
 class StepTable:
-    """Steps, ordered by worker, mode and number.
+    """Steps, ordered by worker, mode and step.
 
     Units:
-        Nanoseconds; a step lasts from the end of the one before to its own.
+        Nanoseconds; a step lasts from the end of the previous step to its own end.
     """
 
     workers: tuple[str, ...]
     worker: Integers
-    """The place of each step's worker, ``(steps,)``."""
+    """The index of each step's worker, ``(steps,)``."""
     mode: Integers
-    """The place of its mode in ``records.names.MODES``."""
+    """The index of its mode in ``records.names.MODES``."""
     step: Integers
     start_ns: Integers
     duration_ns: Integers
     weight: Integers
-    """For how many steps each stands."""
+    """The number of steps that each row represents."""
     phases: Floats
-    """``(steps, PARTS)``: the time of each phase; what lies within another is taken out of that one."""
+    """``(steps, PARTS)``: the time of each phase, without the phases nested in it."""
 
     def __len__(self) -> int:
         return len(self.step)
 
     def only(self, *, mode: str | None = None, worker: str | None = None) -> StepTable:
-        """Those of a mode or a worker."""
+        """Return the steps of a mode or a worker."""
         keep = np.ones(len(self), bool)
         if mode is not None:
             keep &= self.mode == MODES.index(mode)
@@ -61,40 +61,40 @@ class StepTable:
         return self.where(keep)
 
     def where(self, keep: npt.NDArray[Any]) -> StepTable:
-        """Some of them."""
+        """Return selected steps."""
         columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight, self.phases)
-        return StepTable(self.workers, *(each[keep] for each in columns))
+        return StepTable(self.workers, *(column[keep] for column in columns))
 
     def seconds(self) -> float:
-        """How long they took in all, over all workers."""
+        """Return the total time over all workers."""
         return float((self.duration_ns * self.weight).sum()) / 1e9
 
     def seconds_by_phase(self) -> dict[str, float]:
-        """How long each phase took in all, over all workers; without those that never were."""
+        """Return the total time of each phase over all workers; phases without time are omitted."""
         sums = (self.phases * self.weight[:, None]).sum(axis=0) / 1e9
-        return {name: float(each) for name, each in zip(PARTS, sums, strict=True) if each > 0}
+        return {name: float(total) for name, total in zip(PARTS, sums, strict=True) if total > 0}
 
     def count(self) -> int:
-        """How many steps they stand for, over all workers."""
+        """Return the number of represented steps over all workers."""
         return int(self.weight.sum())
 
 
 def read_steps(timeline: pa.Table) -> StepTable:
-    """The steps that a timeline tells of.
+    """Extract the steps from a timeline.
 
     Args:
-        timeline: As ``Run.timeline`` gives it.
+        timeline: As returned by ``Run.timeline``.
     """
     workers = tuple(sorted(pc.unique(timeline["worker"]).to_pylist()))
-    heads = timeline.filter(pc.and_(pc.equal(timeline["name"], "step"), _is_of_mode(timeline)))
-    keys = _keys(heads, workers)
+    step_rows = timeline.filter(pc.and_(pc.equal(timeline["name"], "step"), _is_of_mode(timeline)))
+    keys = _keys(step_rows, workers)
     order = np.argsort(keys, kind="stable")
     keys, order = keys[order], order[_is_last(keys[order])]
     keys = np.unique(keys)
-    args = [place_of(each)[1] for each in heads["args"].to_pylist()]
-    columns = {name: heads[name].to_numpy()[order] for name in ("step", "start_ns", "duration_ns")}
+    weights = [parse_row_args(row_args)[1] for row_args in step_rows["args"].to_pylist()]
+    columns = {name: step_rows[name].to_numpy()[order] for name in ("step", "start_ns", "duration_ns")}
     phases = _phases(timeline, workers, keys)
-    phases[:, PARTS.index(WATCHING)] = _own_ns(heads)[order]
+    phases[:, PARTS.index(OVERHEAD)] = _own_ns(step_rows)[order]
     phases[:, -1] = columns["duration_ns"] - phases[:, :-1].sum(axis=1)
     return StepTable(
         workers,
@@ -103,57 +103,57 @@ def read_steps(timeline: pa.Table) -> StepTable:
         columns["step"],
         columns["start_ns"],
         columns["duration_ns"],
-        np.array(args, np.int64)[order],
+        np.array(weights, np.int64)[order],
         np.maximum(phases, 0.0),
     )
 
 
-def _own_ns(heads: pa.Table) -> Integers:
-    """What watching took of each step, as its row says; 0 where it says nothing."""
-    found = pc.struct_field(pc.extract_regex(heads["args"], _OWN), "own")
-    told: Integers = pc.fill_null(found, "0").cast(pa.int64()).to_numpy()
-    return told
+def _own_ns(step_rows: pa.Table) -> Integers:
+    """Return the overhead of each step as recorded in its row; 0 if it is missing."""
+    digits = pc.struct_field(pc.extract_regex(step_rows["args"], _OWN), "own")
+    overhead_ns: Integers = pc.fill_null(digits, "0").cast(pa.int64()).to_numpy()
+    return overhead_ns
 
 
 def _phases(timeline: pa.Table, workers: tuple[str, ...], keys: Integers) -> Floats:
-    """The time of each phase of each step; the last column is left free."""
+    """Return the time of each phase of each step; the last column is not filled in."""
     phases = np.zeros((len(keys), len(PARTS)))
     is_phase = pc.is_in(timeline["name"], pa.array(PHASES))
     rows = timeline.filter(pc.and_(is_phase, _is_of_mode(timeline)))
     if not rows.num_rows or not len(keys):
         return phases
-    own = _keys(rows, workers)
-    places = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
-    is_known = keys[places] == own  # of steps that were not written there may be rows all the same
-    taken = rows["duration_ns"].to_numpy().astype(np.float64)
-    columns = _places(rows["name"], {name: index for index, name in enumerate(PARTS)})
-    outer = {each: place_of(each)[0] for each in pc.unique(rows["args"]).to_pylist()}
-    inside = {each: PARTS.index(name) for each, name in outer.items() if name in PHASES}
-    np.add.at(phases, (places[is_known], columns[is_known]), taken[is_known])
-    if inside:
-        around = _places(rows["args"], inside)
-        is_inside = is_known & (around >= 0)
-        np.subtract.at(phases, (places[is_inside], around[is_inside]), taken[is_inside])
+    row_keys = _keys(rows, workers)
+    indices = np.minimum(np.searchsorted(keys, row_keys), len(keys) - 1)
+    is_known = keys[indices] == row_keys  # steps that were not written can still have phase rows
+    durations = rows["duration_ns"].to_numpy().astype(np.float64)
+    columns = _indices(rows["name"], {name: index for index, name in enumerate(PARTS)})
+    enclosing = {args: parse_row_args(args)[0] for args in pc.unique(rows["args"]).to_pylist()}
+    enclosing_columns = {args: PARTS.index(name) for args, name in enclosing.items() if name in PHASES}
+    np.add.at(phases, (indices[is_known], columns[is_known]), durations[is_known])
+    if enclosing_columns:
+        enclosing_column = _indices(rows["args"], enclosing_columns)
+        is_inside = is_known & (enclosing_column >= 0)
+        np.subtract.at(phases, (indices[is_inside], enclosing_column[is_inside]), durations[is_inside])
     return phases
 
 
 def _keys(rows: pa.Table, workers: tuple[str, ...]) -> Integers:
-    """Worker, mode and step as one number, so that they sort as one."""
-    worker = _places(rows["worker"], {name: index for index, name in enumerate(workers)})
-    mode = _places(rows["phase"], {name: index for index, name in enumerate(MODES)})
-    found: Integers = (worker << (_STEP_BITS + 2)) + (mode << _STEP_BITS) + rows["step"].to_numpy()
-    return found
+    """Encode worker, mode and step as one integer that sorts by all three."""
+    worker = _indices(rows["worker"], {name: index for index, name in enumerate(workers)})
+    mode = _indices(rows["phase"], {name: index for index, name in enumerate(MODES)})
+    keys: Integers = (worker << (_STEP_BITS + 2)) + (mode << _STEP_BITS) + rows["step"].to_numpy()
+    return keys
 
 
-def _places(column: pa.ChunkedArray, places: Mapping[str, int]) -> Integers:
-    """For each text its place; -1 where it has none."""
-    told = column.combine_chunks().dictionary_encode()
-    words = np.array([places.get(each, -1) for each in told.dictionary.to_pylist()], np.int64)
-    return words[told.indices.to_numpy()] if len(words) else np.zeros(0, np.int64)
+def _indices(column: pa.ChunkedArray, index_of: Mapping[str, int]) -> Integers:
+    """Map each text to its index; -1 if it has none."""
+    encoded = column.combine_chunks().dictionary_encode()
+    mapped = np.array([index_of.get(text, -1) for text in encoded.dictionary.to_pylist()], np.int64)
+    return mapped[encoded.indices.to_numpy()] if len(mapped) else np.zeros(0, np.int64)
 
 
 def _is_last(keys: Integers) -> npt.NDArray[np.bool_]:
-    """Whether a key is the last of those that are alike; of a step that was told twice the later row counts."""
+    """Return whether a key is the last of equal keys; if a step was recorded twice, the later row is used."""
     return np.append(keys[1:] != keys[:-1], True)[: len(keys)]
 
 

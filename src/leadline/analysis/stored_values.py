@@ -1,4 +1,4 @@
-"""Scalars and statistics of a run's workers, from derived files and from the newest batches."""
+"""Stored scalars and statistics of a run: compacted files and the newest batches."""
 
 from __future__ import annotations
 
@@ -33,72 +33,74 @@ class StoredValues:
 
     @property
     def streams(self) -> Streams:
-        """Where they come from."""
+        """The underlying streams."""
         return self._streams
 
     def infos(self) -> dict[str, TensorInfo]:
-        """What is known of each tensor, in the order in which they appeared."""
-        found: dict[str, TensorInfo] = {}
+        """Return the metadata of each tensor, in the order of appearance."""
+        infos: dict[str, TensorInfo] = {}
         for stream in self._ordered():
-            told = [
+            compacted = [
                 TensorInfo(name, tuple(collections), tuple(shape), dtype)
                 for part in stream.parts
-                for name, collections, shape, dtype in part.said["tensors"]
+                for name, collections, shape, dtype in part.metadata["tensors"]
             ]
-            for info in (*told, *(each for block in self._tail(stream) for each in block.layout.tensors)):
-                known = found.setdefault(info.name, info)
+            for info in (*compacted, *(info for block in self._tail(stream) for info in block.layout.tensors)):
+                known = infos.setdefault(info.name, info)
                 if known.collections != info.collections:
                     both = tuple(dict.fromkeys((*known.collections, *info.collections)))
-                    found[info.name] = TensorInfo(info.name, both, known.shape, known.dtype)
-        found.pop(CLOCK, None)
-        return found
+                    infos[info.name] = TensorInfo(info.name, both, known.shape, known.dtype)
+        infos.pop(CLOCK, None)
+        return infos
 
     def modes_of(self, statistic: str) -> dict[str, set[str]]:
-        """The modes of each tensor that has a statistic."""
-        found: dict[str, set[str]] = {}
+        """Return the modes of each tensor that has a statistic."""
+        modes: dict[str, set[str]] = {}
         for stream in self._streams.all.values():
             for part in stream.parts:
-                for tensor, each, mode in part.keys:
-                    if each == statistic:
-                        found.setdefault(tensor, set()).add(mode)
+                for tensor, name, mode in part.keys:
+                    if name == statistic:
+                        modes.setdefault(tensor, set()).add(mode)
             for block in self._tail(stream):
-                for index, each in block.layout.columns:
-                    if each == statistic:
-                        found.setdefault(block.layout.tensors[index].name, set()).add(block.mode)
-        found.pop(CLOCK, None)
-        return found
+                for index, name in block.layout.columns:
+                    if name == statistic:
+                        modes.setdefault(block.layout.tensors[index].name, set()).add(block.mode)
+        modes.pop(CLOCK, None)
+        return modes
 
     def captured(self) -> dict[str, dict[str, set[str]]]:
-        """The workers that have a statistic, by tensor and statistic."""
-        found: dict[str, dict[str, set[str]]] = {}
+        """Return the workers that captured a statistic, by tensor and statistic."""
+        workers: dict[str, dict[str, set[str]]] = {}
         for stream in self._ordered():
             keys = {key[:2] for part in stream.parts for key in part.keys}
             for block in self._tail(stream):
-                keys |= {(block.layout.tensors[index].name, each) for index, each in block.layout.columns}
+                keys |= {(block.layout.tensors[index].name, statistic) for index, statistic in block.layout.columns}
             for tensor, statistic in keys:
-                found.setdefault(tensor, {}).setdefault(statistic, set()).add(stream.name)
-        found.pop(CLOCK, None)
-        return found
+                workers.setdefault(tensor, {}).setdefault(statistic, set()).add(stream.name)
+        workers.pop(CLOCK, None)
+        return workers
 
     def series(self, tensor: str, statistic: str, mode: str | None, worker: str | None) -> list[tuple[str, str]]:
-        """Workers and modes that have a statistic of a tensor."""
-        found = []
+        """Return the workers and modes that have a statistic of a tensor."""
+        series = []
         for stream in self._ordered():
             if worker not in (None, stream.name):
                 continue
             modes = {key[2] for part in stream.parts for key in part.keys if key[:2] == (tensor, statistic)}
             modes |= {block.mode for block in self._tail(stream) if block.column(tensor, statistic) is not None}
-            found += [(stream.name, each) for each in MODES if each in modes and mode in (None, each)]
-        return found
+            series += [
+                (stream.name, mode_name) for mode_name in MODES if mode_name in modes and mode in (None, mode_name)
+            ]
+        return series
 
     def bounds(self, tensor: str, statistic: str, mode: str, worker: str) -> tuple[int, int]:
-        """The first and the last step."""
+        """Return the first and the last step."""
         stream, key = self._streams.all[worker], (tensor, statistic, mode)
-        told = [part.bounds(part.keys[key], VALUES.axis) for part in stream.parts if key in part.keys]
+        ranges = [part.bounds(part.keys[key], VALUES.axis) for part in stream.parts if key in part.keys]
         for block in self._tail(stream):
             if block.mode == mode and block.column(tensor, statistic) is not None:
-                told.append((int(block.step.min()), int(block.step.max())))
-        return min(first for first, _ in told), max(last for _, last in told)
+                ranges.append((int(block.step.min()), int(block.step.max())))
+        return min(first for first, _ in ranges), max(last for _, last in ranges)
 
     def values(
         self,
@@ -110,33 +112,33 @@ class StoredValues:
         low: int | None = None,
         high: int | None = None,
     ) -> dict[str, Values]:
-        """Values of tensors, or buckets from which those of a width can be made, with ``low <= step < high``."""
+        """Return values of tensors, or buckets that can be merged to ``width``, with ``low <= step < high``."""
         stream = self._streams.all[worker]
-        found: dict[str, list[Values]] = {}
+        parts: dict[str, list[Values]] = {}
         for part in stream.parts:
-            for tensor, each in _of_part(part, tensors, statistic, mode, worker, width, low, high):
-                found.setdefault(tensor, []).append(each)
+            for tensor, values in _read_part(part, tensors, statistic, mode, worker, width, low, high):
+                parts.setdefault(tensor, []).append(values)
         for block in self._tail(stream):
             for tensor in tensors if block.mode == mode else ():
                 column = block.column(tensor, statistic)
                 if column is not None:
-                    found.setdefault(tensor, []).append(block.values_of(column, worker))
-        told = {tensor: _between(joined_values(each), low, high) for tensor, each in found.items()}
-        return {tensor: told[tensor] for tensor in tensors if tensor in told and len(told[tensor])}
+                    parts.setdefault(tensor, []).append(block.values_of(column, worker))
+        by_tensor = {tensor: _between(joined_values(values), low, high) for tensor, values in parts.items()}
+        return {tensor: by_tensor[tensor] for tensor in tensors if tensor in by_tensor and len(by_tensor[tensor])}
 
     def latest_ns(self) -> int | None:
-        """The time of the last row."""
-        tails = [int(each.time_ns.max()) for stream in self._streams.all.values() for each in self._tail(stream)]
+        """Return the time of the last row."""
+        tails = [int(block.time_ns.max()) for stream in self._streams.all.values() for block in self._tail(stream)]
         return max([*tails, self._streams.latest_ns() or 0], default=None) or None
 
     def _ordered(self) -> list[Stream]:
-        return sorted(self._streams.all.values(), key=lambda each: natural_sort_key(each.name))
+        return sorted(self._streams.all.values(), key=lambda stream: natural_sort_key(stream.name))
 
     def _tail(self, stream: Stream) -> list[_Block]:
-        known = self._tails.get(stream.name)
-        if known is None or known[0] != stream.version:
-            known = self._tails[stream.name] = (stream.version, list(_blocks(stream)))
-        return known[1]
+        entry = self._tails.get(stream.name)
+        if entry is None or entry[0] != stream.version:
+            entry = self._tails[stream.name] = (stream.version, list(_blocks(stream)))
+        return entry[1]
 
 
 class _Block:
@@ -145,35 +147,37 @@ class _Block:
     def __init__(self, layout: SeriesLayout, mode: str, columns: Sequence[npt.NDArray[np.int64]]) -> None:
         self.layout, self.mode = layout, mode
         self.step, self.mode_step, self.time_ns, self._values = columns
-        names = [each.name for each in layout.tensors]
-        self._columns = {(names[index], statistic): at for at, (index, statistic) in enumerate(layout.columns)}
+        names = [tensor.name for tensor in layout.tensors]
+        self._columns = {(names[index], statistic): column for column, (index, statistic) in enumerate(layout.columns)}
 
     def column(self, tensor: str, statistic: str) -> int | None:
-        """The column of a statistic of a tensor."""
+        """Return the column of a statistic of a tensor."""
         return self._columns.get((tensor, statistic))
 
     def values_of(self, column: int, worker: str) -> Values:
-        """The rows of a column."""
+        """Return the values of a column."""
         values = self._values[:, column].astype(np.float64)
         return Values.of_rows(worker, self.mode, self.step, self.mode_step, self.time_ns, values)
 
 
 def _blocks(stream: Stream) -> Iterator[_Block]:
-    kinds: dict[tuple[SeriesLayout, str], list[tuple[npt.NDArray[np.int64], ...]]] = {}
-    for each in stream.tail:
-        assert each.info.layout is not None
-        columns = tuple(each.numbers(name) for name in ("step", "mode_step", "time_ns", "values"))
-        for mode in pc.unique(each.table["mode"]).to_pylist():
-            keep = pc.equal(each.table["mode"], mode).to_numpy()
-            rows = columns if keep.all() else tuple(one[keep] for one in columns)
-            kinds.setdefault((each.info.layout, mode), []).append(rows)
-    for (shared, mode), found in kinds.items():
+    by_layout: dict[tuple[SeriesLayout, str], list[tuple[npt.NDArray[np.int64], ...]]] = {}
+    for batches in stream.tail:
+        assert batches.info.layout is not None
+        columns = tuple(batches.numbers(name) for name in ("step", "mode_step", "time_ns", "values"))
+        for mode in pc.unique(batches.table["mode"]).to_pylist():
+            keep = pc.equal(batches.table["mode"], mode).to_numpy()
+            rows = columns if keep.all() else tuple(column[keep] for column in columns)
+            by_layout.setdefault((batches.info.layout, mode), []).append(rows)
+    for (shared, mode), groups in by_layout.items():
         yield _Block(
-            shared, mode, [np.concatenate(one) if len(found) > 1 else one[0] for one in zip(*found, strict=True)]
+            shared,
+            mode,
+            [np.concatenate(pieces) if len(groups) > 1 else pieces[0] for pieces in zip(*groups, strict=True)],
         )
 
 
-def _of_part(
+def _read_part(
     part: ParquetPart,
     tensors: Sequence[str],
     statistic: str,
@@ -188,13 +192,13 @@ def _of_part(
     for number in names:
         by_level.setdefault(part.level(number, width), []).append(number)
     for level, numbers in by_level.items():
-        wanted = VALUES.schema.names if level else VALUES.own
+        column_names = VALUES.schema.names if level else VALUES.row_columns
         begin = low // level * level if low is not None and level else low
-        keys, columns = part.read(level, numbers, wanted, axis=VALUES.axis, low=begin, high=high)
+        keys, columns = part.read(level, numbers, column_names, axis=VALUES.axis, low=begin, high=high)
         edges = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
         for start, end in pairwise(edges):
             if end > start:
-                rows = {name: each[start:end] for name, each in columns.items()}
+                rows = {name: column[start:end] for name, column in columns.items()}
                 yield names[int(keys[start])], values_of_columns(worker, mode, rows if level else VALUES.fill(rows))
 
 

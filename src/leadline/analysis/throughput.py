@@ -1,4 +1,4 @@
-"""How fast a training goes: steps, samples and floating-point operations a second, and what of the peak that is."""
+"""Throughput of a training: steps, samples and FLOPs per second, and model FLOPs utilization."""
 
 from __future__ import annotations
 
@@ -26,61 +26,61 @@ PEAKS: Final = {
     "MI300X": 1307e12,
     "MI250X": 383e12,
 }
-"""Dense floating-point operations a second in bfloat16 (V100 and T4: float16), by what a device's name contains, as
-the makers' data sheets have them; the first that fits counts."""
+"""Dense peak FLOPs per second in bfloat16 (V100, T4: float16) from the vendors' data sheets, by substring of the device
+name; the first match is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Of the training steps after the first, all workers that go side by side together.
+    """Throughput of the training steps after the first, over all parallel workers.
 
     Not a number:
-        What is not known is absent (None).
+        Unknown values are None.
     """
 
     steps_per_second: float | None
-    """Of a worker, median of the workers."""
+    """Per worker, median over the workers."""
     step_ms: dict[str, float] | None
     """Mean, median and 95th percentile."""
     input_wait_share: float | None
-    """Of the step time, what is waiting for data."""
+    """The share of the step time spent waiting for data."""
     samples_per_second: float | None
-    """Over all workers; needs the batch size."""
+    """Over all workers; requires the batch size."""
     flops_per_second: float | None
-    """Of a worker; needs the operations of a step."""
+    """Per worker; requires the FLOPs per step."""
     mfu: float | None
-    """Model FLOPs utilisation: of the device's dense peak in 16 bits, whatever type the training computes in."""
+    """Model FLOPs utilization, relative to the dense 16-bit peak of the device, for any data type."""
     peak_flops_per_second: float | None
 
-    def spoken(self) -> dict[str, Any]:
-        """As plain JSON values, of what is known."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the known values as plain JSON values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def read_throughput(steps: StepTable, facts: Mapping[str, Mapping[str, Any]], devices: Mapping[str, str]) -> Throughput:
-    """How fast a training went.
+    """Compute the throughput of a training.
 
     Args:
-        facts: What each worker says of itself: ``batch_size``, ``flops_per_step`` …
-        devices: The name of each worker's accelerator, where it has one.
+        facts: The facts of each worker: ``batch_size``, ``flops_per_step`` …
+        devices: The name of each worker's accelerator, if it has one.
     """
     steps = steps.only(mode="train")
     later = steps.where(steps.step > steps.step.min()) if len(steps) else steps
     if not len(later):
         return Throughput(None, None, None, None, None, None, None)
-    found = {name: _pace(later.only(worker=name)) for name in later.workers}
-    paces = {name: each for name, each in found.items() if each is not None}
-    if not paces:
+    rates = {name: _steps_per_second(later.only(worker=name)) for name in later.workers}
+    speeds = {name: rate for name, rate in rates.items() if rate is not None}
+    if not speeds:
         return Throughput(None, None, None, None, None, None, None)
-    flops, samples = (_rates(paces, facts, name) for name in ("flops_per_step", "batch_size"))
+    flops, samples = (_rates(speeds, facts, name) for name in ("flops_per_step", "batch_size"))
     speed = float(np.median(flops)) if flops else None
-    peaks = {peak_of(devices.get(name, "")) for name in paces}
+    peaks = {peak_of(devices.get(name, "")) for name in speeds}
     peak = peaks.pop() if len(peaks) == 1 else None
     return Throughput(
-        steps_per_second=float(np.median(list(paces.values()))),
+        steps_per_second=float(np.median(list(speeds.values()))),
         step_ms=_times(later),
         input_wait_share=later.seconds_by_phase().get("data", 0.0) / later.seconds() if later.seconds() else None,
-        samples_per_second=sum(samples) if len(samples) == len(paces) else None,
+        samples_per_second=sum(samples) if len(samples) == len(speeds) else None,
         flops_per_second=speed,
         mfu=speed / peak if speed is not None and peak else None,
         peak_flops_per_second=peak,
@@ -88,12 +88,12 @@ def read_throughput(steps: StepTable, facts: Mapping[str, Mapping[str, Any]], de
 
 
 def peak_of(device: str) -> float | None:
-    """The peak of a device by its name; None: it is not known."""
+    """Return the peak FLOPs per second of a device by its name; None if unknown."""
     return next((peak for name, peak in PEAKS.items() if name in device), None)
 
 
-def _pace(steps: StepTable) -> float | None:
-    """Steps a second, pauses between them left out."""
+def _steps_per_second(steps: StepTable) -> float | None:
+    """Return the steps per second, without the pauses between steps."""
     seconds = steps.seconds()
     return steps.count() / seconds if seconds > 0 else None
 
@@ -105,7 +105,7 @@ def _times(steps: StepTable) -> dict[str, float]:
     return {"mean": float(np.average(lengths, weights=steps.weight[order])), "median": median, "p95": p95}
 
 
-def _rates(paces: Mapping[str, float], facts: Mapping[str, Mapping[str, Any]], name: str) -> list[float]:
-    """What each worker does a second of what its facts say of a step, of those whose facts say it."""
-    told = {worker: facts.get(worker, {}).get(name) for worker in paces}
-    return [paces[worker] * each for worker, each in told.items() if isinstance(each, (int, float)) and each > 0]
+def _rates(speeds: Mapping[str, float], facts: Mapping[str, Mapping[str, Any]], name: str) -> list[float]:
+    """Multiply the steps per second of each worker by a fact per step, for workers that have it."""
+    values = {worker: facts.get(worker, {}).get(name) for worker in speeds}
+    return [speeds[worker] * value for worker, value in values.items() if isinstance(value, (int, float)) and value > 0]

@@ -1,4 +1,4 @@
-"""Where the time of a run went: all that its timeline and its machine tell, gathered once as plain values."""
+"""Time breakdown of a run: phases, throughput, resource utilization, ranks and bottleneck."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ from leadline.store.documents import read_document
 
 @dataclass(frozen=True, slots=True)
 class TimeBreakdown:
-    """Where the time of a run went."""
+    """The time breakdown of a run."""
 
     job: JobPhases
     steps: StepTable
     throughput: Throughput
     usage: list[dict[str, Any]]
     ranks: Ranks | None
-    bound: Bottleneck | None
+    bottleneck: Bottleneck | None
 
-    def spoken(self) -> dict[str, Any]:
-        """As ``leadline show --json`` has it under ``time``."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values, the ``time`` of ``leadline show --json``."""
         return {
-            "job": self.job.spoken(),
+            "job": self.job.to_dict(),
             "steps": {mode: self.steps.only(mode=mode).count() for mode in ("train", "eval", "predict")},
             "phases": phases(self.steps),
-            "throughput": self.throughput.spoken(),
+            "throughput": self.throughput.to_dict(),
             "usage": self.usage,
-            "ranks": self.ranks.spoken() if self.ranks else None,
-            "bound": self.bound.spoken() if self.bound else None,
+            "ranks": self.ranks.to_dict() if self.ranks else None,
+            "bound": self.bottleneck.to_dict() if self.bottleneck else None,
         }
 
 
 def phases(steps: StepTable) -> list[dict[str, Any]]:
-    """The time of each phase of the training steps, and of evaluation, the largest first; shares of all of it."""
+    """Return the time of each phase of the training steps, and of evaluation, with shares, the largest first."""
     sums = dict(steps.only(mode="train").seconds_by_phase())
     for mode in ("eval", "predict"):
         seconds = steps.only(mode=mode).seconds()
         if seconds > 0:
             sums[mode] = seconds
     whole = sum(sums.values())
-    ordered = sorted(sums.items(), key=lambda each: (-each[1], each[0]))
-    return [{"phase": name, "seconds": each, "share": each / whole} for name, each in ordered]
+    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    return [{"phase": name, "seconds": seconds, "share": seconds / whole} for name, seconds in ordered]
 
 
-def where_time_went(
+def time_breakdown(
     run: str, timeline: pa.Table, system: pa.Table, *, ended_ns: int | None, fired: Collection[str] | None = None
 ) -> TimeBreakdown:
-    """Where the time of a run went.
+    """Return the time breakdown of a run.
 
     Args:
-        run: Its folder.
-        timeline, system: As ``Run.timeline`` and ``Run.system_metrics`` give them.
-        ended_ns: When it ended; None: it goes on.
-        fired: The rules that found something; None: those that the run's own summary names.
+        run: The run directory.
+        timeline, system: As returned by ``Run.timeline`` and ``Run.system_metrics``.
+        ended_ns: When it ended; None if it is running.
+        fired: The rules with findings; None for those in the run's rule summary.
     """
     workers = liveness.read_workers(run)
-    facts = {name: dict(each.get("facts") or {}) for name, each in workers.items()}
+    facts = {name: dict(document.get("facts") or {}) for name, document in workers.items()}
     steps = read_steps(timeline)
     ranks = compare_ranks(steps)
     job = read_job(timeline, steps, started_ns=read_manifest(run).started_ns, ended_ns=ended_ns)
@@ -82,18 +82,18 @@ def where_time_went(
         usage(system),
         ranks,
         find_bottleneck(
-            steps, system, ranks, fired_rules(run) if fired is None else fired, is_of_trees=trains_trees(run)
+            steps, system, ranks, fired_rules(run) if fired is None else fired, is_boosted_run=trains_trees(run)
         ),
     )
 
 
-def read_time(run: str, fired: Collection[str] | None = None) -> TimeBreakdown:
-    """The same, of a run of which only what it needs is read: no tensors, no statistics."""
+def read_time_breakdown(run: str, fired: Collection[str] | None = None) -> TimeBreakdown:
+    """Return the time breakdown of a run, reading only what it requires: no tensors, no statistics."""
     archive = Archive(run, (layout.TIMELINE, layout.SYSTEM))
     is_over = liveness.is_over(run)
     archive.refresh(is_over=is_over, gone=liveness.finished_workers(run, liveness.read_workers(run)))
     ended = liveness.read_status(run).get("ended_ns")
-    return where_time_went(
+    return time_breakdown(
         run,
         tables.timeline(archive.timeline),
         tables.system_metrics(archive.system),
@@ -103,10 +103,10 @@ def read_time(run: str, fired: Collection[str] | None = None) -> TimeBreakdown:
 
 
 def fired_rules(run: str) -> Collection[str]:
-    """The rules that found something, by their own names."""
+    """Return the rules with findings, by rule name."""
     summary = read_document(os.path.join(run, layout.RULE_SUMMARY))
     rules = summary.get("rules", ()) if isinstance(summary, dict) else ()
-    return {str(each["rule"]) for each in rules if each.get("findings")}
+    return {str(rule["rule"]) for rule in rules if rule.get("findings")}
 
 
 def device_names(
@@ -114,15 +114,14 @@ def device_names(
     nodes: Collection[Mapping[str, Any]],
     workers: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, str]:
-    """The name of each worker's accelerator, as it says itself, or as its node does where all GPUs are alike."""
+    """Return the name of each worker's accelerator, from the worker or, if all GPUs of its node are equal, the node."""
     of_node = {
-        str(node.get("node")): {str(each["name"]) for each in node.get("gpus", ()) if each.get("name")}
-        for node in nodes
+        str(node.get("node")): {str(gpu["name"]) for gpu in node.get("gpus", ()) if gpu.get("name")} for node in nodes
     }
-    found = {}
-    for worker, said in facts.items():
+    devices = {}
+    for worker, worker_facts in facts.items():
         names = of_node.get(str(workers[worker].get("node")), set())
-        device = str(said.get("device_name") or "")
-        is_on_gpu = str(said.get("device") or "").startswith("cuda")
-        found[worker] = device or (next(iter(names)) if is_on_gpu and len(names) == 1 else "")
-    return found
+        device = str(worker_facts.get("device_name") or "")
+        is_on_gpu = str(worker_facts.get("device") or "").startswith("cuda")
+        devices[worker] = device or (next(iter(names)) if is_on_gpu and len(names) == 1 else "")
+    return devices

@@ -1,4 +1,4 @@
-"""What a training of boosted trees shows of its model: kind, answers, errors, importances, losses."""
+"""Model data of boosted trees: kind, predictions, confusion matrices, importances, losses."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Floats = npt.NDArray[np.float64]
 
 FRAMEWORKS: Final = ("xgboost", "lightgbm")
 IMPORTANCES: Final = ("weight", "gain", "cover", "total_gain", "total_cover", "split")
-"""Kinds of importance in the order in which they are shown."""
-MOST_STEPS: Final = 100
-"""So many captured rounds are looked at over the training."""
+"""Kinds of importance in display order."""
+MAX_STEPS: Final = 100
+"""The maximum number of captured rounds that are evaluated."""
 _FIRST_WORKERS: Final = 4
 _LABELS: Final = "labels"
 _PREDICTIONS: Final = "predictions"
@@ -40,21 +40,21 @@ _IMPORTANCE: Final = re.compile(rf"^{FEATURE_IMPORTANCE}/([^/]+)/(.+)$", re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class BoostedModel:
-    """What is known of a booster."""
+    """A boosted model."""
 
     framework: str
-    """As the worker tells it: ``xgboost 3.2.0``; "" where nobody does."""
+    """From the worker document: ``xgboost 3.2.0``; "" if unknown."""
     objective: str | None
     kind: Kind
     evaluated_on: str | None
-    """The name of the set whose labels and predictions were captured."""
+    """The name of the data set whose labels and predictions were captured."""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[int, ...] = ()
-    """Rounds at which labels and predictions are both there, ascending."""
+    """Rounds with both labels and predictions, in ascending order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class LabeledPredictions:
     """Labels and predictions of one round."""
 
     step: int
@@ -63,51 +63,50 @@ class Answers:
     predictions: Array
     """``(samples,)``, or ``(samples, classes)``."""
 
-    @property
-    def has_scores(self) -> bool:
-        """Whether there is a number for each class, or one that says how likely the class 1 is."""
-        return self.predictions.ndim > 1 or len(np.unique(self.predictions)) > 2
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss (or metric) of a set, over the rounds."""
+    """A loss or metric of a data set, over the rounds."""
 
     name: str
     role: Role
     stem: str
-    """Its name without the set's: ``rmse``."""
+    """The name without the data set: ``rmse``."""
     steps: npt.NDArray[np.int64]
     values: Floats
 
 
-def is_of_trees(run: Run) -> bool:
-    """Whether a run is a training of boosted trees."""
-    told = (str(each.get("framework", "")) for each in run.worker_documents().values())
-    return any(each.startswith(FRAMEWORKS) for each in told) or bool(run.tensor_names(collection=FEATURE_IMPORTANCE))
+def is_boosted_run(run: Run) -> bool:
+    """Return whether a run trains boosted trees."""
+    frameworks = (str(document.get("framework", "")) for document in run.worker_documents().values())
+    return any(framework.startswith(FRAMEWORKS) for framework in frameworks) or bool(
+        run.tensor_names(collection=FEATURE_IMPORTANCE)
+    )
 
 
 def trains_trees(path: str) -> bool:
-    """Whether the first workers of a run say that they train boosted trees; a quick look, of a run of any size."""
+    """Return whether the first workers of a run train boosted trees; fast for runs of any size."""
     try:
         names = sorted(os.listdir(os.path.join(path, layout.WORKERS)))[:_FIRST_WORKERS]
     except FileNotFoundError:
         return False
-    documents = (read_document(os.path.join(path, layout.WORKERS, each)) for each in names)
-    return any(str((each or {}).get("framework", "")).startswith(FRAMEWORKS) for each in documents)
+    documents = (read_document(os.path.join(path, layout.WORKERS, name)) for name in names)
+    return any(str((document or {}).get("framework", "")).startswith(FRAMEWORKS) for document in documents)
 
 
 def read_model(run: Run) -> BoostedModel:
-    """What kind of model a run trains: by its objective, else by its labels and predictions."""
+    """Read the kind of model of a run, from its objective or its labels and predictions."""
     documents = [
-        each for each in run.worker_documents().values() if str(each.get("framework", "")).startswith(FRAMEWORKS)
+        document
+        for document in run.worker_documents().values()
+        if str(document.get("framework", "")).startswith(FRAMEWORKS)
     ]
     first = documents[0] if documents else {}
     settings = dict(first.get("hyperparameters") or {})
     objective = settings.get("objective")
     objective = str(objective) if objective else None
     steps = _steps(run)
-    last = read_answers(run, steps[-1]) if steps else None
+    last = read_predictions(run, steps[-1]) if steps else None
     kind = boosting.kind_of(objective, *((last.labels, last.predictions) if last else ()))
     evaluated_on = first.get("evaluated_on")
     return BoostedModel(
@@ -115,8 +114,8 @@ def read_model(run: Run) -> BoostedModel:
     )
 
 
-def read_answers(run: Run, step: int) -> Answers | None:
-    """Labels and predictions of one round; None where they do not belong together.
+def read_predictions(run: Run, step: int) -> LabeledPredictions | None:
+    """Read labels and predictions of one round; None if they are missing or do not match.
 
     Raises:
         DamagedRunError: They cannot be read.
@@ -128,124 +127,128 @@ def read_answers(run: Run, step: int) -> Answers | None:
         return None
     if predictions.ndim > 1 and predictions.shape[1] == 1:
         predictions = predictions[:, 0]
-    return Answers(step, labels, predictions) if len(labels) == len(predictions) and len(labels) else None
+    return LabeledPredictions(step, labels, predictions) if len(labels) == len(predictions) and len(labels) else None
 
 
-def chosen_steps(model: BoostedModel, most: int = MOST_STEPS) -> tuple[int, ...]:
-    """The rounds that are looked at over the training: the first, the last and evenly between."""
+def chosen_steps(model: BoostedModel, limit: int = MAX_STEPS) -> tuple[int, ...]:
+    """Return the rounds to evaluate: the first, the last and evenly spaced ones between."""
     steps = model.steps
-    if len(steps) <= most:
+    if len(steps) <= limit:
         return steps
-    return tuple(steps[each] for each in np.unique(np.linspace(0, len(steps) - 1, most).round().astype(int)))
+    return tuple(steps[index] for index in np.unique(np.linspace(0, len(steps) - 1, limit).round().astype(int)))
 
 
-def matrix_of(found: Answers, objective: str | None) -> Floats | None:
-    """The confusion matrix of a round; None where classes are too many or none."""
-    classes = found.predictions.shape[1] if found.predictions.ndim > 1 else None
-    return boosting.confusion(found.labels, boosting.predicted_classes(found.predictions, objective), classes)
+def matrix_of(predictions: LabeledPredictions, objective: str | None) -> Floats | None:
+    """Compute the confusion matrix of a round; None if there are too many classes or none."""
+    classes = predictions.predictions.shape[1] if predictions.predictions.ndim > 1 else None
+    return boosting.confusion(
+        predictions.labels, boosting.predicted_classes(predictions.predictions, objective), classes
+    )
 
 
 def matrices(
-    run: Run, model: BoostedModel, most: int = MOST_STEPS, *, known: dict[int, Floats | None] | None = None
+    run: Run, model: BoostedModel, limit: int = MAX_STEPS, *, cache: dict[int, Floats | None] | None = None
 ) -> dict[int, Floats]:
-    """Confusion matrices by round: of labels and predictions, else as they were counted during the training.
+    """Return confusion matrices by round, from labels and predictions or as counted during the training.
 
     Shape:
-        Each ``(classes, classes)``, rows are labels, columns predictions; of as many classes in every round.
+        Each ``(classes, classes)``, rows are labels, columns predictions; the number of classes is the same for all.
     Args:
-        known: Those that were made before; more are added to it.
+        cache: Matrices that were computed before; new ones are added.
     """
-    known = {} if known is None else known
-    for step in chosen_steps(model, most):
-        if step not in known:
-            found = read_answers(run, step)
-            known[step] = matrix_of(found, model.objective) if found is not None else None
-    told = {step: each for step in chosen_steps(model, most) if (each := known[step]) is not None}
-    told = told or _counted(run, most)
-    size = max(map(len, told.values()), default=0)
-    return {step: _sized(each, size) for step, each in told.items()}
+    cache = {} if cache is None else cache
+    for step in chosen_steps(model, limit):
+        if step not in cache:
+            predictions = read_predictions(run, step)
+            cache[step] = matrix_of(predictions, model.objective) if predictions is not None else None
+    by_step = {step: matrix for step in chosen_steps(model, limit) if (matrix := cache[step]) is not None}
+    by_step = by_step or _captured_matrices(run, limit)
+    size = max(map(len, by_step.values()), default=0)
+    return {step: _padded(matrix, size) for step, matrix in by_step.items()}
 
 
-def _counted(run: Run, most: int) -> dict[int, Floats]:
+def _captured_matrices(run: Run, limit: int) -> dict[int, Floats]:
     if (_LABELS, "confusion") not in run.archive.vectors:
         return {}
-    counted = run.tensor(_LABELS)
-    steps = sorted({each.step for each in run.archive.vectors[_LABELS, "confusion"]})
-    return {step: counted.statistic_array("confusion", step) for step in steps[:: max(1, len(steps) // most)]}
+    labels = run.tensor(_LABELS)
+    steps = sorted({vector.step for vector in run.archive.vectors[_LABELS, "confusion"]})
+    return {step: labels.statistic_array("confusion", step) for step in steps[:: max(1, len(steps) // limit)]}
 
 
 def importances(run: Run, step: int | None = None) -> dict[str, dict[str, float]]:
-    """Importances by kind and feature, the largest first.
+    """Return importances by kind and feature, the largest first.
 
     Units:
-        Shares: those of one kind are 1 together.
+        Shares, which add up to 1 for each kind.
     Args:
-        step: The round; None: the last at which they were captured.
+        step: The round; None for the last round at which they were captured.
     """
-    shelves = [(shelf, _importance_columns(shelf.layout)) for shelf in run.archive.shelves.values()]
+    streams = [(stream, _importance_columns(stream.layout)) for stream in run.archive.series.values()]
     rows = [
-        (at, row, columns)
-        for shelf, columns in shelves
+        (row_step, row, columns)
+        for stream, columns in streams
         if columns
-        for batch in shelf.batches
-        for at, row in zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["values"], strict=True)
+        for batch in stream.batches
+        for row_step, row in zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["values"], strict=True)
     ]
-    last = max((at for at, _, _ in rows), default=-1) if step is None else step
-    found: dict[str, dict[str, float]] = {}
-    for at, row, columns in rows:
-        if at == last:
-            for place, kind, feature in columns:
-                found.setdefault(kind, {})[feature] = float(row[place])
-    return {kind: _descending(found[kind]) for kind in sorted(found, key=_kind_order)}
+    last = max((row_step for row_step, _, _ in rows), default=-1) if step is None else step
+    by_kind: dict[str, dict[str, float]] = {}
+    for row_step, row, columns in rows:
+        if row_step == last:
+            for column, kind, feature in columns:
+                by_kind.setdefault(kind, {})[feature] = float(row[column])
+    return {kind: _descending(by_kind[kind]) for kind in sorted(by_kind, key=_kind_order)}
 
 
 def _importance_columns(series: SeriesLayout) -> list[tuple[int, str, str]]:
-    """Where importances stand in the rows of a layout: place, kind and feature."""
-    found = []
-    for place, (index, _) in enumerate(series.columns):
+    """Return the columns of a layout that contain importances: index, kind and feature."""
+    columns = []
+    for column, (index, _) in enumerate(series.columns):
         match = _IMPORTANCE.match(series.tensors[index].name)
         if match:
-            found.append((place, match[1], match[2]))
-    return found
+            columns.append((column, match[1], match[2]))
+    return columns
 
 
 def losses(run: Run, collection: str = "losses") -> list[Loss]:
-    """The losses (or metrics) of every set over the rounds; training before validation."""
-    found = []
+    """Return the losses (or metrics) of every data set over the rounds; training before validation."""
+    curves = []
     for name in run.tensor_names(collection=collection):
         rows = run.scalars(name)
         rows = rows.filter(pc.equal(rows["worker"], rows["worker"][0])) if len(rows) else rows
         role, stem = role_of(name, rows["mode"][0].as_py() if len(rows) else "train", run.tensor(name).collections)
-        found.append(Loss(name, role, stem, rows["step"].to_numpy(), rows["value"].to_numpy()))
-    return sorted(found, key=lambda each: (each.stem, each.role, each.name))
+        curves.append(Loss(name, role, stem, rows["step"].to_numpy(), rows["value"].to_numpy()))
+    return sorted(curves, key=lambda curve: (curve.stem, curve.role, curve.name))
 
 
-def residuals(found: Answers) -> Floats:
-    """Label minus prediction of each sample; what is not finite is left out.
+def residuals(predictions: LabeledPredictions) -> Floats:
+    """Return label minus prediction of each sample; non-finite values are omitted.
 
     Shape:
         ``(samples,)``, or fewer.
     Units:
         Those of the labels.
     """
-    rest = found.labels.astype(np.float64) - found.predictions.astype(np.float64).ravel()
-    return np.asarray(rest[np.isfinite(rest)])
+    differences = predictions.labels.astype(np.float64) - predictions.predictions.astype(np.float64).ravel()
+    return np.asarray(differences[np.isfinite(differences)])
 
 
 def _steps(run: Run) -> tuple[int, ...]:
     stored = run.archive.stored
-    both = {each.step for each in stored.get(_LABELS, ())} & {each.step for each in stored.get(_PREDICTIONS, ())}
+    both = {label_tensor.step for label_tensor in stored.get(_LABELS, ())} & {
+        prediction_tensor.step for prediction_tensor in stored.get(_PREDICTIONS, ())
+    }
     return tuple(sorted(both))
 
 
-def _sized(matrix: Floats, size: int) -> Floats:
-    wide = np.zeros((size, size))
-    wide[: len(matrix), : len(matrix)] = matrix
-    return wide
+def _padded(matrix: Floats, size: int) -> Floats:
+    padded = np.zeros((size, size))
+    padded[: len(matrix), : len(matrix)] = matrix
+    return padded
 
 
 def _descending(values: Mapping[str, float]) -> dict[str, float]:
-    return dict(sorted(values.items(), key=lambda each: (-each[1] if each[1] == each[1] else 0.0, each[0])))
+    return dict(sorted(values.items(), key=lambda item: (-item[1] if item[1] == item[1] else 0.0, item[0])))
 
 
 def _kind_order(kind: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What was done about what happened in a run, as a page of text has it."""
+"""The actions of a run as a block of text."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.records.formatting import counted
-from leadline.store.actions import FAILURES
+from leadline.store.actions import FAILED_STATES
 
-_MOST_FAILURES: Final = 3
-_WORDS: Final = {"asked": "under way", "dry run": "only described"}
+_MAX_FAILURES: Final = 3
+_LABELS: Final = {"asked": "in progress"}
 
 
 def action_log(actions: list[dict[str, Any]]) -> RenderableType:
-    """A row an action: how often it was done, what it last said, and what came to nothing.
+    """One row for each action: how often it ran, its last outcome, and its failures.
 
     Args:
-        actions: As ``leadline show --json`` has them.
+        actions: As in ``leadline show --json``.
     """
     table = Table.grid(padding=(0, 2))
-    for name in dict.fromkeys(each["action"] for each in actions):
-        table.add_row(Text(name), *_told([each for each in actions if each["action"] == name]))
+    for name in dict.fromkeys(action["action"] for action in actions):
+        table.add_row(Text(name), *_summary([action for action in actions if action["action"] == name]))
     return table
 
 
-def _told(actions: list[dict[str, Any]]) -> tuple[RenderableType, RenderableType]:
-    counts = Counter(each["state"] for each in actions)
-    failed = [each for each in actions if each["state"] in FAILURES]
-    words = ", ".join(f"{count:,} {_WORDS.get(state, state)}" for state, count in counts.items())
-    last = [each for each in actions if each["state"] not in (*FAILURES, "skipped")][-1:]
-    lines = [Text(f"{each['rule']}: {each['outcome']}", style="dim") for each in last]
-    lines += [Text(f"{each['rule']}: {each['outcome']}", style="red") for each in failed[-_MOST_FAILURES:]]
-    more = len(failed) - _MOST_FAILURES
+def _summary(actions: list[dict[str, Any]]) -> tuple[RenderableType, RenderableType]:
+    counts = Counter(action["state"] for action in actions)
+    failed = [action for action in actions if action["state"] in FAILED_STATES]
+    states = ", ".join(f"{count:,} {_LABELS.get(state, state)}" for state, count in counts.items())
+    last = [action for action in actions if action["state"] not in (*FAILED_STATES, "skipped")][-1:]
+    lines = [Text(f"{action['rule']}: {action['outcome']}", style="dim") for action in last]
+    lines += [Text(f"{action['rule']}: {action['outcome']}", style="red") for action in failed[-_MAX_FAILURES:]]
+    more = len(failed) - _MAX_FAILURES
     if more > 0:
-        lines.append(Text(f"and {counted(more, 'failure')} before", style="dim"))
-    return Text(words, style="red" if failed else ""), Group(*lines)
+        lines.append(Text(f"and {counted(more, 'earlier failure')}", style="dim"))
+    return Text(states, style="red" if failed else ""), Group(*lines)

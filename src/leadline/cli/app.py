@@ -1,4 +1,4 @@
-"""The commands, by name."""
+"""The table of commands and the typer application."""
 
 from __future__ import annotations
 
@@ -13,77 +13,77 @@ from typer.core import TyperCommand
 from leadline import __version__
 
 
-class OfRun(TyperCommand):
-    """A command on a run, of which ``-1`` is the one before the latest and no option."""
+class CommandWithRun(TyperCommand):
+    """A command that takes a run, for which ``-1`` is a run (the one before the latest) and not an option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take ``-1`` for what it is; what else begins with a dash must be known as ever."""
-        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", each) for each in args)
+        """Accept ``-1`` as an argument; any other unknown option is still an error."""
+        ctx.ignore_unknown_options = any(re.fullmatch(r"-\d+", argument) for argument in args)
         return super().parse_args(ctx, args)
 
 
-def _version(is_asked: bool) -> None:
-    if is_asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"leadline {__version__}")
         raise typer.Exit
 
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Command:
+class _CommandSpec:
     module: str
-    """In ``leadline.cli``."""
+    """The module's name in ``leadline.cli``."""
     function: str
-    is_of_run: bool = False
-    ends_with_command: bool = False
-    """Whether what follows the first word that is no option is somebody else's command line."""
+    takes_run: bool = False
+    takes_command: bool = False
+    """Whether everything after the first positional argument is the command line of another program."""
     is_hidden: bool = False
 
 
 COMMANDS: Final = {
-    "run": _Command("run", "run", ends_with_command=True),
-    "ls": _Command("ls", "ls"),
-    "show": _Command("show", "show", is_of_run=True),
-    "ui": _Command("ui", "ui"),
-    "report": _Command("report", "report", is_of_run=True),
-    "judge": _Command("judge", "judge", is_of_run=True),
-    "rules": _Command("rules", "rules"),
-    "set": _Command("set", "set_", is_of_run=True),
-    "profile": _Command("profile", "profile", is_of_run=True),
-    "export": _Command("export", "export", is_of_run=True),
-    "stop": _Command("stop", "stop", is_of_run=True),
-    "doctor": _Command("doctor", "doctor", ends_with_command=True),
-    "demo": _Command("demo", "demo"),
-    "attach": _Command("attach", "attach", is_hidden=True),
+    "run": _CommandSpec("run", "run", takes_command=True),
+    "ls": _CommandSpec("ls", "ls"),
+    "show": _CommandSpec("show", "show", takes_run=True),
+    "ui": _CommandSpec("ui", "ui"),
+    "report": _CommandSpec("report", "report", takes_run=True),
+    "judge": _CommandSpec("judge", "judge", takes_run=True),
+    "rules": _CommandSpec("rules", "rules"),
+    "set": _CommandSpec("set", "set_", takes_run=True),
+    "profile": _CommandSpec("profile", "profile", takes_run=True),
+    "export": _CommandSpec("export", "export", takes_run=True),
+    "stop": _CommandSpec("stop", "stop", takes_run=True),
+    "doctor": _CommandSpec("doctor", "doctor", takes_command=True),
+    "demo": _CommandSpec("demo", "demo"),
+    "attach": _CommandSpec("attach", "attach", is_hidden=True),
 }
 
 
-def application(wanted: str | None = None) -> typer.Typer:
-    """The command line.
+def application(command: str | None = None) -> typer.Typer:
+    """Build the command line.
 
     Args:
-        wanted: The one command that is meant: no other is imported, which spares most of a short command's time. What
-            is none, or None: all.
+        command: The command that is going to run: no other command is imported, which saves most of the start-up
+            time of a short command. With None or an unknown name, all commands are imported.
     """
     app = typer.Typer(
         name="leadline",
-        help="Watch a machine-learning training from inside: capture, judge, and stop it before it goes aground.",
+        help="Debug and profile machine-learning training: capture tensors, evaluate rules, stop failing runs.",
         no_args_is_help=True,
         add_completion=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        each = COMMANDS[name]
-        function = getattr(importlib.import_module(f"leadline.cli.{each.module}"), each.function)
-        settings = {"allow_interspersed_args": False} if each.ends_with_command else None
-        kind = OfRun if each.is_of_run else TyperCommand
-        app.command(name, cls=kind, context_settings=settings, hidden=each.is_hidden)(function)
+    for name in [command] if command in COMMANDS else COMMANDS:
+        spec = COMMANDS[name]
+        function = getattr(importlib.import_module(f"leadline.cli.{spec.module}"), spec.function)
+        settings = {"allow_interspersed_args": False} if spec.takes_command else None
+        command_class = CommandWithRun if spec.takes_run else TyperCommand
+        app.command(name, cls=command_class, context_settings=settings, hidden=spec.is_hidden)(function)
     return app

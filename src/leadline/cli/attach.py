@@ -1,4 +1,4 @@
-"""``leadline attach`` (hidden): what ``leadline.watch()`` starts; prepares a run and becomes its agent."""
+"""``leadline attach`` (hidden): started by ``leadline.watch()``; prepares a run and becomes its agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from leadline.errors import LeadlineError
 
 
 def attach(
-    pid: Annotated[int, typer.Option(help="The process that trains.")],
-    lock: Annotated[int | None, typer.Option(help="A descriptor that holds the node's lock.")] = None,
+    pid: Annotated[int, typer.Option(help="Process id of the training.")],
+    lock: Annotated[int | None, typer.Option(help="File descriptor that holds the node's lock.")] = None,
 ) -> None:
-    """Read wishes as JSON from standard input, make the run, answer with its path, and watch the process."""
+    """Read run options as JSON from standard input, create the run, print its path, and monitor the process."""
     given: dict[str, Any] = json.loads(sys.stdin.read())
     command = given.pop("command")
     try:
@@ -27,20 +27,20 @@ def attach(
         _answer({"error": str(error)})
         raise typer.Exit(2) from None
     _answer({"run": path})
-    _let_go_of_standard_output()
+    _detach_standard_streams()
     if os.fork():
-        os._exit(0)  # the agent is nobody's child: the training may wait for its own
+        os._exit(0)  # not a child of the training, which may wait for all of its children
     become_agent(path, ["--attach", str(pid), *(["--lock", str(lock)] if lock is not None else [])])
 
 
-def _answer(said: dict[str, str]) -> None:
-    sys.stdout.write(json.dumps(said) + "\n")
+def _answer(message: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def _let_go_of_standard_output() -> None:
-    """The pipe to the process that asked ends here, so that it need not wait for us."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 0)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+def _detach_standard_streams() -> None:
+    """Close the pipe to the calling process, so that it need not wait for the agent."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)

@@ -1,4 +1,4 @@
-"""What the configuration file, or another run, and the options of a command come to together."""
+"""Run options resolved against the configuration file or the configuration of another run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leadline.records.profile_window import ProfileWindow
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the options of ``leadline run`` (or the arguments of ``watch``) say; None and empty: nothing."""
+    """The options of ``leadline run``, or the arguments of ``watch``; None and empty: not given."""
 
     name: str | None = None
     out: str | None = None
@@ -34,146 +34,147 @@ class RunOptions:
     without: tuple[str, ...] = ()
     no_default_rules: bool = False
     on: tuple[str | dict[str, Any], ...] = ()
-    """In the words of ``--on``; or a table with ``on`` (``RULE[@status]``), ``action`` and its parameters."""
+    """Texts of ``--on``, or tables with ``on`` (``RULE[@status]``), ``action`` and its parameters."""
     profile: tuple[str, ...] = ()
-    """In the words of ``--profile``."""
+    """In the syntax of ``--profile``."""
     interval_ms: int | None = None
     budget: str | None = None
     at: str | None = None
-    """The run's own folder, which others may be making too; ``name`` and ``out`` say nothing then."""
+    """The run directory, which other processes may be creating, too; overrides ``name`` and ``out``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedOptions:
-    """The configuration under the chosen preset, and the options that come on top."""
+    """The configuration with the chosen preset, overridden by the options."""
 
-    wishes: RunOptions
+    options: RunOptions
     folder: str
-    """What relative files in the options are relative to."""
+    """Base of relative paths in the options."""
     configuration: Configuration
     preset: str
     base: str
-    """The built-in preset that it is made from."""
+    """The built-in preset that the preset is based on."""
     interval_ms: int
     budget: str
     out: str | None
 
     @property
     def wants_default_rules(self) -> bool:
-        """Whether the preset's own rules are to judge, where it has any."""
-        return self.configuration.settings.default_rules and not self.wishes.no_default_rules
+        """Whether the default rules of the preset are evaluated."""
+        return self.configuration.settings.default_rules and not self.options.no_default_rules
 
-    def captured(self) -> tuple[CaptureItem, ...]:
-        """What is captured beside the preset's."""
-        return (*self.configuration.capture_items(), *(parse_capture(each) for each in self.wishes.capture))
+    def capture_items(self) -> tuple[CaptureItem, ...]:
+        """The capture items of the configuration and the options, without the preset's."""
+        return (*self.configuration.capture_items(), *map(parse_capture, self.options.capture))
 
-    def profiled(self) -> tuple[ProfileWindow, ...]:
-        """What is looked at in depth: the options' windows, without any those of the file."""
-        return parse_windows(self.profile_words())
+    def profile_windows(self) -> tuple[ProfileWindow, ...]:
+        """The profile windows of the options, or else of the configuration."""
+        return parse_windows(self.profile_options())
 
-    def profile_words(self) -> tuple[str, ...]:
-        """The same in the words of ``--profile``."""
-        return self.wishes.profile or tuple(self.configuration.settings.profile)
+    def profile_options(self) -> tuple[str, ...]:
+        """The profile windows in the syntax of ``--profile``."""
+        return self.options.profile or tuple(self.configuration.settings.profile)
 
-    def asked_actions(self) -> tuple[ActionOption, ...]:
-        """The actions that options ask for."""
-        return tuple(replace(_asked(each), folder=self.folder) for each in self.wishes.on)
+    def action_options(self) -> tuple[ActionOption, ...]:
+        """The actions of the options, without those of the configuration."""
+        return tuple(replace(_action_option(given), folder=self.folder) for given in self.options.on)
 
 
-def choose(wishes: RunOptions, folder: str, root: str) -> ResolvedOptions:
-    """Read the configuration, and put the options on top.
+def resolve_options(options: RunOptions, folder: str, root: str) -> ResolvedOptions:
+    """Load the configuration and apply the options.
 
     Args:
-        folder: Where ``leadline.toml`` may lie.
-        root: The folder below which a run's name is looked up.
+        folder: The folder in which ``leadline.toml`` is looked up.
+        root: The runs directory, in which a run named by ``--config`` is looked up.
     Raises:
-        LeadlineError: The configuration cannot be read, or something in it is wrong.
+        LeadlineError: The configuration cannot be read, or is invalid.
     """
-    found = _load(wishes.config, folder, root)
-    preset = wishes.preset or found.settings.preset
-    check_preset(preset, "--preset", found.settings.presets)
-    settings = found.settings.under(preset)
-    interval_ms, budget = wishes.interval_ms or settings.interval_ms, wishes.budget or settings.budget
+    loaded = _load(options.config, folder, root)
+    preset = options.preset or loaded.settings.preset
+    check_preset(preset, "--preset", loaded.settings.presets)
+    settings = loaded.settings.under(preset)
+    interval_ms, budget = options.interval_ms or settings.interval_ms, options.budget or settings.budget
     check_interval(interval_ms, "--interval-ms")
     parse_budget(budget, "--budget")
-    chosen = found._replace(settings=settings)
+    configuration = loaded._replace(settings=settings)
     return ResolvedOptions(
-        wishes, folder, chosen, preset, settings.base, interval_ms, budget, wishes.out or settings.out
+        options, folder, configuration, preset, settings.base, interval_ms, budget, options.out or settings.out
     )
 
 
-def _load(place: str | None, folder: str, root: str) -> Configuration:
-    is_file = place is None or place.endswith(".toml") or (os.path.exists(place) and not os.path.isdir(place))
-    if place is None or is_file:
-        return settings_file.load(place, folder)
-    path = find_run(place, root)
-    manifest = read_manifest(path)
+def _load(config: str | None, folder: str, root: str) -> Configuration:
+    is_file = config is None or config.endswith(".toml") or (os.path.exists(config) and not os.path.isdir(config))
+    if config is None or is_file:
+        return settings_file.load(config, folder)
+    manifest = read_manifest(find_run(config, root))
     if manifest.settings is None:
         raise ConfigurationError(
-            f"--config {place}: that run is of Leadline {manifest.leadline}, which did not keep configurations; "
-            "name a file, or a newer run"
+            f"--config {config}: that run was recorded by Leadline {manifest.leadline}, which did not store "
+            "configurations; give a file, or a newer run"
         )
-    spoken = f"the configuration of {manifest.name}"
-    return Configuration(settings_file.parse(manifest.settings, spoken), spoken, manifest.folder)
+    source = f"the configuration of {manifest.name}"
+    return Configuration(settings_file.parse(manifest.settings, source), source, manifest.folder)
 
 
-def _asked(given: str | Mapping[str, Any]) -> ActionOption:
+def _action_option(given: str | Mapping[str, Any]) -> ActionOption:
     if isinstance(given, str):
         return parse_action(given)
     keys = {key: value for key, value in given.items() if key != "on"}
     return action_option(str(given.get("on", "*")), keys, f"on={given.get('on', '*')}")
 
 
-def in_words(choice: ResolvedOptions, rules: Iterable[RuleSpec], actions: Sequence[ActionOption]) -> dict[str, Any]:
-    """What was asked for, in the words of ``leadline.toml``: what another run reads to be the same.
+def recorded_settings(
+    resolved: ResolvedOptions, rules: Iterable[RuleSpec], actions: Sequence[ActionOption]
+) -> dict[str, Any]:
+    """Return the settings as in ``leadline.toml``; another run with ``--config`` of this run reads them.
 
     Args:
         rules: All rules of the run.
-        actions: All actions that were asked for, those of the file first.
+        actions: All actions of the configuration and the options, in this order.
     """
-    settings, wishes = choice.configuration.settings, choice.wishes
-    words: dict[str, Any] = {
-        "preset": choice.preset,
-        "interval_ms": choice.interval_ms,
-        "budget": choice.budget,
-        "default_rules": choice.wants_default_rules,
-        "no_rules": list(dict.fromkeys([*settings.no_rules, *wishes.without])),
-        "capture": _captured(choice),
-        "profile": list(choice.profile_words()),
-        "rules": {each.alias: _rule(each) for each in rules if each.source in ("config", "option")},
-        "on": _followed(actions),
+    settings, options = resolved.configuration.settings, resolved.options
+    table: dict[str, Any] = {
+        "preset": resolved.preset,
+        "interval_ms": resolved.interval_ms,
+        "budget": resolved.budget,
+        "default_rules": resolved.wants_default_rules,
+        "no_rules": list(dict.fromkeys([*settings.no_rules, *options.without])),
+        "capture": _capture_tables(resolved),
+        "profile": list(resolved.profile_options()),
+        "rules": {spec.alias: _rule_table(spec) for spec in rules if spec.source in ("config", "option")},
+        "on": _action_tables(actions),
         "targets": dict(settings.targets),
-        "presets": {choice.preset: {"base": choice.base}} if choice.preset != choice.base else {},
+        "presets": {resolved.preset: {"base": resolved.base}} if resolved.preset != resolved.base else {},
     }
-    if choice.out:
-        words["out"] = os.path.abspath(os.path.expanduser(choice.out))
-    return {key: value for key, value in words.items() if value not in ({}, [])}
+    if resolved.out:
+        table["out"] = os.path.abspath(os.path.expanduser(resolved.out))
+    return {key: value for key, value in table.items() if value not in ({}, [])}
 
 
-def _captured(choice: ResolvedOptions) -> dict[str, list[Any]]:
-    captured: dict[str, list[Any]] = {}
-    for collection, given in choice.configuration.settings.capture.items():
-        captured[collection] = [*given] if isinstance(given, (list, tuple)) else [given]
-    for text in choice.wishes.capture:
+def _capture_tables(resolved: ResolvedOptions) -> dict[str, list[Any]]:
+    tables: dict[str, list[Any]] = {}
+    for collection, given in resolved.configuration.settings.capture.items():
+        tables[collection] = [*given] if isinstance(given, (list, tuple)) else [given]
+    for text in resolved.options.capture:
         spec = parse_spec(text, option="capture")
-        captured.setdefault(spec.name, []).append(spec.parameters)
-    return captured
+        tables.setdefault(spec.name, []).append(spec.parameters)
+    return tables
 
 
-def _rule(spec: RuleSpec) -> dict[str, Any]:
-    return {"rule": _found_from_anywhere(spec.rule, spec.folder), **spec.parameters}
+def _rule_table(spec: RuleSpec) -> dict[str, Any]:
+    return {"rule": _absolute_class_path(spec.rule, spec.folder), **spec.parameters}
 
 
-def _followed(actions: Iterable[ActionOption]) -> dict[str, list[Any]]:
-    followed: dict[str, list[Any]] = {}
-    for each in actions:
-        name = _found_from_anywhere(each.action, each.folder)
-        words = {"action": name, **each.parameters} if each.words is None else f"{name}:{each.words}"
-        followed.setdefault(each.occasion, []).append(words)
-    return followed
+def _action_tables(actions: Iterable[ActionOption]) -> dict[str, list[Any]]:
+    tables: dict[str, list[Any]] = {}
+    for option in actions:
+        name = _absolute_class_path(option.action, option.folder)
+        entry = {"action": name, **option.parameters} if option.arguments is None else f"{name}:{option.arguments}"
+        tables.setdefault(option.trigger, []).append(entry)
+    return tables
 
 
-def _found_from_anywhere(name: str, folder: str) -> str:
-    """A class in a file, by the whole path of the file."""
+def _absolute_class_path(name: str, folder: str) -> str:
+    """A class in a file with the absolute path of the file; any other name unchanged."""
     file, colon, kind = name.rpartition(":")
     return f"{os.path.abspath(os.path.join(folder, file))}:{kind}" if colon and file.endswith(".py") else name

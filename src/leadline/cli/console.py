@@ -1,4 +1,4 @@
-"""How things look in a terminal; shared by the commands."""
+"""Terminal output shared by the commands."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.text import Text
 
 
 def complain(message: str) -> None:
-    """One clear line about what is wrong."""
+    """Write a one-line message to standard error."""
     sys.stderr.write(f"leadline: {' '.join(message.split(chr(10)))}\n")
 
 
 def console() -> Console:
-    """Standard output, in colour only on a terminal, with nothing highlighted that we did not mark."""
+    """Standard output, in colour on a terminal only, without automatic highlighting."""
     width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "100"))
     return Console(highlight=False, soft_wrap=False, width=width)
 
 
 def number(value: Any) -> str:
-    """A number in at most six digits; NaN and infinity by name; nothing as a dash."""
+    """A number with at most four significant digits; None as a dash; texts unchanged."""
     if value is None:
         return "–"
     if isinstance(value, str):

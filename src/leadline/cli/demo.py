@@ -1,4 +1,4 @@
-"""``leadline demo``: a real training with a planted fault, watched and stopped."""
+"""``leadline demo``: a real training with a planted fault, monitored and stopped."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from leadline.errors import ConfigurationError
 
 
 def demo(
-    out: Annotated[str | None, typer.Option(help="The folder below which runs stand.")] = None,
+    out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
 ) -> None:
-    """Train a small real model whose learning rate runs away, and watch Leadline catch and stop it."""
+    """Train a small model with a planted fault, which Leadline detects.
+
+    Its learning rate schedule is wrong; a rule detects the exploding loss and stops the training.
+    """
     if importlib.util.find_spec("torch") is None:
-        raise ConfigurationError("the demo trains with PyTorch, which is not installed here: pip install torch")
+        raise ConfigurationError("the demo needs PyTorch; install it with: pip install torch")
     script = os.path.join(os.path.dirname(__file__), "demo_training.py")
     sys.stderr.write(
-        "A byte-level language model learns, then its learning rate grows tenfold every 20 steps: a typing error\n"
-        "in a schedule. Leadline watches the unchanged script:\n\n"
+        "Training a byte-level language model whose learning rate, by an error in its schedule, grows tenfold every\n"
+        "20 steps after step 120. Leadline monitors the unmodified script:\n\n"
         "  $ leadline run --rule vanishing_gradient --on exploding_tensor=stop_training demo_training.py\n\n"
     )
-    wishes = RunOptions(out=out, rules=("vanishing_gradient",), on=("exploding_tensor=stop_training",))
+    options = RunOptions(out=out, rules=("vanishing_gradient",), on=("exploding_tensor=stop_training",))
     command = [sys.executable, script]
-    become_agent(prepare(wishes, command), ["--", *command])
+    become_agent(prepare(options, command), ["--", *command])

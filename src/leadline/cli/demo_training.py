@@ -1,4 +1,4 @@
-"""A training as anybody would write it, with a fault in its schedule; it knows nothing of Leadline."""
+"""An ordinary training script without any use of Leadline; its learning rate schedule is wrong."""
 
 import torch
 from torch import nn

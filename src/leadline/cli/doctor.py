@@ -1,4 +1,4 @@
-"""``leadline doctor``: what is watched of a training, what is not and why, and what it would cost."""
+"""``leadline doctor``: check the environment, and report the capture coverage and overhead of a training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leadline.cli import doctor_report
 from leadline.cli.console import console
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
-from leadline.cli.run_setup import default_rules, masked, runs_root
+from leadline.cli.run_setup import default_rules, mask_secrets, runs_root
 from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.errors import ConfigurationError, LeadlineError
@@ -36,79 +36,82 @@ from leadline.rules import registry
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.creation import create_run
-from leadline.store.documents import make_leaf, read_document, write_document
+from leadline.store.documents import make_subfolder, read_document, write_document
 
 _STEPS: Final = 3
-_FEWEST_STEPS: Final = 2
+_MIN_STEPS: Final = 2
 _GRACE_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 60.0
 _BASE_PRESET: Final = "standard"
-_EACH_STEP: Final = ("losses", "scalars", "metrics")
+_EVERY_STEP: Final = ("losses", "scalars", "metrics")
 _FORWARD: Final = ("inputs", "outputs", "labels", "predictions", "layers")
 _WITH_FORWARD: Final = (*_FORWARD, "feature_importance")
 
 
 def doctor(
     command: Annotated[
-        list[str] | None, typer.Argument(help="A training to look at: it runs for three steps, then is stopped.")
+        list[str] | None, typer.Argument(help="Training command to examine; it is stopped after three steps.")
     ] = None,
     python: Annotated[
-        str | None, typer.Option(help="The interpreter to check; default: the command's, or this one.")
+        str | None, typer.Option(help="Interpreter to check; default: that of the command, or this one.")
     ] = None,
-    out: Annotated[str | None, typer.Option(help="The folder below which runs would stand.")] = None,
-    steps: Annotated[int, typer.Option(help="How many steps to run; more make the cost surer.")] = _STEPS,
-    limit: Annotated[float, typer.Option(help="Seconds until a command that makes no such steps is stopped.")] = 300.0,
+    out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
+    steps: Annotated[
+        int, typer.Option(help="Steps to run; more steps make the overhead estimate more precise.")
+    ] = _STEPS,
+    limit: Annotated[float, typer.Option(help="Seconds after which the command is stopped anyway.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
-    """Check the environment; with a command, run three steps of it and say what is watched, what is not, and the cost.
+    """Check the environment, and optionally a training command.
 
-    Nothing is kept of the three steps. Ends with status 1 where something stands in the way.
+    With a command, runs three steps of it and reports what is captured, what is not, and the overhead; the data of
+    these steps is deleted. Exits with status 1 if a check fails or no training step was seen.
     """
-    if steps < _FEWEST_STEPS:
-        raise ConfigurationError(f"--steps must be at least {_FEWEST_STEPS}, not {steps}")
+    if steps < _MIN_STEPS:
+        raise ConfigurationError(f"--steps must be at least {_MIN_STEPS}, not {steps}")
     if not limit > 0:
         raise ConfigurationError(f"--limit must be above 0, not {limit:g}")
     launched = resolve_command(command) if command else []
     interpreter = _interpreter(python, launched)
     checks = check_all(interpreter, launched, runs_root(out)) if interpreter else [_unknown(launched)]
-    is_hopeless = any(each.outcome == "bad" and each.name in ("python", "isolation", "leadline") for each in checks)
-    found = None if not launched or is_hopeless else _examine(launched, steps, limit)
+    is_blocked = any(check.outcome == "bad" and check.name in ("python", "isolation", "leadline") for check in checks)
+    training = None if not launched or is_blocked else _examine(launched, steps, limit)
     if as_json:
-        typer.echo(json.dumps(_spoken(checks, found), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_to_dict(checks, training), indent=2, ensure_ascii=False))
     else:
         console().print(doctor_report.checks(checks))
-        if found is not None:
-            console().print(doctor_report.page(found))
-    is_seen = found is None or bool(found["optimizers"] or found["steps"].get("train"))
-    return 0 if is_seen and not any(each.outcome == "bad" for each in checks) else 1
+        if training is not None:
+            console().print(doctor_report.page(training))
+    is_seen = training is None or bool(training["optimizers"] or training["steps"].get("train"))
+    return 0 if is_seen and not any(check.outcome == "bad" for check in checks) else 1
 
 
 def _interpreter(python: str | None, launched: Sequence[str]) -> str | None:
     if python is not None:
         path = shutil.which(python)
         if path is None:
-            raise ConfigurationError(f"--python: there is no interpreter {python!r}")
+            raise ConfigurationError(f"--python: no such interpreter: {python!r}")
         return path
     return find_interpreter(launched[0]) if launched else sys.executable
 
 
 def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
     return EnvironmentCheck(
-        "python", "note", f"{launched[0]} is no Python itself; name the one that trains with --python"
+        "python", "note", f"{launched[0]} is not a Python interpreter; give the one of the training with --python"
     )
 
 
-def _spoken(checks: Sequence[EnvironmentCheck], found: dict[str, Any] | None) -> dict[str, Any]:
-    return {"checks": [asdict(each) for each in checks], "training": found}
+def _to_dict(checks: Sequence[EnvironmentCheck], training: dict[str, Any] | None) -> dict[str, Any]:
+    return {"checks": [asdict(check) for check in checks], "training": training}
 
 
 # --- the training -------------------------------------------------------------------------------------------
 
 
 def _examine(launched: list[str], steps: int, limit: float) -> dict[str, Any]:
-    """Run some steps of a command and gather what was found out; nothing stays of it."""
+    """Run some steps of a command in a temporary run, and collect the results."""
     folder = tempfile.mkdtemp(prefix="leadline-doctor-")
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         run = _make_run(os.path.join(folder, "doctor"), launched, steps)
         is_late = _run(run, launched, limit)
@@ -117,71 +120,73 @@ def _examine(launched: list[str], steps: int, limit: float) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _leave(number: int, frame: object) -> None:
-    """End as by an exception, so that the training is ended and the folder removed."""
+def _exit_on_signal(number: int, frame: object) -> None:
+    """Raise an exception, so that the training is terminated and the folder removed."""
     raise SystemExit(128 + number)
 
 
 def _make_run(path: str, launched: Sequence[str], steps: int) -> str:
-    plan = CapturePlan(items=_everything(steps))
+    plan = CapturePlan(items=_all_collections(steps))
     create_run(
-        path, Manifest("doctor", path, masked(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan)
+        path,
+        Manifest("doctor", path, mask_secrets(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan),
     )
-    make_leaf(os.path.join(path, layout.DOCTOR_REPORTS))
-    plans = {label: [asdict(each) for each in items] for label, items in plans_to_price(path).items()}
+    make_subfolder(os.path.join(path, layout.DOCTOR_REPORTS))
+    plans = {label: [asdict(item) for item in items] for label, items in candidate_plans(path).items()}
     write_document(os.path.join(path, layout.DOCTOR), {"steps": steps, "plans": plans})
     return path
 
 
-def _everything(steps: int) -> tuple[CaptureItem, ...]:
-    """Every collection: losses and accuracy always, the forward pass in all steps but the last, the rest in the first.
+def _all_collections(steps: int) -> tuple[CaptureItem, ...]:
+    """Items for every collection: scalars at all steps, the forward pass at all but the last, the rest at the first.
 
-    So steps differ by what is captured, and from how long they take follows what it costs.
+    Steps thus differ in what is captured, and the differences of their durations give the cost of each part.
     """
-    wishes = []
+    items: list[CaptureItem] = []
     for name in COLLECTIONS:
-        when = "every=1" if name in _EACH_STEP else f"every=1,end={steps - 1}" if name in _WITH_FORWARD else "steps=0"
-        modes = ",modes=train,eval,predict" if name in (*_EACH_STEP, *_FORWARD) else ""
-        if name not in ("all", "default", "optimizer_variables"):  # which are not there in the first step
-            wishes.append(f"{name}:{when}{modes}")
-    return tuple(item for wish in wishes for item in _wish(wish))
+        if name in ("all", "default", "optimizer_variables"):  # these have no members at the first step
+            continue
+        when = "every=1" if name in _EVERY_STEP else f"every=1,end={steps - 1}" if name in _WITH_FORWARD else "steps=0"
+        modes = ",modes=train,eval,predict" if name in (*_EVERY_STEP, *_FORWARD) else ""
+        items += _items(f"{name}:{when}{modes}")
+    return tuple(items)
 
 
-def _wish(text: str) -> tuple[CaptureItem, ...]:
+def _items(text: str) -> tuple[CaptureItem, ...]:
     try:
         return (parse_capture(text),)
-    except ConfigurationError:  # a collection that this version knows and does not capture
+    except ConfigurationError:  # a known collection that cannot be captured yet
         return ()
 
 
-def plans_to_price(root: str) -> dict[str, tuple[CaptureItem, ...]]:
-    """What each preset and each set of rules would capture, by what it is called.
+def candidate_plans(root: str) -> dict[str, tuple[CaptureItem, ...]]:
+    """The capture items of each preset and rule set, by label.
 
     Args:
-        root: A folder that exists, or would.
+        root: The runs directory; it need not exist.
     """
     presets = {f"preset {name}": merge(preset_items(name), (), (), root=root).items for name in PRESETS}
-    default, every = default_rules(), _all_rules()
+    defaults, all_rules = default_rules(), _all_rules()
     acting = [ActionSpec("*", "stop_training")]
     sets = {
-        "default rules": _with_rules(default, (), root),
-        "default rules, acting": _with_rules(default, acting, root),
-        "all rules": _with_rules(every, (), root),
+        "default rules": _with_rules(defaults, (), root),
+        "default rules, acting": _with_rules(defaults, acting, root),
+        "all rules": _with_rules(all_rules, (), root),
     }
     return presets | {f"{_BASE_PRESET} + {label}": items for label, items in sets.items()}
 
 
 def _all_rules() -> list[RuleSpec]:
-    """Every rule that needs no parameter."""
-    found = []
+    """Every rule without required parameters."""
+    specs = []
     for name in sorted(registry.rule_names()):
         spec = RuleSpec(name, name)
         try:
             resolve_rules([spec])
         except LeadlineError:
             continue
-        found.append(spec)
-    return found
+        specs.append(spec)
+    return specs
 
 
 def _with_rules(rules: Sequence[RuleSpec], actions: Sequence[ActionSpec], root: str) -> tuple[CaptureItem, ...]:
@@ -190,9 +195,9 @@ def _with_rules(rules: Sequence[RuleSpec], actions: Sequence[ActionSpec], root: 
 
 
 def _run(run: str, launched: list[str], limit: float) -> bool:
-    """See the command through; whether it had to be stopped because the time was over.
+    """Run the command; return whether it was stopped by the time limit.
 
-    What it prints goes to standard error: standard output is the report's.
+    Its standard output goes to standard error, since the report is written to standard output.
     """
     agent = subprocess.Popen(
         [sys.executable, "-m", "leadline.agent", run, "--quiet", "--", *launched], stdout=sys.stderr
@@ -200,7 +205,7 @@ def _run(run: str, launched: list[str], limit: float) -> bool:
     try:
         return _await(agent, run, limit)
     except BaseException:
-        agent.terminate()  # which passes it on to the training
+        agent.terminate()  # the agent forwards the signal to the training
         agent.wait(_PATIENCE_SECONDS)
         raise
 
@@ -217,20 +222,21 @@ def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
             request = Request(
                 new_request_id(),
                 "stop",
-                reason="the doctor's time is over",
+                reason="leadline doctor: time limit reached",
                 by="doctor",
                 time_ns=time.time_ns(),
                 grace_seconds=_GRACE_SECONDS,
             )
             write_request(run, request)
         except KeyboardInterrupt:
-            continue  # the training has had it too
+            continue  # the training receives the signal, too
         else:
             return is_late
 
 
 def _reports(run: str) -> list[dict[str, Any]]:
-    """What each process of the training found, the first rank first."""
+    """The reports of the processes of the training, ordered by rank."""
     folder = os.path.join(run, layout.DOCTOR_REPORTS)
-    found = [read_document(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
-    return sorted((each for each in found if isinstance(each, dict)), key=lambda each: (each["rank"] or 0, each["pid"]))
+    reports = [read_document(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
+    documents = [report for report in reports if isinstance(report, dict)]
+    return sorted(documents, key=lambda report: (report["rank"] or 0, report["pid"]))

@@ -1,7 +1,8 @@
-"""What ``leadline doctor`` found, gathered once as plain values, and how it looks."""
+"""The report of ``leadline doctor``: results collected as plain values, and their display."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -30,16 +31,16 @@ _COUNTED: Final = (
 
 
 def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, limit: float) -> dict[str, Any]:
-    """Everything that was found out about a training.
+    """Collect the results of a training as plain values.
 
     Args:
-        reports: What its processes say, the first rank's first.
-        is_late: Whether the command was stopped because its time was over.
-        limit: That time in seconds.
+        reports: The reports of its processes, that of the first rank first.
+        is_late: Whether the command was stopped by the time limit.
+        limit: The time limit in seconds.
     """
     first: Mapping[str, Any] = reports[0] if reports else {}
     activations = _activations(run)
-    kinds = {kind for each in reports for kind in each.get("module_kinds") or ()}
+    kinds = {kind for report in reports for kind in report.get("module_kinds") or ()}
     status = run.status_document
     return {
         "framework": first.get("framework"),
@@ -51,8 +52,8 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
         "captured": {name: len(run.tensor_names(collection=name)) for name, _ in _COUNTED},
         "activations": activations,
         "functions": sorted(set(activations) - kinds) if kinds else [],
-        "uncovered": _uncovered(reports, first, is_late=is_late, limit=limit),
-        "notes": list(dict.fromkeys(note for each in reports for note in each.get("notes") or ())),
+        "uncovered": _coverage_gaps(reports, first, is_late=is_late, limit=limit),
+        "notes": list(dict.fromkeys(note for report in reports for note in report.get("notes") or ())),
         "step_seconds": _seconds(first.get("step_ns")),
         "prices": _prices(first, has_activations=bool(activations) or _has_boosters(first)),
         "exit_status": status.get("exit_status"),
@@ -61,34 +62,33 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
 
 
 def _activations(run: Run) -> dict[str, int]:
-    """How many outputs were captured of each kind of module or function."""
-    found: dict[str, int] = {}
+    """The number of captured outputs for each kind of module or function."""
+    counts: Counter[str] = Counter()
     for name in run.tensor_names(collection="layers"):
-        kinds = {each.removesuffix("_output") for each in run.tensor(name).collections if each.endswith("_output")}
-        for kind in kinds:
-            found[kind] = found.get(kind, 0) + 1
-    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+        collections = run.tensor(name).collections
+        counts.update({kind.removesuffix("_output") for kind in collections if kind.endswith("_output")})
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _uncovered(
+def _coverage_gaps(
     reports: Sequence[Mapping[str, Any]], first: Mapping[str, Any], *, is_late: bool, limit: float
 ) -> list[dict[str, str]]:
-    found = {str(each["what"]): dict(each) for report in reports for each in report.get("uncovered") or ()}
-    told = list(found.values())
+    by_subject = {str(gap["what"]): dict(gap) for report in reports for gap in report.get("uncovered") or ()}
+    gaps = list(by_subject.values())
     if not reports:
         why = (
-            "the command may train with none of PyTorch, XGBoost, LightGBM and leadline.Hook, may start Python with "
-            "-I, -E, -S or an environment of its own, or make no backward pass (torch.func)"
+            "the command may not use PyTorch, XGBoost, LightGBM or leadline.Hook, may start Python with -I, -E, -S or "
+            "in another environment, or makes no backward pass (torch.func)"
         )
-        told.append({"what": "no training was seen", "why": why})
+        gaps.append({"what": "no training was seen", "why": why})
     if is_late:
-        made = counted(int((first.get("steps") or {}).get("train", 0)), "step")
-        told.append({"what": f"{made} in {duration(limit)}", "why": "longer is looked at with --limit SECONDS"})
-    return told
+        steps = counted(int((first.get("steps") or {}).get("train", 0)), "step")
+        gaps.append({"what": f"{steps} in {duration(limit)}", "why": "use --limit SECONDS for a longer time limit"})
+    return gaps
 
 
 def _has_boosters(report: Mapping[str, Any]) -> bool:
-    return any(each.get("features") for each in report.get("models") or ())
+    return any(model.get("features") for model in report.get("models") or ())
 
 
 def _seconds(time_ns: int | None) -> float | None:
@@ -96,141 +96,137 @@ def _seconds(time_ns: int | None) -> float | None:
 
 
 def _prices(report: Mapping[str, Any], *, has_activations: bool) -> list[dict[str, Any]]:
-    """What each plan would cost: seconds and bytes."""
+    """The cost of each plan in seconds and bytes."""
     if not report.get("step_ns") or report.get("base_ns") is None:
         return []
     kinds = ("forward", "accuracy") if has_activations else ()
-    return [_price(each, report, {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}) for each in report["prices"]]
+    return [_price(plan, report, {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}) for plan in report["prices"]]
 
 
-def _price(price: Mapping[str, Any], report: Mapping[str, Any], watching: Mapping[str, int]) -> dict[str, Any]:
-    """What a plan would cost.
+def _price(price: Mapping[str, Any], report: Mapping[str, Any], forward_ns: Mapping[str, int]) -> dict[str, Any]:
+    """The cost of a plan.
 
     Args:
-        watching: What watching a forward pass takes in ns, and what its accuracy alone does; empty: none is watched.
+        forward_ns: The cost of capturing a forward pass, and of its accuracy alone; empty without forward passes.
     """
     parts, base_ns = list(price["parts"]), report["base_ns"]
-    own_ns = base_ns + sum(each["share"] * (each["own_ns"] - base_ns) for each in parts)
-    own_ns += sum(price[f"{kind}_share"] * cost_ns for kind, cost_ns in watching.items())
+    own_ns = base_ns + sum(part["share"] * (part["own_ns"] - base_ns) for part in parts)
+    own_ns += sum(price[f"{kind}_share"] * cost_ns for kind, cost_ns in forward_ns.items())
     return {
         "label": price["label"],
         "step_share": own_ns / report["step_ns"],
-        "capture_seconds": max((each["own_ns"] for each in parts), default=0) / 1e9,
-        "capture_every": _interval(sum(each["share"] for each in parts)),
-        "capture_bytes": max((each["bytes"] for each in parts), default=0),
-        "activations_seconds": watching.get("forward", 0) / 1e9,
-        "activations_every": _interval(price["forward_share"]) if watching else None,
-        "bytes_per_1000_steps": round(1000 * sum(each["share"] * each["bytes"] for each in parts)),
+        "capture_seconds": max((part["own_ns"] for part in parts), default=0) / 1e9,
+        "capture_every": _interval(sum(part["share"] for part in parts)),
+        "capture_bytes": max((part["bytes"] for part in parts), default=0),
+        "activations_seconds": forward_ns.get("forward", 0) / 1e9,
+        "activations_every": _interval(price["forward_share"]) if forward_ns else None,
+        "bytes_per_1000_steps": round(1000 * sum(part["share"] * part["bytes"] for part in parts)),
     }
 
 
 def _interval(share_of_steps: float) -> int | None:
-    """Every how many steps something is captured; None: never."""
+    """The capture interval in steps; None if nothing is captured."""
     return round(1 / share_of_steps) if share_of_steps else None
 
 
-# --- how it looks -------------------------------------------------------------------------------------------
+# --- display -----------------------------------------------------------------------------------------------
 
 
-def checks(found: Iterable[EnvironmentCheck]) -> RenderableType:
-    """A line a check."""
+def checks(results: Iterable[EnvironmentCheck]) -> RenderableType:
+    """One line for each check."""
     table = Table.grid(padding=(0, 2))
-    for each in found:
-        table.add_row(
-            Text(each.outcome, style=_STYLES[each.outcome]), Text(each.name), Text(each.said, overflow="fold")
-        )
+    for check in results:
+        outcome = Text(check.outcome, style=_STYLES[check.outcome])
+        table.add_row(outcome, Text(check.name), Text(check.message, overflow="fold"))
     return table
 
 
-def page(found: Mapping[str, Any]) -> RenderableType:
-    """What is watched, what is not, what it costs."""
+def page(training: Mapping[str, Any]) -> RenderableType:
+    """Coverage, coverage gaps and overhead."""
     return Group(
-        Text("\nwatched", style="bold"),
-        _indented(_watched(found)),
-        Text("\nnot watched", style="bold"),
-        _indented(_not_watched(found)),
-        Text("\nwhat it costs", style="bold"),
-        _indented(_cost(found)),
+        Text("\ncaptured", style="bold"),
+        _indented(_coverage(training)),
+        Text("\nnot captured", style="bold"),
+        _indented(_gaps(training)),
+        Text("\noverhead", style="bold"),
+        _indented(_overhead(training)),
     )
 
 
-def _indented(what: RenderableType) -> RenderableType:
-    return Padding(what, (0, 0, 0, 2))
+def _indented(block: RenderableType) -> RenderableType:
+    return Padding(block, (0, 0, 0, 2))
 
 
-def _watched(found: Mapping[str, Any]) -> RenderableType:
-    captured = found["captured"]
+def _coverage(training: Mapping[str, Any]) -> RenderableType:
+    captured = training["captured"]
     plurals = {"bias": "biases", "column of trees": "columns of trees"}
+    counts = [counted(captured[name], noun, plurals.get(noun, "")) for name, noun in _COUNTED if captured[name]]
     rows = {
-        "models": [_model(each) for each in found["models"]],
-        "optimizers": [_optimizer(each) for each in found["optimizers"]],
-        "losses": [f"{each['name']} ({each['place']})" for each in found["losses"]],
-        "modes": [", ".join(counted(count, f"{mode} step") for mode, count in found["steps"].items())],
-        "activations": [", ".join(f"{kind} {count}" for kind, count in found["activations"].items())],
-        "functions": [", ".join(found["functions"])],
-        "captured": [
-            ", ".join(counted(captured[name], noun, plurals.get(noun, "")) for name, noun in _COUNTED if captured[name])
-        ],
-        "processes": [counted(found["processes"], "process", "processes")] if found["processes"] > 1 else [],
+        "models": [_model(model) for model in training["models"]],
+        "optimizers": [_optimizer(optimizer) for optimizer in training["optimizers"]],
+        "losses": [f"{loss['name']} ({loss['place']})" for loss in training["losses"]],
+        "modes": [", ".join(counted(count, f"{mode} step") for mode, count in training["steps"].items())],
+        "activations": [", ".join(f"{kind} {count}" for kind, count in training["activations"].items())],
+        "functions": [", ".join(training["functions"])],
+        "tensors": [", ".join(counts)],
+        "processes": [counted(training["processes"], "process", "processes")] if training["processes"] > 1 else [],
     }
     table = Table.grid(padding=(0, 2))
     for name, lines in rows.items():
-        for index, line in enumerate(line for line in lines if line):
+        for index, line in enumerate(filter(None, lines)):
             table.add_row(Text("" if index else name, style="dim"), Text(line, overflow="fold"))
     return table if table.row_count else Text("nothing", style="yellow")
 
 
-def _model(each: Mapping[str, Any]) -> str:
-    if each.get("features"):
-        return f"{each['name']}: {counted(each['features'], 'feature')} ({each.get('objective') or 'no objective'})"
-    wrapper = f" in {each['wrapper']}" if each["wrapper"] else ""
-    trainable = "all trainable" if each["trainable"] == each["parameters"] else f"{each['trainable']:,} trainable"
-    kinds = ", ".join([*each["dtypes"], *each["devices"]])
-    return f"{each['name']}{wrapper}: {counted(each['parameters'], 'parameter')}, {trainable} ({kinds})"
+def _model(model: Mapping[str, Any]) -> str:
+    if model.get("features"):
+        return f"{model['name']}: {counted(model['features'], 'feature')} ({model.get('objective') or 'no objective'})"
+    wrapper = f" in {model['wrapper']}" if model["wrapper"] else ""
+    trainable = "all trainable" if model["trainable"] == model["parameters"] else f"{model['trainable']:,} trainable"
+    kinds = ", ".join([*model["dtypes"], *model["devices"]])
+    return f"{model['name']}{wrapper}: {counted(model['parameters'], 'parameter')}, {trainable} ({kinds})"
 
 
-def _optimizer(each: Mapping[str, Any]) -> str:
-    kept = f", keeps {', '.join(each['variables'])}" if each["variables"] else ""
-    return f"{each['name']}: {counted(each['parameters'], 'parameter')}, {counted(each['groups'], 'group')}{kept}"
+def _optimizer(optimizer: Mapping[str, Any]) -> str:
+    state = f", state: {', '.join(optimizer['variables'])}" if optimizer["variables"] else ""
+    sizes = f"{counted(optimizer['parameters'], 'parameter')}, {counted(optimizer['groups'], 'group')}"
+    return f"{optimizer['name']}: {sizes}{state}"
 
 
-def _not_watched(found: Mapping[str, Any]) -> RenderableType:
-    lines = [Text.assemble((str(each["what"]), "yellow"), f": {each['why']}") for each in found["uncovered"]]
-    lines += [Text(note, style="dim") for note in found["notes"]]
-    return Group(*lines) if lines else Text("nothing that was looked for is missing", style="dim")
+def _gaps(training: Mapping[str, Any]) -> RenderableType:
+    lines = [Text.assemble((str(gap["what"]), "yellow"), f": {gap['why']}") for gap in training["uncovered"]]
+    lines += [Text(note, style="dim") for note in training["notes"]]
+    return Group(*lines) if lines else Text("no coverage gaps found", style="dim")
 
 
-def _cost(found: Mapping[str, Any]) -> RenderableType:
-    if not found["prices"]:
-        return Text("not known: it takes two steps and more to find out", style="dim")
+def _overhead(training: Mapping[str, Any]) -> RenderableType:
+    if not training["prices"]:
+        return Text("unknown: at least two steps are needed for an estimate", style="dim")
     table = Table.grid(padding=(0, 2))
-    is_of_trees = _has_boosters(found)
-    parts = ("settings", "importances, predictions") if is_of_trees else ("gradients, weights", "activations")
-    heads = ("", "of step time", *parts, "on disk in 1,000 steps")
-    table.add_row(*(Text(each, style="dim") for each in heads))
-    for each in found["prices"]:
+    has_boosters = _has_boosters(training)
+    parts = ("settings", "importances, predictions") if has_boosters else ("gradients, weights", "activations")
+    titles = ("", "of step time", *parts, "on disk in 1,000 steps")
+    table.add_row(*(Text(title, style="dim") for title in titles))
+    for price in training["prices"]:
         table.add_row(
-            Text(each["label"]),
-            Text(share(each["step_share"])),
-            Text(_capture(each["capture_seconds"], each["capture_every"])),
-            Text(_capture(each["activations_seconds"], each["activations_every"])),
-            Text(size(each["bytes_per_1000_steps"])),
+            Text(price["label"]),
+            Text(share(price["step_share"])),
+            Text(_capture(price["capture_seconds"], price["capture_every"])),
+            Text(_capture(price["activations_seconds"], price["activations_every"])),
+            Text(size(price["bytes_per_1000_steps"])),
         )
-    step = f"a step takes {_brief(found['step_seconds'])}; own time in the training's thread, found in {_steps(found)}"
-    return Group(table, Text(step, style="dim"))
+    steps = counted(int(training["steps"].get("train", 0)), "step")
+    note = f"step time {_short_duration(training['step_seconds'])} ({steps}); overhead as time in the training thread"
+    return Group(table, Text(note, style="dim"))
 
 
 def _capture(seconds: float, every: int | None) -> str:
     if every is None:
         return "–"
-    return f"{_brief(seconds)} every {'step' if every == 1 else f'{every} steps'}"
+    return f"{_short_duration(seconds)} every {'step' if every == 1 else f'{every} steps'}"
 
 
-def _steps(found: Mapping[str, Any]) -> str:
-    return counted(int(found["steps"].get("train", 0)), "step")
-
-
-def _brief(seconds: float) -> str:
+def _short_duration(seconds: float) -> str:
     """``12 µs``, ``4.2 ms``, ``1.3 s``."""
     for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
         if seconds < limit:

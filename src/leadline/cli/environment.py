@@ -1,4 +1,4 @@
-"""What stands between a training and being watched: checks of interpreter, machine and disk, a line each."""
+"""Checks of the environment for ``leadline doctor``: interpreter, frameworks, machine and disk."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from leadline.records.version import __version__
 
 Outcome = Literal["ok", "note", "bad"]
 
-_PATIENCE_SECONDS: Final = 120
-_LITTLE_BYTES: Final = 1 << 30
-_REMOTE: Final = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "ceph", "9p", "fuse.sshfs", "fuse.s3fs"}
-_SITE_OF_VERSION: Final = re.compile(r"python(3\.\d+)/(?:site|dist)-packages")
+_TIMEOUT_SECONDS: Final = 120
+_LOW_DISK_BYTES: Final = 1 << 30
+_NETWORK_MOUNTS: Final = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "ceph", "9p", "fuse.sshfs", "fuse.s3fs"}
+_SITE_PACKAGES: Final = re.compile(r"python(3\.\d+)/(?:site|dist)-packages")
 
 _PROBE: Final = """
 import json, sys
-said = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "isolated": sys.flags.isolated}
+found = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "isolated": sys.flags.isolated}
 try:
-    import leadline.training.session.session
-    said["leadline"] = leadline.__version__
+    import leadline.training.session.api
+    found["leadline"] = leadline.__version__
 except Exception as error:
-    said["leadline_error"] = type(error).__name__ + ": " + str(error)
+    found["leadline_error"] = type(error).__name__ + ": " + str(error)
 for name in ("numpy", "torch", "xgboost", "lightgbm"):
     try:
-        said[name] = __import__(name).__version__
+        found[name] = __import__(name).__version__
     except ImportError:
-        said[name] = None
+        found[name] = None
     except Exception as error:
-        said[name + "_error"] = type(error).__name__ + ": " + str(error)
-if said.get("torch"):
+        found[name + "_error"] = type(error).__name__ + ": " + str(error)
+if found.get("torch"):
     import torch
-    said["cuda"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
-sys.stdout.write("\\n" + json.dumps(said) + "\\n")
+    found["cuda"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
+sys.stdout.write("\\n" + json.dumps(found) + "\\n")
 """
-"""Runs in the command's own interpreter, which may be any Python 3."""
+"""Runs in the interpreter of the command, which may be any Python 3."""
 
-_FIT: Final = """
+_TRIAL: Final = """
 import json, sys, torch, leadline
 from leadline.torch import Hook
 torch.set_num_threads(1)
 model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-hook = Hook(model, out=sys.argv[1], name="fit", preset=None,
+hook = Hook(model, out=sys.argv[1], name="trial", preset=None,
             capture=["losses:every=1", "gradients:every=1", "weights:every=1", "layers:every=1"])
 for _ in range(2):
     optimizer.zero_grad()
@@ -61,43 +61,43 @@ for _ in range(2):
 hook.close()
 run = leadline.open_run(hook.run)
 missing = [name for name in ("losses", "gradients", "weights", "relu_output") if not run.tensor_names(collection=name)]
-off = [each["off"]["error"] for each in run.worker_documents().values() if each.get("off")]
+off = [worker["off"]["error"] for worker in run.worker_documents().values() if worker.get("off")]
 sys.stdout.write("\\n" + json.dumps({"missing": missing, "off": off}) + "\\n")
 """
-"""A training of two steps: does everything arrive that a hook should see?"""
+"""A training of two steps that reports the collections missing from its run."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentCheck:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     outcome: Outcome
-    said: str
+    message: str
 
 
 def check_all(interpreter: str, command: Sequence[str], root: str) -> list[EnvironmentCheck]:
-    """Every check, in the order in which things go wrong.
+    """Run all checks, ordered by how early a problem shows up in a training.
 
     Args:
-        interpreter: The Python that trains.
-        command: What is going to run; empty where nothing is.
-        root: The folder below which runs stand.
+        interpreter: The Python of the training.
+        command: The command to run; empty without one.
+        root: The runs directory.
     """
     flag = isolating_flag(list(command)) if command else None
-    found = _ask(interpreter, _PROBE)
+    probe = _run_probe(interpreter, _PROBE)
     return [
-        *_interpreter(interpreter, found, flag),
-        *_frameworks(interpreter, found, is_run_anyway=bool(command)),
-        *_python_path(os.environ, found),
-        _gpus(found),
+        *_interpreter(interpreter, probe, flag),
+        *_frameworks(interpreter, probe, is_run_anyway=bool(command)),
+        *_python_path(os.environ, probe),
+        _gpus(probe),
         *_limits(),
         *_disk(root),
     ]
 
 
-def _ask(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
-    """What a program says in another interpreter; ``error`` where it does not."""
+def _run_probe(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
+    """The output of a program in another interpreter; ``error`` if it fails."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE_")}
     try:
         done = subprocess.run(
@@ -105,7 +105,7 @@ def _ask(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -113,124 +113,122 @@ def _ask(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
     try:
         return dict(json.loads(done.stdout.strip().rpartition("\n")[2]))
     except ValueError:
-        return {"error": (done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"])[-1]}
+        return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
 
 
-def _interpreter(interpreter: str, found: Mapping[str, Any], flag: str | None) -> Iterator[EnvironmentCheck]:
-    if "error" in found:
-        yield EnvironmentCheck("python", "bad", f"{interpreter} does not answer: {found['error']}")
+def _interpreter(interpreter: str, probe: Mapping[str, Any], flag: str | None) -> Iterator[EnvironmentCheck]:
+    if "error" in probe:
+        yield EnvironmentCheck("python", "bad", f"{interpreter} does not run: {probe['error']}")
         return
-    yield EnvironmentCheck("python", "ok", f"{found['python']} at {interpreter}")
+    yield EnvironmentCheck("python", "ok", f"{probe['python']} at {interpreter}")
     if flag is not None:
-        instead = "leave it out, or call leadline.watch() in the script"
+        fix = "remove it, or call leadline.watch() in the script"
+        yield EnvironmentCheck("isolation", "bad", f"Python's option {flag} prevents Leadline from loading; {fix}")
+    if "leadline_error" in probe:
+        install = f"install it with: {interpreter} -m pip install leadline"
         yield EnvironmentCheck(
-            "isolation", "bad", f"Python's option {flag} keeps Leadline out of the training; {instead}"
+            "leadline", "bad", f"cannot be imported by that interpreter ({probe['leadline_error']}); {install}"
         )
-    if "leadline_error" in found:
-        install = f"install it there with: {interpreter} -m pip install leadline"
-        yield EnvironmentCheck("leadline", "bad", f"cannot be imported there ({found['leadline_error']}); {install}")
-    elif found["leadline"] != __version__:
+    elif probe["leadline"] != __version__:
         yield EnvironmentCheck(
-            "leadline", "note", f"{found['leadline']} there, {__version__} here: install one version in both"
+            "leadline",
+            "note",
+            f"{probe['leadline']} in that interpreter, {__version__} here; install the same version in both",
         )
     else:
-        where = "" if is_this_interpreter(interpreter) else ", also in that interpreter"
-        yield EnvironmentCheck("leadline", "ok", f"{found['leadline']}{where}")
+        suffix = "" if is_this_interpreter(interpreter) else ", also in that interpreter"
+        yield EnvironmentCheck("leadline", "ok", f"{probe['leadline']}{suffix}")
 
 
-def _frameworks(interpreter: str, found: Mapping[str, Any], *, is_run_anyway: bool) -> Iterator[EnvironmentCheck]:
-    if "error" in found:
+def _frameworks(interpreter: str, probe: Mapping[str, Any], *, is_run_anyway: bool) -> Iterator[EnvironmentCheck]:
+    if "error" in probe:
         return
     for name in ("numpy", "torch"):
-        if f"{name}_error" in found:
-            yield EnvironmentCheck(name, "bad", f"cannot be imported: {found[f'{name}_error']}")
-    if found.get("numpy"):
-        is_new = tuple(int(part) for part in found["numpy"].split(".")[:2]) >= (1, 23)
-        said = found["numpy"] if is_new else f"{found['numpy']} is too old; it must be 1.23 or newer"
-        yield EnvironmentCheck("numpy", "ok" if is_new else "bad", said)
-    elif "numpy_error" not in found:
-        yield EnvironmentCheck("numpy", "bad", f"is not installed; install it with: {interpreter} -m pip install numpy")
-    boosters = [name for name in ("xgboost", "lightgbm") if found.get(name)]
+        if f"{name}_error" in probe:
+            yield EnvironmentCheck(name, "bad", f"cannot be imported: {probe[f'{name}_error']}")
+    if probe.get("numpy"):
+        is_new = tuple(int(part) for part in probe["numpy"].split(".")[:2]) >= (1, 23)
+        message = probe["numpy"] if is_new else f"{probe['numpy']} is too old; 1.23 or newer is required"
+        yield EnvironmentCheck("numpy", "ok" if is_new else "bad", message)
+    elif "numpy_error" not in probe:
+        yield EnvironmentCheck("numpy", "bad", f"not installed; install it with: {interpreter} -m pip install numpy")
+    boosters = [name for name in ("xgboost", "lightgbm") if probe.get(name)]
     for name in boosters:
-        yield EnvironmentCheck(name, "ok", found[name])
-    if not found.get("torch"):
-        if "torch_error" not in found and not boosters:
-            yield EnvironmentCheck(
-                "torch", "note", "is not installed there: only leadline.Hook and the machine are watched"
-            )
+        yield EnvironmentCheck(name, "ok", probe[name])
+    if not probe.get("torch"):
+        if "torch_error" not in probe and not boosters:
+            yield EnvironmentCheck("torch", "note", "not installed; only leadline.Hook and system metrics are captured")
         return
-    if is_run_anyway:  # and shows better than a trial whether the hooks fit
-        yield EnvironmentCheck("torch", "ok", found["torch"])
-    elif found.get("leadline") and found.get("numpy"):
-        yield _fit(interpreter, found["torch"])
+    if is_run_anyway:  # the training itself shows whether the hooks work
+        yield EnvironmentCheck("torch", "ok", probe["torch"])
+    elif probe.get("leadline") and probe.get("numpy"):
+        yield _try_hooks(interpreter, probe["torch"])
 
 
-def _fit(interpreter: str, version: str) -> EnvironmentCheck:
-    """Whether the hooks see what they should with that version of PyTorch: two steps are trained."""
+def _try_hooks(interpreter: str, version: str) -> EnvironmentCheck:
+    """Train two steps to check that the hooks work with the installed version of PyTorch."""
     with tempfile.TemporaryDirectory(prefix="leadline-doctor-") as folder:
-        said = _ask(interpreter, _FIT, folder)
-    if "error" in said:
-        return EnvironmentCheck(
-            "torch", "bad", f"{version}: a training of two steps could not be watched: {said['error']}"
-        )
-    if said["off"]:
-        return EnvironmentCheck("torch", "bad", f"{version}: the hooks do not fit it: {said['off'][0]}")
-    if said["missing"]:
-        return EnvironmentCheck("torch", "bad", f"{version}: the hooks do not see {', '.join(said['missing'])} there")
-    return EnvironmentCheck("torch", "ok", f"{version}: the hooks fit it")
+        result = _run_probe(interpreter, _TRIAL, folder)
+    if "error" in result:
+        return EnvironmentCheck("torch", "bad", f"{version}: a trial training of two steps failed: {result['error']}")
+    if result["off"]:
+        return EnvironmentCheck("torch", "bad", f"{version}: the hooks failed: {result['off'][0]}")
+    if result["missing"]:
+        return EnvironmentCheck("torch", "bad", f"{version}: the hooks did not capture {', '.join(result['missing'])}")
+    return EnvironmentCheck("torch", "ok", f"{version}: hooks work")
 
 
-def _python_path(environment: Mapping[str, str], found: Mapping[str, Any]) -> Iterator[EnvironmentCheck]:
-    own = ".".join(str(found.get("python", "")).split(".")[:2])
+def _python_path(environment: Mapping[str, str], probe: Mapping[str, Any]) -> Iterator[EnvironmentCheck]:
+    version = ".".join(str(probe.get("python", "")).split(".")[:2])
     for entry in environment.get("PYTHONPATH", "").split(os.pathsep):
-        other = _SITE_OF_VERSION.search(entry)
-        if other is not None and own and other[1] != own:
+        other = _SITE_PACKAGES.search(entry)
+        if other is not None and version and other[1] != version:
             yield EnvironmentCheck(
-                "PYTHONPATH", "note", f"{entry} is of Python {other[1]}, and Python {own} will read it"
+                "PYTHONPATH", "note", f"{entry} belongs to Python {other[1]}, but is on the path of Python {version}"
             )
         if entry and os.path.isfile(os.path.join(entry, "sitecustomize.py")):
-            yield EnvironmentCheck("PYTHONPATH", "ok", f"the sitecustomize in {entry} is run after Leadline's")
+            yield EnvironmentCheck("PYTHONPATH", "ok", f"the sitecustomize in {entry} runs after Leadline's")
     if environment.get("LEADLINE_DISABLED", "") not in ("", "0"):
-        yield EnvironmentCheck("LEADLINE_DISABLED", "note", "is set: nothing is watched; unset it")
+        yield EnvironmentCheck("LEADLINE_DISABLED", "note", "is set: nothing is captured; unset it")
     if environment.get("LEADLINE_RUN"):
-        place = environment["LEADLINE_RUN"]
-        yield EnvironmentCheck("LEADLINE_RUN", "note", f"is set to {place}: every training started here joins that run")
+        path = environment["LEADLINE_RUN"]
+        yield EnvironmentCheck("LEADLINE_RUN", "note", f"is set to {path}: every training started here joins that run")
 
 
-def _gpus(found: Mapping[str, Any]) -> EnvironmentCheck:
+def _gpus(probe: Mapping[str, Any]) -> EnvironmentCheck:
     sampler: Any = gpu_sampler(os.environ.get("CUDA_VISIBLE_DEVICES"))
     sampler.sample(time.monotonic())
-    names = [str(each.get("name", each["device"])) for each in getattr(sampler, "gpus", ())]
-    count = int(found.get("cuda") or 0)
+    names = [str(gpu.get("name", gpu["device"])) for gpu in getattr(sampler, "gpus", ())]
+    count = int(probe.get("cuda") or 0)
     if names:
-        unread = sorted({each.partition(".")[2] for each in sampler.absent if "." in each})
-        said = f"{len(names)}: {', '.join(sorted(set(names)))}"
+        unread = sorted({metric.partition(".")[2] for metric in sampler.absent if "." in metric})
+        message = f"{len(names)}: {', '.join(sorted(set(names)))}"
         if unread:
-            return EnvironmentCheck("gpu", "note", f"{said}; not readable: {', '.join(unread)}")
-        return EnvironmentCheck("gpu", "ok", f"{said}; NVML readable")
+            return EnvironmentCheck("GPU", "note", f"{message}; not readable: {', '.join(unread)}")
+        return EnvironmentCheck("GPU", "ok", f"{message}; NVML readable")
     why = str(sampler.absent.get("gpu", "none"))
     if count:
-        return EnvironmentCheck("gpu", "bad", f"PyTorch sees {count}, but their metrics cannot be read: {why}")
-    return EnvironmentCheck("gpu", "ok", f"none is watched: {why}")
+        return EnvironmentCheck("GPU", "bad", f"PyTorch sees {count}, but their metrics cannot be read: {why}")
+    return EnvironmentCheck("GPU", "ok", f"none found: {why}")
 
 
-def _limits(root: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Iterator[EnvironmentCheck]:
-    memory, cores = _lowest(root, own, "memory.max"), _lowest(root, own, "cpu.max")
+def _limits(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> Iterator[EnvironmentCheck]:
+    memory, cores = _lowest(root, membership, "memory.max"), _lowest(root, membership, "cpu.max")
     if memory is not None:
-        yield EnvironmentCheck("cgroup", "note", f"at most {size(int(memory))} of memory for all processes together")
+        yield EnvironmentCheck("cgroup", "note", f"memory of all processes is limited to {size(int(memory))}")
     if cores is not None and cores < (os.cpu_count() or 1):
-        yield EnvironmentCheck("cgroup", "note", f"at most {cores:g} of {os.cpu_count()} cores")
+        yield EnvironmentCheck("cgroup", "note", f"CPU is limited to {cores:g} of {os.cpu_count()} cores")
 
 
-def _lowest(root: str, own: str, name: str) -> float | None:
-    """The lowest limit of that name between our own group (version 2) and the root; None: there is none."""
+def _lowest(root: str, membership: str, name: str) -> float | None:
+    """The lowest limit of that name between our own cgroup (version 2) and the root; None without a limit."""
     try:
-        with open(own, encoding="utf-8") as file:
+        with open(membership, encoding="utf-8") as file:
             group = next((line.strip()[3:] for line in file if line.startswith("0::")), "/")
     except OSError:
         return None
-    parts = [each for each in group.split("/") if each and each != ".."]
-    found = []
+    parts = [part for part in group.split("/") if part and part != ".."]
+    limits = []
     for depth in range(len(parts) + 1):
         try:
             with open(os.path.join(root, *parts[:depth], name), encoding="utf-8") as file:
@@ -238,30 +236,28 @@ def _lowest(root: str, own: str, name: str) -> float | None:
         except OSError:
             continue
         if words and words[0] != "max":
-            found.append(int(words[0]) / int(words[1]) if len(words) > 1 else float(words[0]))
-    return min(found, default=None)
+            limits.append(int(words[0]) / int(words[1]) if len(words) > 1 else float(words[0]))
+    return min(limits, default=None)
 
 
 def _disk(root: str) -> Iterator[EnvironmentCheck]:
     folder = os.path.abspath(os.path.expanduser(root))
-    above = folder
-    while not os.path.isdir(above):
-        above = os.path.dirname(above)
+    parent = folder
+    while not os.path.isdir(parent):
+        parent = os.path.dirname(parent)
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=".leadline-", dir=above))
+        os.rmdir(tempfile.mkdtemp(prefix=".leadline-", dir=parent))
     except OSError as error:
-        why = f"{above} cannot be written: {error.strerror}; choose another place with --out or LEADLINE_ROOT"
+        why = f"cannot write to {parent}: {error.strerror}; choose another folder with --out or LEADLINE_ROOT"
         yield EnvironmentCheck("disk", "bad", why)
         return
-    disk = os.statvfs(above)
+    disk = os.statvfs(parent)
     free = disk.f_bavail * disk.f_frsize
-    said = f"{size(free)} free at {folder}; a run takes at most {size(free // 10)} of it"
-    yield EnvironmentCheck("disk", "note" if free < _LITTLE_BYTES else "ok", said)
-    kind = _file_system(above)
-    if kind in _REMOTE:
-        yield EnvironmentCheck(
-            "disk", "note", f"{folder} is on {kind}: a local folder is better while the training runs"
-        )
+    message = f"{size(free)} free at {folder}; a run uses at most {size(free // 10)}"
+    yield EnvironmentCheck("disk", "note" if free < _LOW_DISK_BYTES else "ok", message)
+    kind = _file_system(parent)
+    if kind in _NETWORK_MOUNTS:
+        yield EnvironmentCheck("disk", "note", f"{folder} is on {kind}; prefer a local folder while the training runs")
 
 
 def _file_system(folder: str, mounts: str = "/proc/self/mounts") -> str:
@@ -269,8 +265,10 @@ def _file_system(folder: str, mounts: str = "/proc/self/mounts") -> str:
     best, kind = "", ""
     with open(mounts, encoding="utf-8", errors="replace") as file:
         for line in file:
-            _, place, found, *_ = line.split()
-            place = place.replace("\\040", " ")
-            if len(place) >= len(best) and (folder == place or folder.startswith(place.rstrip("/") + "/")):
-                best, kind = place, found
+            _, mount_point, mounted_kind, *_ = line.split()
+            mount_point = mount_point.replace("\\040", " ")
+            if len(mount_point) >= len(best) and (
+                folder == mount_point or folder.startswith(mount_point.rstrip("/") + "/")
+            ):
+                best, kind = mount_point, mounted_kind
     return kind

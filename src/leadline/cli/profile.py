@@ -1,4 +1,4 @@
-"""``leadline profile``: look at a few steps of a running job in depth."""
+"""``leadline profile``: profile a few steps of a running job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 import leadline
 from leadline.cli.console import console
 from leadline.control.requests import ask, profile_off_request, profile_request
-from leadline.control.responses import await_answers
+from leadline.control.responses import await_answers, format_answer, is_refused
 from leadline.errors import ConfigurationError
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import Acknowledgement
@@ -26,38 +26,38 @@ def profile(
     ] = None,
     length: Annotated[str | None, typer.Option("--for", help="Steps (2) or time (10s); default: one step.")] = None,
     detailed: Annotated[
-        bool, typer.Option("--detailed", help="Every operator call, with module and phase. The default.")
+        bool, typer.Option("--detailed", help="Every operator call, with module and phase (the default).")
     ] = False,
     python: Annotated[
         str | None, typer.Option(help="Python functions: cprofile[:total|cpu|off_cpu] or pyinstrument.")
     ] = None,
-    dataloader: Annotated[bool, typer.Option("--dataloader", help="What the data loader's workers do.")] = False,
-    off: Annotated[
-        bool, typer.Option("--off", help="End the windows that are open, and forget those asked for.")
-    ] = False,
+    dataloader: Annotated[bool, typer.Option("--dataloader", help="Activity of the data loader's workers.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="End open profile windows and cancel pending ones.")] = False,
 ) -> int:
-    """Look at a few steps of a running job in depth: operators, Python functions, data loading.
+    """Profile a few steps of a running job.
 
-    Waits until the workers have answered. What would measure each other runs one after the other.
+    Records operators, Python functions or data loading, and waits until the workers have answered. Profilers that
+    would measure each other run one after the other.
     """
     if off and (at or length or detailed or python or dataloader):
-        raise ConfigurationError("--off goes with no other option")
+        raise ConfigurationError("--off cannot be combined with other options")
     request, windows = profile_request(
         at=at, length=length, is_detailed=detailed, python=python, has_loader=dataloader, reason=_REASON
     )
     if off:
         request, windows = profile_off_request(reason=_REASON), ()
-    found = leadline.open_run(run)
-    ask(found, request)
-    return _say(await_answers(found, [request], _PATIENCE_SECONDS)[request.id], windows)
+    opened = leadline.open_run(run)
+    ask(opened, request)
+    return _report(await_answers(opened, [request], _PATIENCE_SECONDS)[request.id], windows)
 
 
-def _say(answers: Sequence[Acknowledgement], windows: Iterable[ProfileWindow]) -> int:
-    for each in answers:
-        console().print(f"{each.worker}: {each.outcome}", markup=False, highlight=False, soft_wrap=True)
+def _report(answers: Sequence[Acknowledgement], windows: Iterable[ProfileWindow]) -> int:
+    """Print the answers; return the exit status."""
+    for answer in answers:
+        console().print(format_answer(answer), markup=False, highlight=False, soft_wrap=True)
     if not answers:
-        asked = "; ".join(each.spoken() for each in windows) or "to end all windows"
+        pending = "; ".join(window.describe() for window in windows) or "end all profile windows"
         console().print(
-            f"no worker has reached a step boundary within {_PATIENCE_SECONDS:g} s; asked: {asked}", soft_wrap=True
+            f"no worker reached a step boundary within {_PATIENCE_SECONDS:g} s; pending: {pending}", soft_wrap=True
         )
-    return 0 if answers and not any(each.outcome.startswith("refused") for each in answers) else 1
+    return 0 if answers and not any(map(is_refused, answers)) else 1

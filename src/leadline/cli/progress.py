@@ -1,4 +1,4 @@
-"""Telling on standard error how far a long piece of work over many runs is."""
+"""A progress display on standard error for work on many runs."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from leadline.cli.console import complain
 
-_TELL_SECONDS: Final = 10.0
-"""Between two lines where nobody looks at a terminal."""
+_REPORT_SECONDS: Final = 10.0
+"""The interval between two lines without a terminal."""
 
 
-class Counting:
-    """A bar on a terminal, a line now and then elsewhere; nothing for a single run.
+class ProgressCounter:
+    """A progress bar on a terminal, a line at intervals elsewhere; nothing for a single run.
 
     Args:
-        total: How many runs there are.
+        total: The number of runs.
     """
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._fired = total, 0, 0
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         console = Console(stderr=True)
         self._bar = _bar(console) if console.is_terminal and total > 1 else None
 
-    def __enter__(self) -> Counting:
+    def __enter__(self) -> ProgressCounter:
         if self._bar is not None:
             self._bar.start()
             self._bar.add_task("judging", total=self._total, fired=0)
@@ -41,13 +41,13 @@ class Counting:
             self._bar.stop()
 
     def count(self, *, has_fired: bool) -> None:
-        """One run more is judged."""
+        """Count one judged run."""
         self._done += 1
         self._fired += has_fired
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._done, fired=self._fired)
-        elif self._done < self._total and time.monotonic() - self._told_at >= _TELL_SECONDS:
-            self._told_at = time.monotonic()
+        elif self._done < self._total and time.monotonic() - self._reported_at >= _REPORT_SECONDS:
+            self._reported_at = time.monotonic()
             complain(f"judged {self._done} of {self._total} runs, {self._fired} with findings")
 
 

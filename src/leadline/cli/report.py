@@ -1,4 +1,4 @@
-"""``leadline report``: a run as one file that opens without a network."""
+"""``leadline report``: a run as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _PAGE: Final = (".html", ".htm")
 _NOTEBOOK: Final = ".ipynb"
-_MOST_CHARACTERS: Final = 100
-MOST_SECONDS: Final = 1800.0
-"""Of longer runs the profiler's rules are not judged for a report without being asked: it would take minutes."""
+_MAX_CHARACTERS: Final = 100
+MAX_SECONDS: Final = 1800.0
+"""The profiler rules are not evaluated for reports of longer runs unless requested: it would take minutes."""
 _PROFILER: Final = "profiler_report"
 
-Say = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 def report(
@@ -40,53 +40,56 @@ def report(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to; default ./<run>-report.html."),
+        typer.Option("-o", "--output", metavar="FILE", help="Output file; default ./<run>-report.html."),
     ] = None,
     notebook: Annotated[
-        bool, typer.Option("--notebook", help="Also write the notebook that makes the report anew, beside it.")
+        bool, typer.Option("--notebook", help="Also write a notebook that rebuilds the report, beside it.")
     ] = False,
     judge: Annotated[
         bool,
-        typer.Option("--judge", help="Judge the profiler's rules for it, also of a run of more than half an hour."),
+        typer.Option("--judge", help="Evaluate the profiler rules also for runs of more than half an hour."),
     ] = False,
 ) -> None:
-    """Write a run as one HTML file: what was learned, what was found, where the time went; also while it runs."""
-    found = leadline.open_run(run)
-    path = _path(output, found)
-    for line in found.damage:
+    """Write the report of a run as one HTML file.
+
+    The run may still be active.
+    """
+    opened = leadline.open_run(run)
+    path = _path(output, opened)
+    for line in opened.damage:
         complain(line)
-    status, say = _progress(found.name)
+    status, show_progress = _progress(opened.name)
     with status:
-        made = _build(found, say, is_judged=judge or _seconds(found) <= MOST_SECONDS)
-        say("the file")
-        written = _write(made, path, found, is_notebook=path.endswith(_NOTEBOOK), with_notebook=notebook)
+        document = _build(opened, show_progress, is_judged=judge or _seconds(opened) <= MAX_SECONDS)
+        show_progress("writing the file")
+        written = _write(document, path, opened, is_notebook=path.endswith(_NOTEBOOK), with_notebook=notebook)
     for line in written:
         console().print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _progress(name: str) -> tuple[AbstractContextManager[Any], Say]:
-    """A line on a terminal that says what is being done; nothing elsewhere."""
+def _progress(name: str) -> tuple[AbstractContextManager[Any], Progress]:
+    """A status line on a terminal and the function that updates it; without a terminal, nothing is shown."""
     if not sys.stderr.isatty():
-        return nullcontext(), lambda words: None
+        return nullcontext(), lambda text: None
     from rich.console import Console
     from rich.markup import escape
 
     status = Console(stderr=True).status(escape(f"report of {name}"))
-    return status, lambda words: status.update(escape(f"report of {name}: {words}"))
+    return status, lambda text: status.update(escape(f"report of {name}: {text}"))
 
 
-def _build(run: Run, say: Say, *, is_judged: bool) -> Report:
+def _build(run: Run, show_progress: Progress, *, is_judged: bool) -> Report:
     try:
         from leadline.reports.report import build
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"reports need {error.name}; install it with: pip install 'leadline[ui]'") from error
-    say("the profiler's rules")
-    return build(run, judged=_judged(run) if is_judged else None, heard=say)
+    show_progress("evaluating the profiler rules")
+    return build(run, judged=_profiler_results(run) if is_judged else None, on_progress=show_progress)
 
 
-def _judged(run: Run) -> list[dict[str, Any]] | None:
-    """How the profiler's rules stand in a run that did not judge them itself; None: nobody asked them."""
-    if any(canonical(each.rule) == _PROFILER for each in run.manifest.rules):
+def _profiler_results(run: Run) -> list[dict[str, Any]] | None:
+    """The results of the profiler rules for a run that did not evaluate them itself; None if it did."""
+    if any(canonical(spec.rule) == _PROFILER for spec in run.manifest.rules):
         return None
     results = judge_run(run.path, [RuleSpec(_PROFILER, _PROFILER)])
     rows: list[dict[str, Any]] = list(results.rules[0].product.get("rules", ()))
@@ -94,16 +97,16 @@ def _judged(run: Run) -> list[dict[str, Any]] | None:
 
 
 def _seconds(run: Run) -> float:
-    """How long it lasted, so far."""
+    """The duration of the run so far."""
     ended = run.status_document.get("ended_ns")
     return ((ended if isinstance(ended, int) else time.time_ns()) - run.manifest.started_ns) / 1e9
 
 
 def _path(output: str | None, run: Run) -> str:
-    """Where the report goes to.
+    """The path of the report.
 
     Raises:
-        ConfigurationError: There is no such folder, or the name is none of a page or notebook.
+        ConfigurationError: There is no such folder, or the name has another extension than a page or notebook.
     """
     name = f"{_file_name(run.name)}-report.html"
     if output is None:
@@ -112,22 +115,22 @@ def _path(output: str | None, run: Run) -> str:
         return os.path.join(output, name)
     folder = os.path.dirname(output)
     if not os.path.isdir(folder or os.curdir):
-        raise ConfigurationError(f"-o {output}: there is no folder {folder}")
+        raise ConfigurationError(f"-o {output}: no such folder: {folder}")
     if not output.endswith((*_PAGE, _NOTEBOOK)):
-        raise ConfigurationError(f"-o {output}: a report's name ends in .html, a notebook's in .ipynb")
+        raise ConfigurationError(f"-o {output}: a report must end in .html, a notebook in .ipynb")
     return output
 
 
 def _file_name(run: str) -> str:
-    """A run's name as one that every file system takes."""
-    return re.sub(r"[^\w.-]+", "_", run).strip("._-")[:_MOST_CHARACTERS] or "run"
+    """A file name of a run that is valid on every file system."""
+    return re.sub(r"[^\w.-]+", "_", run).strip("._-")[:_MAX_CHARACTERS] or "run"
 
 
-def _write(made: Report, path: str, run: Run, *, is_notebook: bool, with_notebook: bool) -> list[str]:
-    """The files, each whole or not at all; a line for each.
+def _write(document: Report, path: str, run: Run, *, is_notebook: bool, with_notebook: bool) -> list[str]:
+    """Write the files, each completely or not at all; return a line for each.
 
     Raises:
-        ConfigurationError: One cannot be written there.
+        ConfigurationError: A file cannot be written.
     """
     from leadline.reports.html import write, write_whole
     from leadline.reports.notebook import build_notebook
@@ -135,12 +138,14 @@ def _write(made: Report, path: str, run: Run, *, is_notebook: bool, with_noteboo
     lines = []
     try:
         if not is_notebook:
-            sections = counted(sum(len(each.sections) for each in made.chapters), "section")
-            lines.append(f"{path}: {sections}, {size(write(made, path))}; it opens in any browser, without a network")
+            sections = counted(sum(len(chapter.sections) for chapter in document.chapters), "section")
+            lines.append(
+                f"{path}: {sections}, {size(write(document, path))}; opens in any browser, without a network connection"
+            )
         if is_notebook or with_notebook:
-            place = path if is_notebook else os.path.splitext(path)[0] + _NOTEBOOK
-            count = write_whole(place, build_notebook(made, run.path))
-            lines.append(f"{place}: {size(count)}; it makes the report anew from {run.path}")
+            notebook_path = path if is_notebook else os.path.splitext(path)[0] + _NOTEBOOK
+            count = write_whole(notebook_path, build_notebook(document, run.path))
+            lines.append(f"{notebook_path}: {size(count)}; rebuilds the report from {run.path}")
     except OSError as error:
         raise ConfigurationError(f"-o {error.filename2 or path}: {(error.strerror or str(error)).lower()}") from error
     return lines

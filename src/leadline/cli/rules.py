@@ -1,4 +1,4 @@
-"""``leadline rules``: the rules there are, and what each does."""
+"""``leadline rules``: list and describe the available rules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ from leadline.rules import registry
 
 
 def rules(
-    name: Annotated[str | None, typer.Argument(help="A rule; default: all of them in a list.")] = None,
-    new: Annotated[str | None, typer.Option(help="Write a rule of your own to begin with into this file.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A rule to describe; default: list all rules.")] = None,
+    new: Annotated[str | None, typer.Option(help="Write a template for a custom rule to this file.")] = None,
 ) -> None:
-    """List the rules, or say all about one: what it fires on, why, how it decides, what it cannot see."""
+    """List the rules, or describe one.
+
+    The description contains what a rule fires on, why it matters, how it decides, and its blind spots.
+    """
     if new is not None:
         _write_template(new)
         return
@@ -47,9 +50,9 @@ def _first_line(rule: type[Any]) -> str:
 def _describe(name: str) -> None:
     rule = registry.find_rule(name)
     terminal = console()
-    own = registry.canonical(name)
-    others = [amazon for amazon, ours in registry.AMAZON.items() if ours == own]
-    terminal.print(Text.assemble((own, "bold"), f"  ({', '.join(others)})" if others else ""))
+    canonical = registry.canonical(name)
+    aliases = [amazon for amazon, ours in registry.AMAZON.items() if ours == canonical]
+    terminal.print(Text.assemble((canonical, "bold"), f"  ({', '.join(aliases)})" if aliases else ""))
     for paragraph in (inspect.getdoc(rule) or "").split("\n"):
         heading = re.fullmatch(r"(\w[\w ]*):", paragraph)
         terminal.print(Text(heading[1], style="bold") if heading else Text(paragraph))
@@ -59,7 +62,7 @@ def _describe(name: str) -> None:
         default = "required" if field.required else repr(field.default)
         table.add_row(Text(field.name), Text(_type(field.type), style="dim"), Text(default))
     terminal.print(Padding(table, (0, 0, 0, 4)))
-    terminal.print(f"\n  leadline run --rule {own} train.py", style="dim")
+    terminal.print(f"\n  leadline run --rule {canonical} train.py", style="dim")
 
 
 def _type(annotation: Any) -> str:
@@ -68,14 +71,14 @@ def _type(annotation: Any) -> str:
 
 
 def _write_template(path: str) -> None:
-    """Write a working rule, named after the file.
+    """Write a working rule that is named after the file.
 
     Raises:
-        ConfigurationError: The file is there already, or its name is none that Python can import.
+        ConfigurationError: The file exists, or its name is not a valid module name.
     """
     stem = os.path.basename(path).removesuffix(".py")
     if not path.endswith(".py") or not stem.isidentifier():
-        raise ConfigurationError(f"--new {path}: a rule's file ends in .py and is named as a module: my_rule.py")
+        raise ConfigurationError(f"--new {path}: a rule file must have a module name, such as my_rule.py")
     name = "".join(part[:1].upper() + part[1:] for part in stem.split("_"))
     template = os.path.join(os.path.dirname(__file__), "rule_template.py")
     with open(template, encoding="utf-8") as file:
@@ -84,7 +87,7 @@ def _write_template(path: str) -> None:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ConfigurationError(f"--new {path}: the file is there already; choose another name") from None
+        raise ConfigurationError(f"--new {path}: the file already exists; choose another name") from None
     except OSError as error:
         raise ConfigurationError(f"--new {path}: {error.strerror}") from error
-    console().print(f"{path} holds the rule {name}; try it: leadline run --rule {path}:{name}:limit=3 train.py")
+    console().print(f"{path} contains the rule {name}; try it: leadline run --rule {path}:{name}:limit=3 train.py")

@@ -1,4 +1,4 @@
-"""``leadline run``: watch a command."""
+"""``leadline run``: launch a command and monitor it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from leadline.errors import ConfigurationError, closest
 def run(
     command: Annotated[
         list[str] | None,
-        typer.Argument(help="What to run; may begin with a .py file. All that follows is the command's own."),
+        typer.Argument(help="Command or .py file to run; everything after it belongs to the command."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The run's name; default: script and time.")] = None,
-    out: Annotated[str | None, typer.Option(help="The folder below which runs stand.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: script and time.")] = None,
+    out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
     config: Annotated[
-        str | None, typer.Option(help="A configuration file, or a run to repeat; default: ./leadline.toml.")
+        str | None,
+        typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="light, standard, full, sagemaker, or one of leadline.toml.")
+        str | None, typer.Option(help="light, standard, full, sagemaker, or a preset of leadline.toml.")
     ] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="The share of step time for what preset and rules ask: 2% or off.")
-    ] = None,
+    budget: Annotated[str | None, typer.Option(help="Maximum overhead as a share of the step time: 2% or off.")] = None,
     capture: Annotated[
         list[str] | None, typer.Option(help="COLLECTION[:key=value,…], for example gradients:every=10.")
     ] = None,
-    rule: Annotated[list[str] | None, typer.Option(help="[AS=]NAME[:key=value,…]; also file.py:Class.")] = None,
-    no_rule: Annotated[list[str] | None, typer.Option(help="Leave a rule out.")] = None,
-    no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Leave the preset's rules out.")] = False,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="[ALIAS=]NAME[:key=value,…]; NAME may be file.py:Class.")
+    ] = None,
+    no_rule: Annotated[list[str] | None, typer.Option(help="Disable a rule.")] = None,
+    no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Disable the default rules.")] = False,
     on: Annotated[
         list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")
     ] = None,
@@ -43,19 +44,19 @@ def run(
         typer.Option(help="KIND[:at=STEP|TIME|start|end,for=N|SECONDS]: detailed, cprofile, pyinstrument, dataloader."),
     ] = None,
     interval_ms: Annotated[
-        int | None, typer.Option(help="How often the machine is sampled: 100, 200, 500, 1000, 5000 or 60000.")
+        int | None, typer.Option(help="Sampling interval of system metrics: 100, 200, 500, 1000, 5000 or 60000.")
     ] = None,
 ) -> None:
-    """Watch a command: capture, judge and, where asked, stop it.
+    """Run a training command, capture its data and evaluate rules.
 
-    Ends with the command's own exit status, or 10 when a rule's action stopped it.
+    Exits with the status of the command, or with 10 if a rule's action stopped it.
     """
     if not command:
-        raise ConfigurationError("nothing to run; give a command: leadline run train.py")
+        raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command)
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
         os.execvp(launched[0], launched)
-    wishes = RunOptions(
+    options = RunOptions(
         name=name,
         out=out,
         config=config,
@@ -69,11 +70,11 @@ def run(
         interval_ms=interval_ms,
         budget=budget,
     )
-    become_agent(prepare(wishes, launched), ["--", *launched])
+    become_agent(prepare(options, launched), ["--", *launched])
 
 
 def resolve_command(command: list[str]) -> list[str]:
-    """The command as it will be launched: a script gets this Python in front.
+    """The command line to launch: a script is run by this Python.
 
     Raises:
         ConfigurationError: There is no such script or program.
@@ -81,18 +82,18 @@ def resolve_command(command: list[str]) -> list[str]:
     first = command[0]
     if first.endswith(".py"):
         if not os.path.isfile(first):
-            raise ConfigurationError(f"there is no script {first!r}{_nearest_script(first)}")
+            raise ConfigurationError(f"no such script: {first!r}{_nearest_script(first)}")
         return [sys.executable, *command]
     if shutil.which(first) is None:
-        found = f"{first!r} is a file that cannot be executed" if os.path.exists(first) else f"no command {first!r}"
-        script = f"; for a script of Python: leadline run {first}.py" if os.path.isfile(first + ".py") else ""
-        raise ConfigurationError(f"{found}{script}")
+        problem = f"{first!r} is not executable" if os.path.exists(first) else f"command not found: {first!r}"
+        hint = f"; for the Python script: leadline run {first}.py" if os.path.isfile(first + ".py") else ""
+        raise ConfigurationError(f"{problem}{hint}")
     return command
 
 
 def _nearest_script(path: str) -> str:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
-        return f": there is no folder {folder!r}"
-    nearest = closest(os.path.basename(path), [each for each in os.listdir(folder) if each.endswith(".py")])
+        return f"; there is no folder {folder!r}"
+    nearest = closest(os.path.basename(path), [name for name in os.listdir(folder) if name.endswith(".py")])
     return f"; did you mean {os.path.join(os.path.dirname(path), nearest)!r}?" if nearest else ""

@@ -1,4 +1,4 @@
-"""A run as a page of text."""
+"""The page of a run, as shown by ``leadline show``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
 from leadline.cli.action_log import action_log
 from leadline.cli.console import status
-from leadline.cli.rule_results import verdicts
+from leadline.cli.rule_results import rule_block
 from leadline.cli.sparklines import sparkline_lines
 from leadline.cli.time_breakdown import time_block
 from leadline.cli.utilization import machine_block
@@ -25,134 +25,133 @@ from leadline.records.formatting import counted, duration, model, share, size
 from leadline.records.names import JOB_ENDED
 from leadline.records.overhead import format_throttling
 
-_MOST_WARNINGS: Final = 8
-_MOST_MODELS: Final = 3
+_MAX_WARNINGS: Final = 8
+_MAX_MODELS: Final = 3
 
 
 def page(digest: Digest, width: int) -> RenderableType:
-    """All of it: how the run stands, its numbers, what the rules say, where the time went, and what to do next.
+    """The whole page: status, scalars, rule results, time breakdown, resource utilization, and next commands.
 
     Args:
         width: Of the terminal, in characters.
     """
-    said = overview(digest.run)
-    done = action_log(said["actions"]) if said["actions"] else None
+    summary = overview(digest.run)
+    actions = action_log(summary["actions"]) if summary["actions"] else None
     blocks = [
-        head(said),
+        head(summary),
         sparkline_lines(digest, width),
-        verdicts(said["rules"]),
-        done,
-        time_block(said["time"]),
-        machine_block(said["time"]["usage"]),
-        _warnings(said),
-        _next(said),
+        rule_block(summary["rules"]),
+        actions,
+        time_block(summary["time"]),
+        machine_block(summary["time"]["usage"]),
+        _warnings(summary),
+        _next(summary),
     ]
-    return apart(each for each in blocks if each is not None)
+    return apart(block for block in blocks if block is not None)
 
 
 def apart(blocks: Iterable[RenderableType]) -> Group:
-    """Blocks with an empty line between them."""
+    """Blocks separated by empty lines."""
     parts: list[RenderableType] = []
-    for each in blocks:
-        parts += [Text(), each] if parts else [each]
+    for block in blocks:
+        parts += [Text(), block] if parts else [block]
     return Group(*parts)
 
 
-def head(said: dict[str, Any]) -> RenderableType:
-    """Name, status, how long, how many steps; command, model, workers, cost."""
+def head(summary: dict[str, Any]) -> RenderableType:
+    """Name, status, duration and steps; command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
     facts = {
-        "command": " ".join(said["command"]),
-        "model": _models(said["workers"]),
-        "workers": _workers(said["workers"]),
-        "cost": _cost(said["cost"]),
-        "thinned": "; ".join(format_throttling(said["cost"]["thinned"])),
-        "at": said["uri"],
+        "command": " ".join(summary["command"]),
+        "model": _models(summary["workers"]),
+        "workers": _workers(summary["workers"]),
+        "overhead": _overhead(summary["cost"]),
+        "throttled": "; ".join(format_throttling(summary["cost"]["thinned"])),
+        "path": summary["uri"],
     }
     for name, value in facts.items():
         if value:
             table.add_row(Text(name, style="dim"), Text(value, overflow="fold"))
-    return Group(headline(said), Padding(table, (0, 0, 0, 2)))
+    return Group(headline(summary), Padding(table, (0, 0, 0, 2)))
 
 
-def headline(said: dict[str, Any]) -> Text:
+def headline(summary: dict[str, Any]) -> Text:
     """``demo  Completed  after 6 m 12 s, 3,750 steps``."""
-    ended = _moment(said["ended"]) if said["ended"] else time.time()
-    line = Text.assemble((said["name"], "bold"), "  ", status(said["status"]))
-    if said["stopped_by"]:
-        line.append(f" by {said['stopped_by'].removeprefix('rule:')}")
-    line.append(f"  after {duration(max(0.0, ended - _moment(said['started'])))}")
+    ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
+    line = Text.assemble((summary["name"], "bold"), "  ", status(summary["status"]))
+    if summary["stopped_by"]:
+        line.append(f" by {summary['stopped_by'].removeprefix('rule:')}")
+    line.append(f"  after {duration(max(0.0, ended - _timestamp(summary['started'])))}")
     counts = [
-        f"{counted(count, 'step')}{'' if mode == 'train' else f' of {mode}'}" for mode, count in said["steps"].items()
+        f"{counted(count, 'step' if mode == 'train' else f'{mode} step')}" for mode, count in summary["steps"].items()
     ]
-    return line.append(f", {', '.join(counts) or 'no step seen'}")
+    return line.append(f", {', '.join(counts) or 'no steps'}")
 
 
 def _models(workers: list[dict[str, Any]]) -> str:
-    models = {model(each["name"], each["parameters"]) for worker in workers for each in worker["models"] or ()}
-    optimizers = {each for worker in workers for each in worker["optimizers"] or ()}
-    named = sorted(models)[:_MOST_MODELS]
-    more = [f"{len(models) - _MOST_MODELS:,} more"] if len(models) > _MOST_MODELS else []
-    return ", ".join([*named, *more, *sorted(optimizers)]) if models else ""
+    models = {model(entry["name"], entry["parameters"]) for worker in workers for entry in worker["models"] or ()}
+    optimizers = {name for worker in workers for name in worker["optimizers"] or ()}
+    shown = sorted(models)[:_MAX_MODELS]
+    more = [f"{len(models) - _MAX_MODELS:,} more"] if len(models) > _MAX_MODELS else []
+    return ", ".join([*shown, *more, *sorted(optimizers)]) if models else ""
 
 
 def _workers(workers: list[dict[str, Any]]) -> str:
-    """Of several: how many, on how many nodes, in which state."""
+    """The number of workers, nodes and states; empty for a single worker."""
     if len(workers) < 2:
         return ""
-    states = Counter(str(each["state"]) for each in workers)
-    nodes = len({each["node"] for each in workers})
-    told = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
-    return f"{len(workers):,} on {counted(nodes, 'node')}: {told}"
+    states = Counter(str(worker["state"]) for worker in workers)
+    nodes = len({worker["node"] for worker in workers})
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
+    return f"{len(workers):,} on {counted(nodes, 'node')}: {counts}"
 
 
-def _cost(cost: dict[str, Any]) -> str:
-    spoken = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
-    return f"{spoken}{size(cost['bytes'])} on disk"
+def _overhead(cost: dict[str, Any]) -> str:
+    steps = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
+    return f"{steps}{size(cost['bytes'])} on disk"
 
 
-def _warnings(said: dict[str, Any]) -> RenderableType | None:
-    """What went wrong with the watching; what many workers say alike is one line."""
-    lines: Counter[str] = Counter()
-    speakers: dict[str, str] = {}
-    for worker in said["workers"]:
-        for line in _of_worker(worker):
-            lines[line] += 1
-            speakers.setdefault(line, worker["worker"])
-    told = [f"{counted(count, 'worker') if count > 1 else speakers[line]}: {line}" for line, count in lines.items()]
-    told += [f"damaged: {each}" for each in said["damage"]]
-    if not told:
+def _warnings(summary: dict[str, Any]) -> RenderableType | None:
+    """Problems of capture; a warning that several workers share is one line."""
+    counts: Counter[str] = Counter()
+    sources: dict[str, str] = {}
+    for worker in summary["workers"]:
+        for line in _worker_warnings(worker):
+            counts[line] += 1
+            sources.setdefault(line, worker["worker"])
+    lines = [f"{counted(count, 'worker') if count > 1 else sources[line]}: {line}" for line, count in counts.items()]
+    lines += [f"damaged: {damage}" for damage in summary["damage"]]
+    if not lines:
         return None
-    more = [f"and {counted(len(told) - _MOST_WARNINGS, 'more line')} like these: leadline show --json"]
-    shown = told[:_MOST_WARNINGS] + (more if len(told) > _MOST_WARNINGS else [])
+    more = [f"and {counted(len(lines) - _MAX_WARNINGS, 'more line')}: leadline show --json lists all"]
+    shown = lines[:_MAX_WARNINGS] + (more if len(lines) > _MAX_WARNINGS else [])
     return Group(*(Text(line, style="yellow") for line in shown))
 
 
-def _of_worker(worker: dict[str, Any]) -> list[str]:
+def _worker_warnings(worker: dict[str, Any]) -> list[str]:
     lines = []
     if worker["lost"]:
         lost = worker["lost"]
-        lines.append(
-            f"from step {lost['since_step']:,} on something was not written: {lost['reason']} "
-            f"({counted(lost['rows'], 'row')}, {counted(lost['tensors'], 'tensor')})"
-        )
+        dropped = f"{counted(lost['rows'], 'row')} and {counted(lost['tensors'], 'tensor')}"
+        lines.append(f"dropped {dropped} since step {lost['since_step']:,}: {lost['reason']}")
     if worker["off"]:
-        lines.append(f"capture went off at step {worker['off']['step']:,}: {worker['off']['error']}")
+        lines.append(f"capture disabled at step {worker['off']['step']:,}: {worker['off']['error']}")
     return [*lines, *(worker["notes"] or ())]
 
 
-def _next(said: dict[str, Any]) -> RenderableType:
-    """What may be done now."""
-    name = said["name"]
-    if said["status"] in JOB_ENDED:
-        steps = {"look": "leadline ui", "report": f"leadline report {name}"}
+def _next(summary: dict[str, Any]) -> RenderableType:
+    """Suggested commands."""
+    name = summary["name"]
+    if summary["status"] in JOB_ENDED:
+        commands = {"dashboard": "leadline ui", "report": f"leadline report {name}"}
     else:
-        steps = {"follow": f"leadline show {name} --follow", "look": "leadline ui", "stop": f"leadline stop {name}"}
+        follow, stop = f"leadline show {name} --follow", f"leadline stop {name}"
+        commands = {"follow": follow, "dashboard": "leadline ui", "stop": stop}
     line = Text()
-    for word, command in steps.items():
-        line.append(f"{word}: ", style="dim").append(f"{command}    ")
+    for label, command in commands.items():
+        line.append(f"{label}: ", style="dim").append(f"{command}    ")
     return line
 
 
-def _moment(spoken: str) -> float:
-    return datetime.fromisoformat(spoken).timestamp()
+def _timestamp(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

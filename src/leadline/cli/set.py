@@ -1,4 +1,4 @@
-"""``leadline set``: change a setting of a running job."""
+"""``leadline set``: change settings of a running job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 import leadline
 from leadline.cli.console import console
 from leadline.control.requests import ask, settings_requests
-from leadline.control.responses import AGENT, await_answers, what
+from leadline.control.responses import await_answers, describe, format_answer, is_accepted
 
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -18,30 +18,29 @@ _PATIENCE_SECONDS: Final = 5.0
 def set_(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="[RUN] KEY=VALUE…; the run is the latest. Keys: interval-ms, rule=NAME[:key=value,…]."),
+        typer.Argument(help="[RUN] KEY=VALUE…; default: the latest run. Keys: interval-ms, rule=NAME[:key=value,…]."),
     ] = None,
 ) -> int:
-    """Change a running job: how often the machine is sampled, and by which more rules it is judged.
+    """Change settings of a running job.
 
-    Waits until the job has answered.
+    Sets the sampling interval of system metrics, or adds a rule. Waits until the job has answered.
     """
-    name, words = _read(settings or [])
-    wishes = settings_requests(words, lambda: leadline.open_run(name), reason="leadline set")
+    name, words = _split_run(settings or [])
+    new_requests = settings_requests(words, lambda: leadline.open_run(name), reason="leadline set")
     run = leadline.open_run(name)
-    requests = [ask(run, each) for each in wishes]
+    requests = [ask(run, request) for request in new_requests]
     answers = await_answers(run, requests, _PATIENCE_SECONDS)
     for request in requests:
         if len(requests) > 1:
-            console().print(f"{what(request)}:", markup=False, soft_wrap=True)
-        for each in answers[request.id]:
-            console().print(f"{each.worker.removeprefix(AGENT)}: {each.outcome}", markup=False, soft_wrap=True)
+            console().print(f"{describe(request)}:", markup=False, soft_wrap=True)
+        for answer in answers[request.id]:
+            console().print(format_answer(answer), markup=False, soft_wrap=True)
         if not answers[request.id]:
-            console().print(f"nobody has answered within {_PATIENCE_SECONDS:g} s; the request stays for who comes")
-    told = [[each.outcome for each in answers[request.id]] for request in requests]
-    return 0 if all(each and all(one.startswith("taken") for one in each) for each in told) else 1
+            console().print(f"no answer within {_PATIENCE_SECONDS:g} s; the request remains pending")
+    return 0 if all(answers[request.id] and all(map(is_accepted, answers[request.id])) for request in requests) else 1
 
 
-def _read(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    """The run, and what is to be changed."""
+def _split_run(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The name of the run, if the first word is one, and the settings."""
     name = words[0] if words and "=" not in words[0] else None
     return name, list(words[1:] if name is not None else words)

@@ -1,4 +1,4 @@
-"""``leadline show``: one run, as a page of text or as JSON."""
+"""``leadline show``: one run as a page of text, or as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from leadline.reader.run import Run
 from leadline.records.formatting import counted
 from leadline.records.names import JOB_ENDED
 
-_LEAST_SECONDS: Final = 0.5
+_MIN_SECONDS: Final = 0.5
 _SHARE: Final = 10.0
-"""A page that took so long to make is left for so many times as long."""
-_QUIET_SECONDS: Final = 5.0
-"""Where nobody looks (a pipe), a line is written at most so often."""
+"""The page stays for this many times as long as it took to build."""
+_LINE_SECONDS: Final = 5.0
+"""The minimum interval between two lines without a terminal."""
 
 
 def show(
@@ -31,27 +31,30 @@ def show(
         str | None, typer.Argument(help="A run's name or path; default: the latest; -1 the one before.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    follow: Annotated[bool, typer.Option(help="Stay, and show how it goes on.")] = False,
-    verify: Annotated[bool, typer.Option(help="Read every part and say what is damaged.")] = False,
+    follow: Annotated[bool, typer.Option(help="Keep updating until the run ends.")] = False,
+    verify: Annotated[bool, typer.Option(help="Read all files and report damage.")] = False,
 ) -> None:
-    """Show a run: how it stands, what the rules found, what was captured."""
-    found = leadline.open_run(run)
+    """Show the status and results of a run.
+
+    The page contains losses and metrics, rule results, time breakdown and resource utilization.
+    """
+    opened = leadline.open_run(run)
     if verify:
-        _verify(found)
+        _verify(opened)
         return
     if as_json:
-        typer.echo(json.dumps(overview(found), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(overview(opened), indent=2, ensure_ascii=False))
         return
-    terminal, digest = console(), Digest(found)
+    terminal, digest = console(), Digest(opened)
     if follow:
         _follow(digest, terminal)
     terminal.print(page(digest, terminal.width))
 
 
 def _follow(digest: Digest, terminal: Console) -> None:
-    """Show it anew until it is over: on a screen of its own, which goes when the run ends; a line at times in a pipe.
+    """Update the page on an alternate screen until the run ends; without a terminal, print a line at intervals.
 
-    Only what is new is read; a large page comes less often, so that looking at a run costs a tenth of a core at most.
+    Only new data is read, and large pages are updated less often, so that it takes a tenth of a core at most.
     """
     if not terminal.is_terminal:
         _follow_in_lines(digest, terminal)
@@ -64,28 +67,28 @@ def _follow(digest: Digest, terminal: Console) -> None:
             live.update(page(digest, terminal.width), refresh=True)
             if digest.run.status in JOB_ENDED:
                 break
-            time.sleep(max(_LEAST_SECONDS, _SHARE * (time.monotonic() - began)))
-            _read_on(digest)
-    _read_on(digest)
+            time.sleep(max(_MIN_SECONDS, _SHARE * (time.monotonic() - began)))
+            _refresh(digest)
+    _refresh(digest)
 
 
 def _follow_in_lines(digest: Digest, terminal: Console) -> None:
     from leadline.cli.run_page import headline
 
-    last, told_at = "", 0.0
+    last, printed_at = "", 0.0
     while digest.run.status not in JOB_ENDED:
         now = time.monotonic()
-        if now - told_at >= _QUIET_SECONDS:
+        if now - printed_at >= _LINE_SECONDS:
             line = headline(overview(digest.run))
             if line.plain != last:
                 terminal.print(line, soft_wrap=True)
-            last, told_at = line.plain, now
-        time.sleep(_LEAST_SECONDS)
-        _read_on(digest)
-    _read_on(digest)
+            last, printed_at = line.plain, now
+        time.sleep(_MIN_SECONDS)
+        _refresh(digest)
+    _refresh(digest)
 
 
-def _read_on(digest: Digest) -> None:
+def _refresh(digest: Digest) -> None:
     digest.run.refresh()
     digest.refresh()
 
@@ -93,5 +96,5 @@ def _read_on(digest: Digest) -> None:
 def _verify(run: Run) -> None:
     damage = run.verify()
     if damage:
-        raise DamagedRunError(f"{counted(len(damage), 'part')} of {run.name} cannot be read: {'; '.join(damage)}")
-    console().print(f"{run.name}: every part is whole")
+        raise DamagedRunError(f"{counted(len(damage), 'file')} of {run.name} cannot be read: {'; '.join(damage)}")
+    console().print(f"{run.name}: no damage found")

@@ -1,4 +1,4 @@
-"""``leadline stop``: ask a running job to stop at its next step."""
+"""``leadline stop``: request that a running job stops at its next step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from leadline.control.requests import GRACE_SECONDS, ask, stop_request
 
 def stop(
     run: Annotated[str | None, typer.Argument(help="A run's name or path; default: the latest.")] = None,
-    grace: Annotated[float, typer.Option(help="Seconds until signals follow.")] = GRACE_SECONDS,
+    grace: Annotated[float, typer.Option(help="Seconds to wait before sending signals.")] = GRACE_SECONDS,
 ) -> None:
-    """Ask a running job to stop at its next step; signals follow after the grace time."""
+    """Stop a running job at its next step.
+
+    Signals are sent after the grace period.
+    """
     request = stop_request(grace_seconds=grace, reason="leadline stop")
-    found = leadline.open_run(run)
-    ask(found, request)
-    console().print(f"asked {found.name} to stop at its next step; signals follow after {grace:g} s")
+    opened = leadline.open_run(run)
+    ask(opened, request)
+    console().print(f"stop of {opened.name} at its next step requested; signals are sent after {grace:g} s")

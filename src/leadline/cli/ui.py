@@ -1,4 +1,4 @@
-"""``leadline ui``: the dashboard."""
+"""``leadline ui``: serve the dashboard."""
 
 from __future__ import annotations
 
@@ -23,48 +23,50 @@ _TOKEN: Final = "LEADLINE_TOKEN"
 
 def ui(
     place: Annotated[
-        str | None, typer.Argument(metavar="[ROOT-or-RUN]", help="A folder of runs, or a run; default ./leadline-runs.")
+        str | None, typer.Argument(metavar="[ROOT-or-RUN]", help="Runs directory, or a run; default ./leadline-runs.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help=f"Where to listen; 0: any that is free.  [default: {PORT}, or the next]")
+        int | None, typer.Option(help=f"Port to listen on; 0: any free port.  [default: {PORT}, or the next free one]")
     ] = None,
-    should_open: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    should_open: Annotated[bool, typer.Option("--open", help="Open the dashboard in the browser.")] = False,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; beyond this machine a token is needed.")
+        str, typer.Option(help="Address to listen on; access from other machines needs a token.")
     ] = "127.0.0.1",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Look, change nothing.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Disable all controls.")] = False,
 ) -> None:
-    """Show runs in the browser: live, and afterwards."""
+    """Serve the dashboard of live and finished runs."""
     root, path = _root_and_path(place)
     try:
         from leadline.dashboard.security import make_access
         from leadline.dashboard.server import bind, serve
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the dashboard needs {error.name}; pip install 'leadline[ui]'") from error
+        raise MissingExtraError(
+            f"the dashboard needs {error.name}; install it with: pip install 'leadline[ui]'"
+        ) from error
     names = {socket.gethostname(), socket.getfqdn()} - {""}
-    access = make_access(host, given_token=os.environ.get(_TOKEN), is_read_only=read_only, names=names)
+    access = make_access(host, token=os.environ.get(_TOKEN), is_read_only=read_only, names=names)
     listener = bind(host, PORT if port is None else port, or_next=port is None)
     address = _address(access, listener.getsockname()[1], path)
-    console().print(f"leadline  {address}   (Ctrl-C ends it)", markup=False, highlight=False, soft_wrap=True)
+    console().print(f"leadline  {address}   (press Ctrl-C to quit)", markup=False, highlight=False, soft_wrap=True)
     if should_open:
         typer.launch(address)
     serve(root, listener, access)
 
 
 def _address(access: Access, port: int, path: str) -> str:
-    """The link to print; one that is listened to everywhere is named by this machine's name."""
+    """The URL to print; for a wildcard address it contains the name of this machine."""
     host = socket.gethostname() if access.host in ("0.0.0.0", "::", "") else access.host
     token = f"?token={quote(access.token, safe='')}" if access.token else ""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{token}"
 
 
 def _root_and_path(place: str | None) -> tuple[str, str]:
-    """The folder of runs, and the page to begin with."""
+    """The runs directory, and the first page to show."""
     root = runs_root(None)
-    for each in (place, os.path.join(root, place)) if place is not None else ():
-        if layout.is_run(each):
-            folder, name = os.path.split(os.path.abspath(each))
+    for path in (place, os.path.join(root, place)) if place is not None else ():
+        if layout.is_run(path):
+            folder, name = os.path.split(os.path.abspath(path))
             return folder, f"/runs/{quote(name, safe='')}/overview"
     if place is not None and not os.path.isdir(place):
-        raise RunNotFoundError(f"there is no run or folder {place!r}; leadline ls lists the runs of a folder")
+        raise RunNotFoundError(f"no such run or folder: {place!r}; leadline ls lists the runs of a folder")
     return place or root, "/"

@@ -1,1 +1,1 @@
-"""Compaction: what a long run wrote, again as sorted Parquet that a question reads little of."""
+"""Compaction: sorted Parquet files derived from the segments of a long run, for fast queries."""

@@ -1,4 +1,4 @@
-"""``python -m leadline.compaction RUN``: derives the files from which a large run is looked at quickly."""
+"""``python -m leadline.compaction RUN``: derive sorted files from a large run, for fast queries."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _NICE: Final = 19
 
 
 def main() -> int:
-    """Compact a run, once or for as long as it goes on."""
+    """Compact a run, once or until it is over."""
     parser = argparse.ArgumentParser(prog="python -m leadline.compaction", description=__doc__)
-    parser.add_argument("run", help="a path, or a name below the root")
-    parser.add_argument("--follow", action="store_true", help="go on until the run is over")
-    parser.add_argument("--place", help="the folder in which compact/ is made; default the run")
-    parser.add_argument("--final", action="store_true", help="wait for another that compacts it just now")
+    parser.add_argument("run", help="path of a run, or its name in the runs directory")
+    parser.add_argument("--follow", action="store_true", help="continue until the run is over")
+    parser.add_argument("--place", help="folder for compact/; default: the run directory")
+    parser.add_argument("--final", action="store_true", help="wait for another process that is compacting the run")
     options = parser.parse_args()
     try:
         run = find_run(options.run)
     except LeadlineError as error:
-        print(f"leadline: {error}", file=sys.stderr)  # noqa: T201 - it is a command of its own
+        print(f"leadline: {error}", file=sys.stderr)  # noqa: T201 - a command of its own
         return 2
     os.nice(_NICE)
-    pa.set_memory_pool(pa.system_memory_pool())  # it gives back what it took
+    pa.set_memory_pool(pa.system_memory_pool())  # returns freed memory to the system
     compactor = Compactor(run, options.place)
-    with compactor.alone(is_patient=options.final) as is_alone:
-        while is_alone and compactor.is_large():
+    with compactor.lock(wait=options.final) as is_locked:
+        while is_locked and compactor.is_large():
             is_over = liveness.is_over(run)
             compactor.compact()
             if is_over or not options.follow:

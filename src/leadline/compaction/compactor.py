@@ -1,4 +1,4 @@
-"""Compacting a run: stream by stream, a bounded piece at a time."""
+"""Compaction of a run: stream by stream, in passes of limited size."""
 
 from __future__ import annotations
 
@@ -9,60 +9,60 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.analysis.rollup_schema import FORMS, SAMPLES, VALUES, Form
+from leadline.analysis.rollup_schema import ROLLUP_SCHEMAS, SAMPLES, VALUES, RollupSchema
 from leadline.compaction import parts, series, system, timeline
 from leadline.reader import liveness
 from leadline.reader.bulk import BulkStream, Range
-from leadline.reader.compact import LARGE_BYTES, DamagedPartError, PartChain, compact_places, streams_of
+from leadline.reader.compact import LARGE_BYTES, DamagedPartError, PartChain, compact_folders, streams_of
 from leadline.store import layout
 from leadline.store.documents import make_folder
 
-_GO_BYTES: Final = 12 << 20
-"""What is read in one go."""
-_WORTH_BYTES: Final = 8 << 20
-"""How much must have come to a stream before it is worth a go while the run goes on."""
-_FEW_BYTES: Final = 64 << 10
-_FAN: Final = 8
-"""So many files are put together into one."""
+_PASS_BYTES: Final = 12 << 20
+"""Size of one pass."""
+_MIN_BYTES: Final = 8 << 20
+"""Minimum size of a pass while the run is in progress."""
+_MIN_FINAL_BYTES: Final = 64 << 10
+_MERGE_COUNT: Final = 8
+"""Number of files that are merged into one."""
 
 
 @dataclass(slots=True)
 class _Stream:
-    """One stream with what was derived of it."""
+    """One stream with its derived files."""
 
-    form: Form
+    rollup: RollupSchema
     name: str
     chain: PartChain
     left_bytes: int = 0
 
 
 class Compactor:
-    """Derives sorted files from a run's segments; nothing else of the run is touched.
+    """Derives sorted files from a run's segments; nothing else of the run is changed.
 
     Args:
-        run: Its folder.
-        place: Where ``compact`` lies: the run itself, or a folder of the user's cache.
+        run: The run directory.
+        folder: The parent of ``compact``: the run directory, or a folder in the user's cache.
     """
 
-    def __init__(self, run: str, place: str | None = None) -> None:
-        self.run, self.place = run, place or writable_place(run)
-        told = os.environ.get("LEADLINE_COMPACT_BYTES", "")
-        self._least_bytes = int(told) if told.isdecimal() else LARGE_BYTES
+    def __init__(self, run: str, folder: str | None = None) -> None:
+        self.run, self.folder = run, folder or writable_folder(run)
+        setting = os.environ.get("LEADLINE_COMPACT_BYTES", "")
+        self._large_bytes = int(setting) if setting.isdecimal() else LARGE_BYTES
         self._streams: dict[tuple[str, str], _Stream] = {}
-        self._stuck: set[tuple[str, str]] = set()
+        self._blocked: set[tuple[str, str]] = set()
 
     @contextmanager
-    def alone(self, *, is_patient: bool = False) -> Iterator[bool]:
-        """Whether nobody else compacts the run, for as long as this lasts.
+    def lock(self, *, wait: bool = False) -> Iterator[bool]:
+        """Hold the lock of the run's compaction; yield False if another process holds it.
 
         Args:
-            is_patient: Who does is waited for.
+            wait: Wait for the other process.
         """
-        make_folder(os.path.join(self.place, layout.COMPACT))
-        path = os.path.join(self.place, layout.COMPACT_LOCK)
+        make_folder(os.path.join(self.folder, layout.COMPACT))
+        path = os.path.join(self.folder, layout.COMPACT_LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield True
         except BlockingIOError:
             yield False
@@ -70,101 +70,102 @@ class Compactor:
             os.close(descriptor)
 
     def compact(self, *, is_final: bool | None = None) -> int:
-        """Compact what is worth it.
+        """Compact all streams with enough new data.
 
         Args:
-            is_final: Whether little pieces are worth it too; None: if the run is over.
+            is_final: Whether small amounts are compacted too; None: if the run is over.
         Returns:
-            How many goes that took.
+            The number of passes.
         """
         is_over = liveness.is_over(self.run)
-        self._sweep()
-        self._look()
+        self._remove_partial_files()
+        self._refresh()
         if is_final is None:
             is_final = is_over
-        goes = 0
+        passes = 0
         while (stream := self._next(is_final=is_final)) is not None:
-            goes += self._go(stream, is_over=is_over)
-        return goes
+            passes += self._run_pass(stream, is_over=is_over)
+        return passes
 
     def is_large(self) -> bool:
-        """Whether there is so much that it is worth it."""
-        self._look()
-        return sum(each.left_bytes for each in self._streams.values()) >= self._least_bytes or any(
-            each.chain.parts for each in self._streams.values()
+        """Return whether the run is large enough for compaction."""
+        self._refresh()
+        return sum(stream.left_bytes for stream in self._streams.values()) >= self._large_bytes or any(
+            stream.chain.parts for stream in self._streams.values()
         )
 
-    def _sweep(self) -> None:
-        """Remove what one that was killed left half-written."""
-        for folder, _, names in os.walk(os.path.join(self.place, layout.COMPACT)):
+    def _remove_partial_files(self) -> None:
+        """Remove incomplete files of a killed process."""
+        for folder, _, names in os.walk(os.path.join(self.folder, layout.COMPACT)):
             for name in names:
                 if name.endswith(".part"):
                     os.unlink(os.path.join(folder, name))
 
-    def _look(self) -> None:
-        for form in FORMS:
-            for name in streams_of(self.run, form.part):
-                if (form.part, name) not in self._streams:
-                    chain = PartChain(self.place, form.part, name)
-                    self._streams[form.part, name] = _Stream(form, name, chain)
-        for each in self._streams.values():
-            each.chain.refresh()
-            each.left_bytes = BulkStream(self.run, each.form.part, each.name, each.chain.position).left_bytes
+    def _refresh(self) -> None:
+        for rollup in ROLLUP_SCHEMAS:
+            for name in streams_of(self.run, rollup.part):
+                if (rollup.part, name) not in self._streams:
+                    chain = PartChain(self.folder, rollup.part, name)
+                    self._streams[rollup.part, name] = _Stream(rollup, name, chain)
+        for stream in self._streams.values():
+            stream.chain.refresh()
+            stream.left_bytes = BulkStream(self.run, stream.rollup.part, stream.name, stream.chain.position).left_bytes
 
     def _next(self, *, is_final: bool) -> _Stream | None:
-        """The stream with the most to do, if it is worth it."""
-        left = {key: each for key, each in self._streams.items() if key not in self._stuck}
-        most = max(left.values(), key=lambda each: each.left_bytes, default=None)
-        few = min(_FEW_BYTES, self._least_bytes)
-        worth = few if is_final else max(few, min(_WORTH_BYTES, 2 * LARGE_BYTES // max(len(left), 1)))
-        return most if most is not None and most.left_bytes >= worth else None
+        """Return the stream with the most new data, if that is enough."""
+        open_streams = {key: stream for key, stream in self._streams.items() if key not in self._blocked}
+        largest = max(open_streams.values(), key=lambda stream: stream.left_bytes, default=None)
+        smallest_pass = min(_MIN_FINAL_BYTES, self._large_bytes)
+        share = min(_MIN_BYTES, 2 * LARGE_BYTES // max(len(open_streams), 1))
+        min_bytes = smallest_pass if is_final else max(smallest_pass, share)
+        return largest if largest is not None and largest.left_bytes >= min_bytes else None
 
-    def _go(self, stream: _Stream, *, is_over: bool) -> int:
-        """One go; 0 where nothing could be done, and nothing more will be."""
-        reading = BulkStream(self.run, stream.form.part, stream.name, stream.chain.position)
-        found = [each for each in reading.read(_GO_BYTES) if len(each.rows)]
-        is_whole = is_over and reading.left_bytes == 0
-        if not found or not self._write(stream, found, reading, is_whole=is_whole):
-            self._stuck.add((stream.form.part, stream.name))
+    def _run_pass(self, stream: _Stream, *, is_over: bool) -> int:
+        """Run one pass; return 0 if nothing could be done, then the stream is skipped from now on."""
+        source = BulkStream(self.run, stream.rollup.part, stream.name, stream.chain.position)
+        ranges = [range_ for range_ in source.read(_PASS_BYTES) if len(range_.rows)]
+        is_complete = is_over and source.left_bytes == 0
+        if not ranges or not self._write(stream, ranges, source, is_complete=is_complete):
+            self._blocked.add((stream.rollup.part, stream.name))
             return 0
         before = stream.chain.position
         stream.chain.refresh()
-        if stream.chain.position == before:  # it cannot be read again
-            self._stuck.add((stream.form.part, stream.name))
+        if stream.chain.position == before:  # the written file cannot be read
+            self._blocked.add((stream.rollup.part, stream.name))
             return 0
         self._merge(stream)
         position = stream.chain.position
-        stream.left_bytes = BulkStream(self.run, stream.form.part, stream.name, position).left_bytes
+        stream.left_bytes = BulkStream(self.run, stream.rollup.part, stream.name, position).left_bytes
         return 1
 
-    def _write(self, stream: _Stream, found: list[Range], reading: BulkStream, *, is_whole: bool) -> bool:
-        """Write a file; whether it goes further than the one before."""
-        goes = (stream.chain.next_go, stream.chain.next_go)
-        before = stream.chain.parts[-1].said if stream.chain.parts else {}
-        writer = parts.FormWriter(self.place, stream.form, stream.name, goes)
+    def _write(self, stream: _Stream, ranges: list[Range], source: BulkStream, *, is_complete: bool) -> bool:
+        """Write a file; return whether it extends the one before."""
+        passes = (stream.chain.next_pass, stream.chain.next_pass)
+        before = stream.chain.parts[-1].metadata if stream.chain.parts else {}
+        writer = parts.RollupWriter(self.folder, stream.rollup, stream.name, passes)
         try:
-            said: dict[str, Any] = {"position": reading.position}
-            if stream.form is SAMPLES:
-                said |= system.write_samples(writer, found)
-            elif stream.form is VALUES:
-                said |= series.write_values(writer, found)
+            metadata: dict[str, Any] = {"position": source.position}
+            if stream.rollup is SAMPLES:
+                metadata |= system.write_samples(writer, ranges)
+            elif stream.rollup is VALUES:
+                metadata |= series.write_values(writer, ranges)
             else:
-                words = timeline.write_steps(writer, found, worker=stream.name, before=before, is_whole=is_whole)
-                said |= {**words, "position": {**stream.chain.position, **words["position"]}}
-                if said["position"] == stream.chain.position:
+                steps = timeline.write_steps(writer, ranges, worker=stream.name, before=before, is_complete=is_complete)
+                metadata |= {**steps, "position": {**stream.chain.position, **steps["position"]}}
+                if metadata["position"] == stream.chain.position:
                     writer.abandon()
                     return False
-            writer.close(said)
+            writer.close(metadata)
         except BaseException:
             writer.abandon()
             raise
         return True
 
     def _merge(self, stream: _Stream) -> None:
-        """Put files together of which there are many of one size."""
-        while (few := _mergeable(stream.chain)) is not None:
+        """Merge small files while there are enough of them."""
+        while (small := _mergeable(stream.chain)) is not None:
             try:
-                parts.merge(self.place, stream.form, stream.name, few)
+                parts.merge(self.folder, stream.rollup, stream.name, small)
             except DamagedPartError as error:
                 stream.chain.forget(str(error))
                 os.unlink(str(error))
@@ -172,16 +173,16 @@ class Compactor:
 
 
 def _mergeable(chain: PartChain) -> list[Any] | None:
-    """The last files, if there are so many of one size."""
-    for at in range(len(chain.parts) - _FAN + 1):
-        few = chain.parts[at : at + _FAN]
-        if all(each.last == each.first for each in few):  # once: to put large ones together takes much memory
-            return few
+    """Return consecutive files of one pass each, if there are enough to merge."""
+    for index in range(len(chain.parts) - _MERGE_COUNT + 1):
+        group = chain.parts[index : index + _MERGE_COUNT]
+        if all(part.last == part.first for part in group):  # only once: merging large files takes much memory
+            return group
     return None
 
 
-def writable_place(run: str) -> str:
-    """Where a run's derived files may be written: where there are some, in the run, or in the user's cache."""
-    inside, outside = compact_places(run)
-    has_some = os.path.isdir(os.path.join(inside, layout.COMPACT))
-    return inside if os.access(os.path.join(inside, layout.COMPACT) if has_some else inside, os.W_OK) else outside
+def writable_folder(run: str) -> str:
+    """Return where derived files are written: in the run directory, or if that is read-only in the user's cache."""
+    inside, outside = compact_folders(run)
+    exists = os.path.isdir(os.path.join(inside, layout.COMPACT))
+    return inside if os.access(os.path.join(inside, layout.COMPACT) if exists else inside, os.W_OK) else outside

@@ -1,4 +1,4 @@
-"""Scalars and statistics of a worker, sorted by tensor, statistic, mode and step."""
+"""Compaction of a worker's scalars and statistics, sorted by tensor, statistic, mode and step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from leadline.analysis.buckets import Groups
 from leadline.analysis.rollup_schema import VALUES, Columns
-from leadline.compaction.parts import FormWriter, Key
+from leadline.compaction.parts import Key, RollupWriter
 from leadline.reader.bulk import Range
 from leadline.reader.feed import CLOCK
 from leadline.records.series import SeriesLayout
 
 _CHUNK_VALUES: Final = 1 << 18
-_WORTH: Final = 4
+_MIN_REDUCTION: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,105 +34,109 @@ class _Block:
     """``(rows, columns)``."""
 
     def key(self, column: int) -> Key:
-        """Tensor, statistic and mode of a column."""
+        """Return tensor, statistic and mode of a column."""
         index, statistic = self.layout.columns[column]
         return self.layout.tensors[index].name, statistic, self.mode
 
-    def own(self, column: int) -> Columns:
-        """The rows of a column."""
+    def rows(self, column: int) -> Columns:
+        """Return the rows of a column."""
         values = np.ascontiguousarray(self.values[:, column])
         return {"step": self.step, "mode_step": self.mode_step, "time_ns": self.time_ns, "value": values}
 
 
-def write_values(writer: FormWriter, ranges: Sequence[Range]) -> dict[str, Any]:
-    """Write what was read of a worker's series; what there is to say of it."""
-    blocks = [block for each in ranges for block in _blocks(each)]
-    blocks = _joined(blocks)
-    places: dict[Key, list[tuple[_Block, int]]] = {}
+def write_values(writer: RollupWriter, ranges: Sequence[Range]) -> dict[str, Any]:
+    """Write ranges of a worker's series; return the metadata."""
+    blocks = [block for range_ in ranges for block in _blocks(range_)]
+    blocks = _concatenated(blocks)
+    columns_by_key: dict[Key, list[tuple[_Block, int]]] = {}
     for block in blocks:
         for column, (index, _) in enumerate(block.layout.columns):
             if block.layout.tensors[index].name != CLOCK:
-                places.setdefault(block.key(column), []).append((block, column))
-    for key, found in places.items():
-        if len(found) > 1:
-            writer.add(key, _together([block.own(column) for block, column in found]))
+                columns_by_key.setdefault(block.key(column), []).append((block, column))
+    for key, columns in columns_by_key.items():
+        if len(columns) > 1:
+            writer.add(key, _sorted_by_step([block.rows(column) for block, column in columns]))
     for block in blocks:
-        alone = [column for column in range(len(block.layout.columns)) if len(places.get(block.key(column), ())) == 1]
-        _write_block(writer, block, alone)
+        single = [
+            column for column in range(len(block.layout.columns)) if len(columns_by_key.get(block.key(column), ())) == 1
+        ]
+        _write_block(writer, block, single)
     times = [int(edge) for block in blocks for edge in (block.time_ns.min(), block.time_ns.max())]
-    tensors = {each.name: each for block in blocks for each in block.layout.tensors if each.name != CLOCK}
+    tensors = {tensor.name: tensor for block in blocks for tensor in block.layout.tensors if tensor.name != CLOCK}
     return {
         "start_ns": min(times, default=None),
         "end_ns": max(times, default=None),
-        "tensors": [[each.name, list(each.collections), list(each.shape), each.dtype] for each in tensors.values()],
+        "tensors": [
+            [tensor.name, list(tensor.collections), list(tensor.shape), tensor.dtype] for tensor in tensors.values()
+        ],
     }
 
 
-def _blocks(each: Range) -> Iterator[_Block]:
-    """The rows of a range, mode by mode."""
-    assert each.info.layout is not None
-    modes = each.table["mode"]
-    step, mode_step, time_ns, values = (each.numbers(name) for name in ("step", "mode_step", "time_ns", "values"))
+def _blocks(range_: Range) -> Iterator[_Block]:
+    """Yield the rows of a range by mode."""
+    assert range_.info.layout is not None
+    modes = range_.table["mode"]
+    step, mode_step, time_ns, values = (range_.numbers(name) for name in ("step", "mode_step", "time_ns", "values"))
     for mode in pc.unique(modes).to_pylist():
         keep = np.flatnonzero(pc.equal(modes, mode).to_numpy())
         if len(keep) == len(step):
-            yield _Block(each.info.layout, mode, step, mode_step, time_ns, values)
+            yield _Block(range_.info.layout, mode, step, mode_step, time_ns, values)
         else:
-            yield _Block(each.info.layout, mode, step[keep], mode_step[keep], time_ns[keep], values[keep])
+            yield _Block(range_.info.layout, mode, step[keep], mode_step[keep], time_ns[keep], values[keep])
 
 
-def _joined(blocks: Sequence[_Block]) -> list[_Block]:
-    """Those of one layout and mode put together, in the order of their steps."""
+def _concatenated(blocks: Sequence[_Block]) -> list[_Block]:
+    """Concatenate the blocks of the same layout and mode, ordered by step."""
     kinds: dict[tuple[SeriesLayout, str], list[_Block]] = {}
     for block in blocks:
         kinds.setdefault((block.layout, block.mode), []).append(block)
-    found = []
-    for (shared, mode), each in kinds.items():
+    merged = []
+    for (shared, mode), group in kinds.items():
         columns = [
-            np.concatenate([getattr(block, name) for block in each]) if len(each) > 1 else getattr(each[0], name)
+            np.concatenate([getattr(block, name) for block in group]) if len(group) > 1 else getattr(group[0], name)
             for name in ("step", "mode_step", "time_ns", "values")
         ]
         if bool(np.any(np.diff(columns[0]) < 0)):
             order = np.argsort(columns[0], kind="stable")
-            columns = [one[order] for one in columns]
-        found.append(_Block(shared, mode, *columns))
-    return found
+            columns = [column[order] for column in columns]
+        merged.append(_Block(shared, mode, *columns))
+    return merged
 
 
-def _together(parts: Sequence[Columns]) -> Columns:
-    joined = {name: np.concatenate([each[name] for each in parts]) for name in VALUES.own}
+def _sorted_by_step(parts: Sequence[Columns]) -> Columns:
+    joined = {name: np.concatenate([columns[name] for columns in parts]) for name in VALUES.row_columns}
     order = np.argsort(joined["step"], kind="stable")
-    return {name: each[order] for name, each in joined.items()}
+    return {name: values[order] for name, values in joined.items()}
 
 
-def _write_block(writer: FormWriter, block: _Block, columns: Sequence[int]) -> None:
-    """Write some columns of a block; what they have in common is worked out once."""
-    many = max(1, _CHUNK_VALUES // max(len(block.step), 1))
+def _write_block(writer: RollupWriter, block: _Block, columns: Sequence[int]) -> None:
+    """Write some columns of a block; their common parts are computed once."""
+    chunk = max(1, _CHUNK_VALUES // max(len(block.step), 1))
     grids = _grids(block.step)
-    for at in range(0, len(columns), many):
-        chosen = list(columns[at : at + many])
+    for start in range(0, len(columns), chunk):
+        chosen = list(columns[start : start + chunk])
         values = block.values[:, chosen] if len(chosen) < block.values.shape[1] else block.values
         levels = [(width, groups, _level(block, groups, values)) for width, groups in grids]
-        turned = np.ascontiguousarray(values.T)
-        own = {"step": block.step, "mode_step": block.mode_step, "time_ns": block.time_ns}
-        for place, column in enumerate(chosen):
-            kept = {width: {name: each[place] for name, each in told.items()} for width, _, told in levels}
-            writer.add_levels(block.key(column), {**own, "value": turned[place]}, kept)
+        transposed = np.ascontiguousarray(values.T)
+        common = {"step": block.step, "mode_step": block.mode_step, "time_ns": block.time_ns}
+        for index, column in enumerate(chosen):
+            kept = {width: {name: rows[index] for name, rows in level.items()} for width, _, level in levels}
+            writer.add_levels(block.key(column), {**common, "value": transposed[index]}, kept)
 
 
 def _grids(steps: npt.NDArray[np.int64]) -> list[tuple[int, Groups]]:
-    """The widths at which there are much fewer rows, and which rows fall together."""
-    found, rows = [], len(steps)
+    """Return the widths that reduce the rows enough, with the groups of rows."""
+    grids, rows = [], len(steps)
     for width in VALUES.widths:
         groups = Groups(steps // width)
-        if len(groups) * _WORTH <= rows:
-            found.append((width, groups))
+        if len(groups) * _MIN_REDUCTION <= rows:
+            grids.append((width, groups))
             rows = len(groups)
-    return found
+    return grids
 
 
 def _level(block: _Block, groups: Groups, values: npt.NDArray[np.float64]) -> dict[str, npt.NDArray[Any]]:
-    """The buckets of some columns, each array ``(columns, buckets)``."""
+    """Return the roll-up of some columns, each array ``(columns, buckets)``."""
     is_finite = np.isfinite(values)
     finite = np.where(is_finite, values, np.nan)
     rows = np.arange(len(values))[:, None]
@@ -144,8 +148,8 @@ def _level(block: _Block, groups: Groups, values: npt.NDArray[np.float64]) -> di
         "mode_step": block.mode_step[last].T,
         "time_ns": block.time_ns[last].T,
         "value": np.take_along_axis(values, last, axis=0).T,
-        "least": groups.least(finite).T,
-        "most": groups.most(finite).T,
+        "least": groups.nanmin(finite).T,
+        "most": groups.nanmax(finite).T,
         "nonfinite": nonfinite.T,
         "samples": np.broadcast_to(sizes, (values.shape[1], len(sizes))),
     }

@@ -1,4 +1,4 @@
-"""Samples of a node, sorted by sensor and time."""
+"""Compaction of a node's samples, sorted by channel and time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from leadline.analysis.rollup_schema import SAMPLES
-from leadline.compaction.parts import FormWriter, runs_of
+from leadline.compaction.parts import RollupWriter, runs_of
 from leadline.reader.bulk import Range
 from leadline.records.metric import Channel
 
 
-def write_samples(writer: FormWriter, ranges: Sequence[Range]) -> dict[str, Any]:
-    """Write what was read of a node's samples; what there is to say of it."""
+def write_samples(writer: RollupWriter, ranges: Sequence[Range]) -> dict[str, Any]:
+    """Write ranges of a node's samples; return the metadata."""
     numbers: dict[Channel, int] = {}
     sensors = []
-    for each in ranges:
-        places = np.array([numbers.setdefault(one, len(numbers)) for one in each.info.channels], np.int64)
-        sensors.append(places[each.numbers("channel")])
+    for range_ in ranges:
+        indices = np.array([numbers.setdefault(channel, len(numbers)) for channel in range_.info.channels], np.int64)
+        sensors.append(indices[range_.numbers("channel")])
     sensor = np.concatenate(sensors)
-    times, values = (np.concatenate([each.numbers(name) for each in ranges]) for name in ("time_ns", "value"))
+    times, values = (np.concatenate([range_.numbers(name) for range_ in ranges]) for name in ("time_ns", "value"))
     order = np.lexsort((times, sensor))
     sensor, times, values = sensor[order], times[order], values[order]
     channels = list(numbers)

@@ -1,1 +1,1 @@
-"""What a user may set, and how it is resolved; written once, checked here."""
+"""Configuration by users: options, ``leadline.toml``, presets, parameters, budgets and secrets."""

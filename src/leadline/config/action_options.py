@@ -1,4 +1,4 @@
-"""What shall follow a verdict, as it is written: ``RULE[@status]=ACTION[:TARGET][,key=value,…]``."""
+"""Syntax of ``--on``: ``RULE[@status]=ACTION[:TARGET][,key=value,…]``."""
 
 from __future__ import annotations
 
@@ -7,83 +7,87 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.config.options import PARAMETER, TYPING_ERROR, split_name
+from leadline.config.options import PARAMETER, TYPO_SIMILARITY, split_name
 from leadline.errors import ConfigurationError, UnknownNameError, closest
 from leadline.records.names import EVERY_STATUS, JOB, JOB_STATUSES, RULE_STATUSES
 
 _KEYED: Final = re.compile(r"([A-Za-z_]\w*)=")
 _VARIABLE: Final = re.compile(r"\$\w+|\$\{\w+\}|@[\w-]+")
-"""All of a target that stands for something else: nothing can follow it but parameters."""
+"""A target that is only a variable or a named target: nothing but parameters can follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionOption:
-    """``--on RULE[@status]=ACTION[:TARGET][:,key=value,…]``, before it is known what the action takes."""
+    """``--on RULE[@status]=ACTION[:TARGET][,key=value,…]``, before the parameters of the action are known."""
 
     rule: str
-    """An alias, ``*`` or ``job``."""
+    """A rule's alias, ``*`` or ``job``."""
     status: str
-    """"": those that the action follows by itself; ``*``: every one."""
+    """Empty for the default statuses of the action; ``*`` for every status."""
     action: str
-    words: str | None = None
-    """What stands behind the action's colon; None: there is no colon."""
+    arguments: str | None = None
+    """The text after the action's colon; None without a colon."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Those of a table of the configuration file."""
+    """The parameters, if the option is a table of the configuration file."""
     folder: str = ""
-    """What a relative file is relative to."""
+    """Base of relative paths."""
     where: str = "--on"
-    """How errors call it; without anything that may be secret."""
+    """Prefix of error messages; contains no part that may be secret."""
 
     @property
-    def occasion(self) -> str:
-        """``RULE[@status]``, as it was written."""
+    def trigger(self) -> str:
+        """``RULE[@status]``, as given."""
         return f"{self.rule}@{self.status}" if self.status else self.rule
 
 
 def parse_action(text: str) -> ActionOption:
-    """``RULE[@status]=ACTION[:TARGET][,key=value,…]``.
+    """Parse ``RULE[@status]=ACTION[:TARGET][,key=value,…]``.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The text is malformed.
         UnknownNameError: No status has that name.
     """
     left, equals, right = text.partition("=")
     if not equals or not left or not right:
         shown = text.partition(":")[0]  # what follows may be secret
         raise ConfigurationError(f"--on {shown!r}: write RULE=ACTION, for example exploding_tensor=stop_training")
-    return follow_up(left, right, where=f"--on {left}={split_name(right)[0]}")
+    return parse_triggered_action(left, right, where=f"--on {left}={split_name(right)[0]}")
 
 
-def follow_up(occasion: str, deed: str, *, where: str) -> ActionOption:
-    """What follows an occasion, ``RULE[@status]``: ``ACTION[:TARGET][,key=value,…]``.
+def parse_triggered_action(trigger: str, text: str, *, where: str) -> ActionOption:
+    """Parse an action and its parameters, ``ACTION[:TARGET][,key=value,…]``, for a trigger ``RULE[@status]``.
 
     Args:
-        where: How errors call it; without anything that may be secret.
+        where: Prefix of error messages; must not contain any part that may be secret.
     """
-    rule, status = _split_occasion(occasion)
-    action, rest = split_name(deed)
+    rule, status = _split_trigger(trigger)
+    action, rest = split_name(text)
     if not action:
-        raise ConfigurationError("there is no action; write RULE=ACTION, for example *=stop_training")
-    return ActionOption(rule, status, action, rest if len(deed) > len(action) else None, where=where)
+        raise ConfigurationError("no action given; write RULE=ACTION, for example *=stop_training")
+    return ActionOption(rule, status, action, rest if len(text) > len(action) else None, where=where)
 
 
-def follow_up_table(occasion: str, keys: Mapping[str, Any], *, where: str) -> ActionOption:
-    """What follows an occasion, as a table of the configuration file has it: ``action`` and its parameters."""
-    rule, status = _split_occasion(occasion)
+def triggered_action_from_table(trigger: str, keys: Mapping[str, Any], *, where: str) -> ActionOption:
+    """The action of a trigger, from a table of the configuration file: ``action`` and its parameters."""
+    rule, status = _split_trigger(trigger)
     action = keys.get("action")
     if not isinstance(action, str) or not action:
-        raise ConfigurationError('name the action: {action = "notify", target = "$MAIL"}')
+        raise ConfigurationError('missing key action: {action = "notify", target = "$MAIL"}')
     parameters = {key: value for key, value in keys.items() if key != "action"}
     return ActionOption(rule, status, action, None, parameters, where)
 
 
-def _split_occasion(occasion: str) -> tuple[str, str]:
-    rule, at, status = occasion.partition("@")
+def _split_trigger(trigger: str) -> tuple[str, str]:
+    rule, at, status = trigger.partition("@")
     if not rule:
-        raise ConfigurationError(f"{occasion!r} begins with no rule; write a rule, * (every one) or {JOB}")
+        raise ConfigurationError(f"{trigger!r} has no rule; write a rule, * (all rules) or {JOB}")
     known = JOB_STATUSES if rule == JOB else RULE_STATUSES
     if at and status not in (*known, EVERY_STATUS):
-        hint = f"of the job: {JOB}@{status}" if rule != JOB and status in JOB_STATUSES else f"{rule}@* is every one"
+        hint = (
+            f"for the job: {JOB}@{status}"
+            if rule != JOB and status in JOB_STATUSES
+            else f"{rule}@* matches every status"
+        )
         raise UnknownNameError(f"{'job' if rule == JOB else 'rule'} status", status, known, hint=hint)
     return rule, status
 
@@ -91,20 +95,20 @@ def _split_occasion(occasion: str) -> tuple[str, str]:
 def action_parameters(
     option: ActionOption, fields: Collection[str], target: str | None, targets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The parameters that an option gives an action, as texts where they were texts.
+    """The parameters that an option gives an action; texts stay texts.
 
     Args:
         fields: The names of the action's parameters.
-        target: The one of them that the text behind the colon gives; None: there is none.
+        target: The parameter that the text after the colon sets; None if the action has no such parameter.
         targets: The named targets of the configuration file: ``@team`` stands for ``targets["team"]``.
     Raises:
-        ConfigurationError: The words fit no action of that kind.
+        ConfigurationError: The text is not valid for the action.
         UnknownNameError: No parameter or target has that name.
     """
-    if option.words is None:
+    if option.arguments is None:
         given = {target if key == "target" and target else key: value for key, value in option.parameters.items()}
     else:
-        given = _split_words(option, fields, target)
+        given = _parse_arguments(option, fields, target)
     if target is not None and isinstance(given.get(target), str) and given[target].startswith("@"):
         given[target] = _named_target(given[target][1:], targets)
     return given
@@ -112,44 +116,44 @@ def action_parameters(
 
 def _named_target(name: str, targets: Mapping[str, str]) -> str:
     if name not in targets:
-        raise UnknownNameError("target", name, targets, hint="[targets] of leadline.toml names them")
+        raise UnknownNameError("target", name, targets, hint="defined in [targets] of leadline.toml")
     return targets[name]
 
 
-def _split_words(option: ActionOption, fields: Collection[str], target: str | None) -> dict[str, Any]:
-    """A comma begins a parameter only where the name of one and ``=`` follow it: URLs have commas too."""
-    first, *rest = _split_at(option.words or "", fields)
+def _parse_arguments(option: ActionOption, fields: Collection[str], target: str | None) -> dict[str, Any]:
+    """Parse parameters; a comma begins one only before a known name and ``=``, since URLs may contain commas."""
+    first, *rest = _split_at(option.arguments or "", fields)
     given: dict[str, Any] = {}
     if _key_of(first) in fields or target is None:
         rest.insert(0, first)
     elif not first.strip():
         raise ConfigurationError(
-            f"nothing stands behind the colon; a $VARIABLE belongs in single quotes, so that the shell leaves it "
-            f"alone: --on '{option.occasion}={option.action}:$NAME'"
+            f"no text after the colon; write a $VARIABLE in single quotes, so that the shell does not expand "
+            f"it: --on '{option.trigger}={option.action}:$NAME'"
         )
     else:
         given[target] = first
     for part in (first, *rest):
-        _refuse_slips(part, fields, option)
+        _refuse_typos(part, fields, option)
     for part in rest:
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
-            raise ConfigurationError(f"{option.action} takes key=value behind its colon, not {_shown(part)!r}")
+            raise ConfigurationError(f"{option.action} takes key=value after its colon, not {_displayable(part)!r}")
         if key in given:
-            raise ConfigurationError(f"{option.action} is given {key!r} twice")
+            raise ConfigurationError(f"{option.action}: {key!r} is given twice")
         given[key] = value
     return given
 
 
-def _shown(text: str) -> str:
-    """What of a text may be repeated: a URL may be secret."""
+def _displayable(text: str) -> str:
+    """The part of a text that may appear in messages: a URL may be secret."""
     scheme, separator, _ = text.partition("://")
     return f"{scheme}{separator}…" if separator else text
 
 
-def _split_at(words: str, fields: Collection[str]) -> list[str]:
+def _split_at(arguments: str, fields: Collection[str]) -> list[str]:
     parts: list[str] = []
-    for part in PARAMETER.split(words):
+    for part in PARAMETER.split(arguments):
         if parts and _key_of(part) not in fields and not _VARIABLE.fullmatch(parts[-1]):
             parts[-1] += f",{part}"
         else:
@@ -158,12 +162,12 @@ def _split_at(words: str, fields: Collection[str]) -> list[str]:
 
 
 def _key_of(part: str) -> str:
-    found = _KEYED.match(part)
-    return found[1] if found else ""
+    match = _KEYED.match(part)
+    return match[1] if match else ""
 
 
-def _refuse_slips(text: str, fields: Collection[str], option: ActionOption) -> None:
-    """A parameter that is misspelt would else be sent as a part of the target."""
+def _refuse_typos(text: str, fields: Collection[str], option: ActionOption) -> None:
+    """Raise an error for a misspelt parameter, which would otherwise be sent as a part of the target."""
     for key in filter(None, map(_key_of, PARAMETER.split(text))):
-        if key not in fields and closest(key, fields, TYPING_ERROR):
+        if key not in fields and closest(key, fields, TYPO_SIMILARITY):
             raise UnknownNameError(f"parameter of {option.action}", key, fields)

@@ -1,4 +1,4 @@
-"""The overhead budget as people write it: ``2%`` or ``off``."""
+"""Parsing of the overhead budget: ``2%`` or ``off``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEFAULT_BUDGET: Final = "2%"
 
 
 def parse_budget(text: str, where: str) -> float | None:
-    """The share of the step time that ``2%`` means.
+    """Parse a budget as a share of the step time.
 
     Units:
         A ratio: ``2%`` gives 0.02; ``off`` gives None.

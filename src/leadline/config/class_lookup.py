@@ -1,4 +1,4 @@
-"""Finding the class that somebody named by its place: ``file.py:Class`` or ``module:Class``."""
+"""Lookup of a user class by its path: ``file.py:Class`` or ``module:Class``."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from leadline.errors import ConfigurationError, UnknownNameError
 T = TypeVar("T")
 
 
-def find_class(place: str, kind: type[T], noun: str, folder: str = "") -> type[T]:
-    """The class at a place.
+def find_class(path: str, kind: type[T], noun: str, folder: str = "") -> type[T]:
+    """Return the class at a path.
 
     Args:
-        place: ``file.py:Class`` or ``module:Class``.
-        kind: What it must be made from.
-        noun: How errors call such a thing: ``rule``, ``action``.
-        folder: What a relative file is relative to; "" for the working directory.
+        path: ``file.py:Class`` or ``module:Class``.
+        kind: The required base class.
+        noun: What such a class is in error messages: ``rule``, ``action``.
+        folder: Base of a relative file; "" for the working directory.
     Raises:
         UnknownNameError: There is no such class.
-        ConfigurationError: The file or module cannot be imported, or the class is none of that kind.
+        ConfigurationError: The file or module cannot be imported, or the class does not derive from ``kind``.
     """
-    where, _, name = place.rpartition(":")
+    where, _, name = path.rpartition(":")
     if where.endswith(".py"):
         return _pick(_import_file(os.path.join(folder, where), noun), name, where, kind, noun)
     return find_in_module(where, name, kind, noun)
 
 
 def find_in_module(module: str, name: str, kind: type[T], noun: str) -> type[T]:
-    """A class of a module.
+    """Return a class of a module.
 
     Raises:
         As ``find_class``.
@@ -41,15 +41,15 @@ def find_in_module(module: str, name: str, kind: type[T], noun: str) -> type[T]:
     try:
         imported = importlib.import_module(module)
     except Exception as error:
-        raise _not_imported(module, noun, error) from error
+        raise _import_failed(module, noun, error) from error
     return _pick(imported, name, module, kind, noun)
 
 
 def _import_file(path: str, noun: str) -> Any:
-    """A file as a module of its own; files beside it can be imported by it."""
+    """Import a file as a module; it can import the files beside it."""
     path = os.path.abspath(path)
     if not os.path.isfile(path):
-        raise ConfigurationError(f"there is no {noun} file {path}")
+        raise ConfigurationError(f"no such {noun} file: {path}")
     name = f"leadline_{noun}_" + os.path.basename(path).removesuffix(".py")
     spec = spec_from_file_location(name, path)
     assert spec is not None
@@ -62,28 +62,34 @@ def _import_file(path: str, noun: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise _not_imported(path, noun, error) from error
+        raise _import_failed(path, noun, error) from error
     finally:
         sys.path.remove(folder)
     return module
 
 
-def _pick(module: Any, name: str, place: str, kind: type[T], noun: str) -> type[T]:
+def _pick(module: Any, name: str, where: str, kind: type[T], noun: str) -> type[T]:
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, kind):
         return found
-    made_from = f"{kind.__module__.rpartition('.')[0]}.{kind.__name__}"
+    base = f"{kind.__module__.rpartition('.')[0]}.{kind.__name__}"
     if found is not None:
-        raise ConfigurationError(f"{place}:{name} is no {noun}: it must be a class made from {made_from}")
-    known = [each for each, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)]
-    raise UnknownNameError(noun, name, [each for each in known if each != kind.__name__], hint=f"in {place}")
+        raise ConfigurationError(
+            f"{where}:{name} is not a{'n' if noun[0] in 'aeiou' else ''} {noun}: it must be a subclass of {base}"
+        )
+    known = [
+        attribute for attribute, value in vars(module).items() if isinstance(value, type) and issubclass(value, kind)
+    ]
+    raise UnknownNameError(
+        noun, name, [attribute for attribute in known if attribute != kind.__name__], hint=f"in {where}"
+    )
 
 
-def _not_imported(place: str, noun: str, error: Exception) -> ConfigurationError:
+def _import_failed(where: str, noun: str, error: Exception) -> ConfigurationError:
     if isinstance(error, SyntaxError):
-        where = f"{error.filename}:{error.lineno}"
-        return ConfigurationError(f"the {noun} file does not import: {where}: {type(error).__name__}: {error.msg}")
+        line = f"{error.filename}:{error.lineno}"
+        return ConfigurationError(f"cannot import the {noun} file: {line}: {type(error).__name__}: {error.msg}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    own = [frame for frame in frames if frame.filename != __file__]
-    where = f"{own[-1].filename}:{own[-1].lineno}" if own else place
-    return ConfigurationError(f"the {noun} file does not import: {where}: {type(error).__name__}: {error}")
+    user_frames = [frame for frame in frames if frame.filename != __file__]
+    line = f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else where
+    return ConfigurationError(f"cannot import the {noun} file: {line}: {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The small language of options: ``NAME[:key=value,…]``, ``AS=NAME``."""
+"""Syntax of command-line options: ``NAME[:key=value,…]`` and ``ALIAS=NAME``."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _TRAIN_ONLY: Final = TREE_COLLECTIONS | {
     "hyperparameters",
 }
 _RAW: Final = frozenset({"full_shap", "trees"})
-"""Collections that are asked for to have their tensors: they are stored raw unless told otherwise."""
-TYPING_ERROR: Final = 0.84
-"""A name as like as this to a collection's is taken for a slip of the keyboard."""
+"""Collections that are stored as raw tensors by default."""
+TYPO_SIMILARITY: Final = 0.84
+"""Names at least this similar to a known name are reported as misspelt."""
 PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
-"""The comma before what may be a parameter."""
+"""A comma that may begin a parameter."""
 _ALIAS: Final = re.compile(r"^([A-Za-z_][\w-]*)=(.+)$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A name with parameters, as given."""
+    """A name with its parameters, as given."""
 
     name: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -59,52 +59,52 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class RuleOption:
-    """``--rule [AS=]NAME[:key=value,…]``."""
+    """``--rule [ALIAS=]NAME[:key=value,…]``."""
 
     alias: str
     rule: str
     parameters: dict[str, Any] = field(default_factory=dict)
     where: str = ""
-    """How errors call it; "": they need not."""
+    """Prefix of error messages; "" for none."""
 
 
 def parse_spec(text: str, *, option: str) -> Spec:
-    """``NAME[:key=value,…]``: the first colon ends the name; a comma begins a parameter only before ``identifier=``.
+    """Parse ``NAME[:key=value,…]``: the first colon ends the name; a comma begins a parameter before ``identifier=``.
 
-    A file as the name keeps its own colon: ``my_rules.py:LossAbove:limit=3``.
+    If the name is a file, its own colon belongs to the name: ``my_rules.py:LossAbove:limit=3``.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The text is malformed.
     """
     name, rest = split_name(text)
     if not name:
-        raise ConfigurationError(f"--{option} {text!r} begins with no name; write NAME or NAME:key=value,key=value")
+        raise ConfigurationError(f"--{option} {text!r} has no name; write NAME or NAME:key=value,key=value")
     parameters: dict[str, str] = {}
     for part in PARAMETER.split(rest) if rest else []:
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
-            raise ConfigurationError(f"--{option} {text!r}: {part!r} is no key=value")
+            raise ConfigurationError(f"--{option} {text!r}: {part!r} is not key=value")
         if key in parameters:
-            raise ConfigurationError(f"--{option} {text!r} gives {key!r} twice; a list is separated by commas")
+            raise ConfigurationError(f"--{option} {text!r} gives {key!r} twice; separate list items by commas")
         parameters[key] = value
     return Spec(name, parameters)
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """A name, and what stands behind its colon; a file and a module keep the colon before their class."""
+    """Split a text at the colon after the name; a file or module keeps the colon before its class."""
     first, _, rest = text.partition(":")
-    looks_like_place = first.endswith(".py") or ("." in first and first.replace(".", "").isidentifier())
-    if looks_like_place and rest:
+    is_class_path = first.endswith(".py") or ("." in first and first.replace(".", "").isidentifier())
+    if is_class_path and rest:
         name, _, rest = rest.partition(":")
         return f"{first}:{name}", rest
     return first, rest
 
 
 def parse_rule(text: str) -> RuleOption:
-    """``[AS=]NAME[:key=value,…]``.
+    """Parse ``[ALIAS=]NAME[:key=value,…]``.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The text is malformed.
     """
     head, colon, rest = text.partition(":")
     match = _ALIAS.match(head)
@@ -114,15 +114,15 @@ def parse_rule(text: str) -> RuleOption:
 
 
 def _default_alias(name: str) -> str:
-    own = name.rpartition(":")[2]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own).lower()
+    class_name = name.rpartition(":")[2]
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
 
 
 def parse_capture(text: str) -> CaptureItem:
-    """``COLLECTION[:key=value,…]``; lists are separated by commas: ``gradients:statistics=l2,max,every=1``.
+    """Parse ``COLLECTION[:key=value,…]``; lists are separated by commas: ``gradients:statistics=l2,max,every=1``.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The text is malformed.
         UnknownNameError: No collection, key, mode or statistic has that name.
     """
     spec = parse_spec(text, option="capture")
@@ -131,16 +131,16 @@ def parse_capture(text: str) -> CaptureItem:
 
 
 def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
-    """What a capture option, or a table of the configuration file, asks for."""
+    """The capture item of a ``--capture`` option or of a table of the configuration file."""
     custom = collection if is_custom_collection(collection, given) else None
     if custom is None and collection not in COLLECTIONS and not is_module_collection(collection):
-        hint = "a collection of your own needs regex= or modules="
+        hint = "a custom collection needs regex= or modules="
         raise UnknownNameError("collection", collection, COLLECTIONS, hint=hint)
     for key in given:
         if key not in CAPTURE_KEYS:
             raise UnknownNameError("key", key, CAPTURE_KEYS)
     raw = _flag(given.get("raw", collection in _RAW))
-    statistics = tuple(find_statistic(each).name for each in _listed(given.get("statistics", ())))
+    statistics = tuple(find_statistic(name).name for name in _as_list(given.get("statistics", ())))
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
     modes = _names(given.get("modes", _default_modes(collection)), MODES, "mode")
@@ -160,19 +160,19 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
 
 
 def is_custom_collection(name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a name is that of a collection of the user's own: it says what it selects, and is like no other's."""
+    """Whether a name is that of a custom collection: it has a selection, and is not similar to a built-in name."""
     if name in COLLECTIONS or is_module_collection(name) or not name.replace("-", "_").isidentifier():
         return False
-    return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, TYPING_ERROR) is None
+    return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, TYPO_SIMILARITY) is None
 
 
 def _default_modes(collection: str) -> tuple[str, ...]:
-    """Numbers that every mode has are captured in all of them."""
+    """Scalars, which exist in every mode, are captured in all of them by default."""
     return ("train", "eval", "predict") if collection in ("losses", "metrics", "scalars") else ("train",)
 
 
 def default_statistics(collection: str) -> tuple[str, ...]:
-    """The statistics that are taken of a collection unless told otherwise."""
+    """The default statistics of a collection."""
     if collection == AVERAGE_SHAP:
         return ("value", "abs_mean")
     if collection in SCALAR_COLLECTIONS:
@@ -184,10 +184,10 @@ def default_statistics(collection: str) -> tuple[str, ...]:
 
 
 def _schedule(given: Mapping[str, Any]) -> Schedule:
-    every = _whole(given, "every", least=1)
+    every = _integer(given, "every", minimum=1)
     every_seconds = _seconds(given)
-    steps = tuple(int(_as_whole(each, "steps", 0)) for each in _listed(given.get("steps", ())))
-    start, end = _whole(given, "start", least=0), _whole(given, "end", least=1)
+    steps = tuple(_as_integer(step, "steps", 0) for step in _as_list(given.get("steps", ())))
+    start, end = _integer(given, "start", minimum=0), _integer(given, "end", minimum=1)
     if end is not None and end <= (start or 0):
         raise ConfigurationError(f"end ({end}) must be above start ({start or 0})")
     if every is None and every_seconds is None and not steps:
@@ -195,17 +195,17 @@ def _schedule(given: Mapping[str, Any]) -> Schedule:
     return Schedule(every, every_seconds, start or 0, end, steps)
 
 
-def _whole(given: Mapping[str, Any], key: str, *, least: int) -> int | None:
-    return None if given.get(key) is None else _as_whole(given[key], key, least)
+def _integer(given: Mapping[str, Any], key: str, *, minimum: int) -> int | None:
+    return None if given.get(key) is None else _as_integer(given[key], key, minimum)
 
 
-def _as_whole(value: Any, key: str, least: int) -> int:
+def _as_integer(value: Any, key: str, minimum: int) -> int:
     try:
         number = int(str(value))
     except ValueError:
-        raise ConfigurationError(f"{key} must be a whole number, not {value!r}") from None
-    if number < least:
-        raise ConfigurationError(f"{key} must be at least {least}, not {number}")
+        raise ConfigurationError(f"{key} must be an integer, not {value!r}") from None
+    if number < minimum:
+        raise ConfigurationError(f"{key} must be at least {minimum}, not {number}")
     return number
 
 
@@ -231,17 +231,17 @@ def _flag(value: Any) -> bool:
 
 
 def _names(value: Any, known: Iterable[str], kind: str) -> tuple[str, ...]:
-    names = _listed(value)
+    names = _as_list(value)
     known = tuple(known)
-    for each in names:
-        if each not in known:
-            raise UnknownNameError(kind, each, known)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
     return tuple(names)
 
 
-def _listed(value: Any) -> list[str]:
+def _as_list(value: Any) -> list[str]:
     parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
-    return [str(each).strip() for each in parts if str(each).strip()]
+    return [str(part).strip() for part in parts if str(part).strip()]
 
 
 def _regex(given: Mapping[str, Any], key: str) -> str | None:
@@ -251,5 +251,5 @@ def _regex(given: Mapping[str, Any], key: str) -> str | None:
     try:
         re.compile(str(regex))
     except re.error as error:
-        raise ConfigurationError(f"{key} {regex!r} is no regular expression: {error}") from None
+        raise ConfigurationError(f"{key} {regex!r} is not a valid regular expression: {error}") from None
     return str(regex)

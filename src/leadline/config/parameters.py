@@ -1,4 +1,4 @@
-"""Reading the parameters of rules and actions: strictly, with errors that say what would be right."""
+"""Parsing and validation of the parameters of rules and actions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ABSENT: Final = object()
 
 
 def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as the fields have them, from values as a command line or a file has them.
+    """Convert values of a command line or file to the types of the fields.
 
     Raises:
         UnknownNameError: There is no such parameter.
-        ConfigurationError: A value is none that the parameter takes.
+        ConfigurationError: A value is not valid for its parameter.
     """
     fields = parameter_types(owner)
     read = {}
@@ -37,10 +37,10 @@ def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_parameters(owner: msgspec.Struct) -> None:
-    """Check each field of a rule or action that was made in code.
+    """Check each field of a rule or action that was created in code.
 
     Raises:
-        ConfigurationError: A value is none that the parameter takes.
+        ConfigurationError: A value is not valid for its parameter.
     """
     for name, kind in parameter_types(type(owner)).items():
         _check(type(owner), name, kind, getattr(owner, name))
@@ -48,14 +48,14 @@ def check_parameters(owner: msgspec.Struct) -> None:
 
 @lru_cache
 def parameter_types(owner: type) -> dict[str, Any]:
-    """The types of the parameters, bounds included, in the order in which they are written."""
+    """Return the types of the parameters with their bounds, in the order of definition."""
     hints = typing.get_type_hints(owner, include_extras=True)
     return {name: hints[name] for name in owner.__struct_fields__}  # type: ignore[attr-defined]
 
 
 def describe(kind: Any) -> str:
-    """What a parameter takes, in words: ``a number >= 0``."""
-    return " or ".join(_describe(each) for each in _members(kind))
+    """Describe the values that a parameter takes: ``a number >= 0``."""
+    return " or ".join(_describe(member) for member in _members(kind))
 
 
 def _read(owner: type, name: str, kind: Any, value: Any) -> Any:
@@ -63,11 +63,11 @@ def _read(owner: type, name: str, kind: Any, value: Any) -> Any:
         read = _read_as(_plain(member), value)
         if read is not _ABSENT:
             return _check(owner, name, kind, read)
-    raise _refused(owner, name, kind, value)
+    raise _invalid(owner, name, kind, value)
 
 
 def _read_as(kind: Any, value: Any) -> Any:
-    """The value as one plain type has it; ``_ABSENT`` where it is none of it."""
+    """Convert a value to one plain type; ``_ABSENT`` if it is not of that type."""
     text = value.strip() if isinstance(value, str) else None
     if kind is type(None):
         return None if value is None or (text is not None and text.lower() in ("none", "")) else _ABSENT
@@ -85,7 +85,7 @@ def _read_as(kind: Any, value: Any) -> Any:
         parts: Iterable[Any] = re.split(r"\s*,\s*", text) if text is not None else value
         if not isinstance(parts, (list, tuple)) or not parts or "" in parts:
             return _ABSENT
-        read = tuple(_read_as(_plain(typing.get_args(kind)[0]), each) for each in parts)
+        read = tuple(_read_as(_plain(typing.get_args(kind)[0]), part) for part in parts)
         return _ABSENT if _ABSENT in read else read
     if typing.get_origin(kind) is typing.Literal:
         return value if value in typing.get_args(kind) else _ABSENT
@@ -96,17 +96,17 @@ def _check(owner: type, name: str, kind: Any, value: Any) -> Any:
     try:
         return msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
-        raise _refused(owner, name, kind, value) from error
+        raise _invalid(owner, name, kind, value) from error
 
 
-def _refused(owner: type, name: str, kind: Any, value: Any) -> ConfigurationError:
+def _invalid(owner: type, name: str, kind: Any, value: Any) -> ConfigurationError:
     return ConfigurationError(f"{display_name(owner)}: {name} must be {describe(kind)}, not {value!r}")
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
-    """The parts of a union, None first, so that the word ``none`` is read as such."""
+    """The members of a union, None first, so that the text ``none`` is read as None."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return tuple(sorted(typing.get_args(kind), key=lambda each: each is not type(None)))
+        return tuple(sorted(typing.get_args(kind), key=lambda member: member is not type(None)))
     return (kind,)
 
 
@@ -116,13 +116,13 @@ def _plain(kind: Any) -> Any:
 
 def _describe(kind: Any) -> str:
     plain = _plain(kind)
-    words = {type(None): "none", bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    names = {type(None): "none", bool: "true or false", int: "an integer", float: "a number", str: "a string"}
     if typing.get_origin(plain) is tuple:
         return "a list (comma-separated)"
     if typing.get_origin(plain) is typing.Literal:
-        return "one of " + ", ".join(repr(each) for each in typing.get_args(plain))
-    bounds = [each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)]
+        return "one of " + ", ".join(map(repr, typing.get_args(plain)))
+    bounds = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
     signs = (("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="))
-    told = [(sign, getattr(each, field)) for each in bounds for field, sign in signs]
-    limits = [f"{sign} {limit:g}" for sign, limit in told if limit is not None]
-    return " ".join([words.get(plain, "a value"), " and ".join(limits)]).strip()
+    values = [(sign, getattr(meta, field)) for meta in bounds for field, sign in signs]
+    limits = [f"{sign} {limit:g}" for sign, limit in values if limit is not None]
+    return " ".join([names.get(plain, "a value"), " and ".join(limits)]).strip()

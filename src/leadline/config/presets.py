@@ -1,4 +1,4 @@
-"""The presets, and how presets, rules and options become one capture plan."""
+"""The presets, and the merge of presets, options and rules' needs into one capture plan."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from leadline.statistics.definitions import BASIC
 
 _EVERY: Final = {"light": 100, "standard": 50, "full": 10}
 _NORMS_EVERY: Final = {"light": 100, "standard": 10, "full": 10}
-"""Oftener than other statistics: one number a step, and ``exploding_gradient`` needs a past to compare with."""
+"""More often than other statistics: one number per step, and ``exploding_gradient`` needs a history."""
 _ACTIVATIONS_EVERY: Final = {"standard": 500, "full": 100}
 _PARAMETERS: Final = ("gradients", "weights", "biases")
-_OF_SAMPLES: Final = ("min", "max", "mean", "std", "nonfinite_count")
-"""Of labels and predictions: a round may be shorter than the time that all statistics take."""
+_SAMPLE_STATISTICS: Final = ("min", "max", "mean", "std", "nonfinite_count")
+"""For labels and predictions: all statistics may take longer than a round."""
 _PER_ROUND: Final = ("feature_importance", "labels", "predictions")
 _DEFAULT_EVERY: Final = 500
 _ROUNDS_EVERY: Final = 5
-"""Of boosting rounds, as Debugger's rules for XGBoost have it: they are fewer than steps, and longer."""
+"""For boosting rounds, as in Debugger's rules for XGBoost: rounds are fewer and longer than steps."""
 _MODES: Final = ("train", "eval", "predict")
 _HOST_BYTES: Final = 512 << 20
 
 
 def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
-    """What a preset captures; None: only what the script itself logs.
+    """The capture items of a preset; None: only what the script itself logs.
 
     Raises:
         UnknownNameError: No preset has that name.
@@ -39,11 +39,16 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     if name not in PRESETS:
         raise UnknownNameError("preset", name, PRESETS)
     if name == "sagemaker":
-        return (*_scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars")), *_of_rounds(("losses", "metrics")))
+        return (*_scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars")), *_round_items(("losses", "metrics")))
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
     items += tuple(
-        CaptureItem(each, statistics=default_statistics(each), schedule=Schedule(every=_EVERY[name]), source="preset")
-        for each in (*_PARAMETERS, "hyperparameters")
+        CaptureItem(
+            collection,
+            statistics=default_statistics(collection),
+            schedule=Schedule(every=_EVERY[name]),
+            source="preset",
+        )
+        for collection in (*_PARAMETERS, "hyperparameters")
     )
     norms = Schedule(every=_NORMS_EVERY[name])
     items += (CaptureItem(GRADIENT_NORMS, statistics=("value",), schedule=norms, source="preset"),)
@@ -52,49 +57,51 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
         items += (CaptureItem("layers", statistics=BASIC, schedule=schedule, source="preset"),)
     if name == "full":
         items += tuple(
-            CaptureItem(each, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")
-            for each in _PARAMETERS
+            CaptureItem(collection, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")
+            for collection in _PARAMETERS
         )
     items += (
         CaptureItem(
             "default", statistics=BASIC, schedule=Schedule(every=_EVERY[name]), source="preset", family="arrays"
         ),
     )
-    return (*items, *_of_rounds())
+    return (*items, *_round_items())
 
 
-def _of_rounds(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
-    """What is captured of boosters; their metrics are captured as all others are.
+def _round_items(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
+    """The capture items of boosters; their metrics are captured like all others.
 
     Args:
-        scalars: Collections of numbers that are captured oftener of boosters.
+        scalars: Collections of scalars that are captured more often for boosters.
     """
     return tuple(
         CaptureItem(
-            each,
-            statistics=_OF_SAMPLES if each in ("labels", "predictions") else default_statistics(each),
+            collection,
+            statistics=_SAMPLE_STATISTICS
+            if collection in ("labels", "predictions")
+            else default_statistics(collection),
             schedule=Schedule(every=_ROUNDS_EVERY),
             source="preset",
             family="trees",
         )
-        for each in (*scalars, *_PER_ROUND)
+        for collection in (*scalars, *_PER_ROUND)
     )
 
 
 def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
     schedule = Schedule(every=every)
     return tuple(
-        CaptureItem(each, statistics=("value",), schedule=schedule, modes=_MODES, source="preset")
-        for each in collections
+        CaptureItem(collection, statistics=("value",), schedule=schedule, modes=_MODES, source="preset")
+        for collection in collections
     )
 
 
 def _accuracy(every: int) -> tuple[CaptureItem, ...]:
-    """What a loss call tells of its predictions: as often as statistics in training, always in evaluation."""
-    modes = {("train",): every, _MODES[1:]: 1}
+    """Accuracy derived from loss calls: as often as statistics in training, at every step of an evaluation."""
+    intervals = {("train",): every, _MODES[1:]: 1}
     return tuple(
-        CaptureItem("metrics", ACCURACY, ("value",), schedule=Schedule(every=each), modes=mode, source="preset")
-        for mode, each in modes.items()
+        CaptureItem("metrics", ACCURACY, ("value",), schedule=Schedule(every=interval), modes=modes, source="preset")
+        for modes, interval in intervals.items()
     )
 
 
@@ -105,52 +112,52 @@ def merge(
     *,
     root: str,
 ) -> CapturePlan:
-    """One plan of all wishes.
+    """Merge all capture items into one plan.
 
-    A rule's wish without a schedule takes the schedules that the preset and the options give its collection.
+    An item of a rule without a schedule inherits the schedules of the preset and the options for its collection.
 
     Args:
-        root: The folder below which the run will stand; a tenth of what is free there bounds the run.
+        root: The runs directory; the run may use a tenth of the free space there.
     """
     base = [*preset, *options]
-    resolved = [item for wish in rules for item in _inherit(wish, base)]
+    resolved = [item for needed in rules for item in _inherit(needed, base)]
     return CapturePlan(items=(*base, *resolved), host_bytes=_host_bytes(), disk_bytes=_free_bytes(root) // 10)
 
 
-def _inherit(wish: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem]:
-    if wish.schedule != Schedule():
-        return [wish]
-    found = [
+def _inherit(needed: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem]:
+    if needed.schedule != Schedule():
+        return [needed]
+    inherited = [
         replace(
-            wish,
-            collection=_narrower(wish, item),
-            regex=wish.regex or item.regex,
+            needed,
+            collection=_narrower(needed, item),
+            regex=needed.regex or item.regex,
             schedule=item.schedule,
-            modes=tuple(mode for mode in wish.modes if mode in item.modes),
+            modes=tuple(mode for mode in needed.modes if mode in item.modes),
             family=item.family,
         )
         for item in base
-        if _overlap(wish, item)
+        if _overlap(needed, item)
     ]
-    if wish.collection in TREE_COLLECTIONS:
-        return found or [replace(wish, schedule=Schedule(every=_ROUNDS_EVERY))]
-    if not any(each.family is None for each in found):
-        found.append(replace(wish, schedule=Schedule(every=_DEFAULT_EVERY)))
-    return found
+    if needed.collection in TREE_COLLECTIONS:
+        return inherited or [replace(needed, schedule=Schedule(every=_ROUNDS_EVERY))]
+    if not any(item.family is None for item in inherited):
+        inherited.append(replace(needed, schedule=Schedule(every=_DEFAULT_EVERY)))
+    return inherited
 
 
-def _overlap(wish: CaptureItem, item: CaptureItem) -> bool:
-    if item.raw and not item.statistics and not wish.raw:
+def _overlap(needed: CaptureItem, item: CaptureItem) -> bool:
+    if item.raw and not item.statistics and not needed.raw:
         return False
-    if not set(wish.modes) & set(item.modes):
-        return False  # what is cheap at every step of an evaluation is not at every step of a training
-    if item.collection == "layers" and wish.collection is not None and is_module_collection(wish.collection):
-        return True  # every tensor that modules take and give is a member
-    return wish.collection in (None, "all") or item.collection in ("all", wish.collection)
+    if not set(needed.modes) & set(item.modes):
+        return False  # a schedule that is cheap in evaluation is not cheap in training
+    if item.collection == "layers" and needed.collection is not None and is_module_collection(needed.collection):
+        return True  # layers contain the inputs and outputs of all modules
+    return needed.collection in (None, "all") or item.collection in ("all", needed.collection)
 
 
-def _narrower(wish: CaptureItem, item: CaptureItem) -> str | None:
-    return item.collection if wish.collection in (None, "all") else wish.collection
+def _narrower(needed: CaptureItem, item: CaptureItem) -> str | None:
+    return item.collection if needed.collection in (None, "all") else needed.collection
 
 
 def _host_bytes() -> int:
@@ -162,9 +169,9 @@ def _host_bytes() -> int:
 
 
 def _free_bytes(folder: str) -> int:
-    """What is free on the disk of a folder, or of the nearest one above it that exists."""
+    """The free space on the disk of a folder, or of its nearest existing parent."""
     folder = os.path.abspath(folder)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize

@@ -1,4 +1,4 @@
-"""Secrets that stand as ``$NAME`` in texts: put in place where they are needed, and taken out of what is said."""
+"""Secrets written as ``$NAME``: resolved where they are needed, and removed from every message."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 from leadline.errors import ConfigurationError
 
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-_FEWEST_CHARACTERS: Final = 4
-"""Shorter values are left in texts: they would be found in words that have nothing to do with them."""
-_LEAST_BEGINNING: Final = 6
-_MOST_BEGINNING: Final = 16
-"""So many first characters of a secret are enough to know it by, where somebody cut it off: half, within these."""
+_MIN_CHARACTERS: Final = 4
+"""Shorter values are not removed from texts: they would match parts of unrelated words."""
+_MIN_PREFIX: Final = 6
+_MAX_PREFIX: Final = 16
+"""Bounds of the prefix length by which a truncated secret is recognized; otherwise half of the secret."""
 _TOKEN: Final = re.compile(r"(?=[^\s/]*[0-9A-Z])[^\s/]{8,}")
-"""A part of a URL that looks like a key rather than like a word."""
+"""A part of a URL that looks like a key and not like a word."""
 _SECRET_NAME: Final = re.compile(
     r"(?i)(^|[-_.])(pass(word|wd|phrase)?|pwd|secret|token|api_?key|key|access_?key|credentials?|auth(orization)?|sig(nature)?)$"
 )
@@ -30,27 +30,27 @@ _SECRET_PARAMETER: Final = re.compile(r"(?i)(password|secret|token|authorization
 _PASSWORD: Final = re.compile(r"[A-Za-z][\w+.-]*://[^/\s:@]*:([^/\s?#]+)@")
 _URL: Final = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 _HEADER: Final = re.compile(r"([\w.-]+)\s*[=:]\s*[^$,\s]*(?:,|$)")
-"""The name of a header whose value has no variable in it."""
-_ADVICE: Final = "write it as $VARIABLE in single quotes, so that the shell leaves it alone"
+"""The name of a header whose value contains no variable."""
+_ADVICE: Final = "write it as $VARIABLE in single quotes, so that the shell does not expand it"
 
 
 class Secret(NamedTuple):
-    """What a variable held when it was put in place of its name."""
+    """The value of a variable at the time when its name was replaced by it."""
 
     name: str
     value: str
 
 
 def variables(text: str) -> tuple[str, ...]:
-    """The names that a text has as ``$NAME`` or ``${NAME}``, each once; ``$$`` is a dollar."""
-    found = (match[1] or match[2] for match in _VARIABLE.finditer(text))
-    return tuple(dict.fromkeys(each for each in found if each))
+    """The names that a text contains as ``$NAME`` or ``${NAME}``, without duplicates; ``$$`` is a dollar sign."""
+    names = (match[1] or match[2] for match in _VARIABLE.finditer(text))
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def missing(
     parameters: Mapping[str, Any], environment: Mapping[str, str], verbatim: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The variables that parameters name and the environment lacks, or has empty."""
+    """The variables that parameters name and that the environment lacks or has empty."""
     named = [name for _, text in _texts(parameters, verbatim) for name in variables(text)]
     return tuple(name for name in dict.fromkeys(named) if not environment.get(name))
 
@@ -58,70 +58,70 @@ def missing(
 def resolve(
     parameters: Mapping[str, Any], environment: Mapping[str, str], verbatim: Sequence[str] = ()
 ) -> tuple[dict[str, Any], tuple[Secret, ...]]:
-    """Parameters with the values of variables in place of their names, once: a value is not looked through again.
+    """Replace the names of variables in parameters by their values, once: values are not searched for names again.
 
     Args:
         verbatim: Parameters that stay as they are.
     Returns:
-        The parameters, and what must not be said from here on.
+        The parameters, and the secrets that must not appear in messages from here on.
     Raises:
         ConfigurationError: A variable is not set, or empty.
     """
     absent = missing(parameters, environment, verbatim)
     if absent:
         raise ConfigurationError(f"${absent[0]} is not set")
-    resolved = {name: _filled(value, environment, name in verbatim) for name, value in parameters.items()}
+    resolved = {name: _substitute(value, environment, name in verbatim) for name, value in parameters.items()}
     named = [name for _, text in _texts(parameters, verbatim) for name in variables(text)]
     alone = [Secret(name, environment[name]) for name in dict.fromkeys(named)]
-    pairs = [each for _, text in _texts(parameters, verbatim) for each in _pairs(text, environment)]
+    pairs = [pair for _, text in _texts(parameters, verbatim) for pair in _pairs(text, environment)]
     return resolved, (*alone, *pairs)
 
 
 def scrub(text: str, secrets: Iterable[Secret]) -> str:
-    """A text without secrets: each stands as ``$NAME``, in whichever of its forms it came.
+    """Remove secrets from a text: each is replaced by ``$NAME``, in whatever form it appears.
 
-    Those are the value; the parts of a URL that are not its host: user and password, path, keys; percent-encoded and
-    decoded; in base64, pairs ``user:password`` as well; as JSON, Python and HTML write it. Of one that somebody cut
-    off the beginning is found too, from half of it on; so scrub before you shorten.
+    Forms are the value; the parts of a URL other than its host (user and password, path, keys); percent-encoded and
+    decoded; in base64, also of pairs ``user:password``; escaped as in JSON, Python, HTML. A truncated secret is found
+    from half of its length on, so scrub a text before you shorten it.
     """
     forms = _forms(tuple(secrets))
     if not forms:
         return text
-    begins = re.compile("|".join(sorted({re.escape(_beginning(form)) for form in forms}, key=len, reverse=True)))
+    prefixes = re.compile("|".join(sorted({re.escape(_prefix(form)) for form in forms}, key=len, reverse=True)))
     kept, start = [], 0
-    while found := begins.search(text, start):
-        rest = text[found.start() : found.start() + max(map(len, forms))]
-        likely = [form for form in forms if rest.startswith(_beginning(form))]
-        form = max(likely, key=lambda each: _common(each, rest))
-        kept += [text[start : found.start()], f"${forms[form]}"]
-        start = found.start() + _common(form, rest)
+    while match := prefixes.search(text, start):
+        rest = text[match.start() : match.start() + max(map(len, forms))]
+        likely = [form for form in forms if rest.startswith(_prefix(form))]
+        form = max(likely, key=lambda candidate: _common_length(candidate, rest))
+        kept += [text[start : match.start()], f"${forms[form]}"]
+        start = match.start() + _common_length(form, rest)
     return "".join([*kept, text[start:]])
 
 
-def _beginning(form: str) -> str:
-    """Enough of a secret to know it by."""
+def _prefix(form: str) -> str:
+    """The prefix by which a secret is recognized."""
     if _URL.match(form):
-        return form  # every URL of that service begins like it
-    return form[: min(max(len(form) // 2, _LEAST_BEGINNING), _MOST_BEGINNING)]
+        return form  # every URL of the service has the same prefix
+    return form[: min(max(len(form) // 2, _MIN_PREFIX), _MAX_PREFIX)]
 
 
-def _common(one: str, other: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+def _common_length(one: str, other: str) -> int:
+    """The length of the common prefix of two texts."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def refuse_literal(parameters: Mapping[str, Any], where: str) -> None:
-    """Refuse secrets that are given as they are, in an argument (which ``ps`` shows) or in a file (which is shared).
+    """Refuse literal secrets in an argument, which ``ps`` shows, or in a file, which is shared.
 
     Args:
-        where: How the error calls the place.
+        where: Prefix of the error message.
     Raises:
-        ConfigurationError: A text holds a password or a key.
+        ConfigurationError: A text contains a password or a key.
     """
     for name, text in _texts(parameters, ()):
         what = _literal(name, text)
         if what:
-            raise ConfigurationError(f"{where}: {name} holds {what}; {_ADVICE}")
+            raise ConfigurationError(f"{where}: {name} contains {what}; {_ADVICE}")
 
 
 def _literal(name: str, text: str) -> str | None:
@@ -149,7 +149,7 @@ def _query(url: str) -> list[tuple[str, str]]:
 
 
 def _is_private(url: str) -> bool:
-    """Whether Apprise, where it is installed, would not show all of a URL."""
+    """Whether Apprise, if it is installed, hides a part of the URL in its privacy form."""
     with warnings.catch_warnings(), _silent("apprise"):
         warnings.simplefilter("ignore")
         try:
@@ -174,43 +174,43 @@ def _texts(parameters: Mapping[str, Any], verbatim: Sequence[str]) -> Iterator[t
     for name, value in parameters.items():
         if name not in verbatim:
             parts = value if isinstance(value, (list, tuple)) else [value]
-            yield from ((name, each) for each in parts if isinstance(each, str))
+            yield from ((name, part) for part in parts if isinstance(part, str))
 
 
-def _filled(value: Any, environment: Mapping[str, str], is_verbatim: bool) -> Any:
+def _substitute(value: Any, environment: Mapping[str, str], is_verbatim: bool) -> Any:
     if is_verbatim:
         return value
     if isinstance(value, (list, tuple)):
-        return [_filled(each, environment, False) for each in value]
+        return [_substitute(part, environment, False) for part in value]
     if not isinstance(value, str):
         return value
     return _VARIABLE.sub(lambda match: environment[match[1] or match[2]] if match[0] != "$$" else "$", value)
 
 
 def _pairs(text: str, environment: Mapping[str, str]) -> Iterator[Secret]:
-    """``user:password`` of URLs of which a part is a variable: both go out together, in base64."""
+    """``user:password`` of URLs with a variable in it: both are sent together, in base64."""
     for url in _URL.findall(text):
         userinfo = url.partition("://")[2].partition("/")[0].rpartition("@")[0]
         if ":" in userinfo and variables(userinfo):
-            yield Secret(variables(userinfo)[-1], unquote(str(_filled(userinfo, environment, False))))
+            yield Secret(variables(userinfo)[-1], unquote(str(_substitute(userinfo, environment, False))))
 
 
 def _forms(secrets: Sequence[Secret]) -> dict[str, str]:
-    """Each way in which a secret may appear, and the name of its variable."""
+    """All forms in which the secrets may appear, with the names of their variables."""
     forms: dict[str, str] = {}
     for name, value in secrets:
         for part in (value, *_parts(value)):
             for form in _spellings(part):
                 forms.setdefault(form, name)
-    pairs = ((user, word) for user in secrets for word in secrets if user.name != word.name)
-    for user, word in pairs:
-        for form in _in_base64(f"{user.value}:{word.value}"):
-            forms.setdefault(form, word.name)
-    return {form: name for form, name in forms.items() if len(form) >= _FEWEST_CHARACTERS}
+    pairs = ((user, password) for user in secrets for password in secrets if user.name != password.name)
+    for user, password in pairs:
+        for form in _base64_forms(f"{user.value}:{password.value}"):
+            forms.setdefault(form, password.name)
+    return {form: name for form, name in forms.items() if len(form) >= _MIN_CHARACTERS}
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What of a URL is secret by itself, or may stand alone in what others say of it."""
+    """The parts of a URL that are secret by themselves, or that may appear alone in messages of third parties."""
     for url in _URL.findall(value):
         scheme, _, rest = url.partition("://")
         authority, slash, path = rest.partition("/")
@@ -218,26 +218,26 @@ def _parts(value: str) -> Iterator[str]:
         user, colon, password = userinfo.partition(":")
         yield from (password, f"{user}:{password}") if colon else ()
         if at and not colon:
-            yield user  # a key, as many services have it there
+            yield user  # a key, as in the URLs of many services
         if "." not in host and scheme not in ("http", "https"):
             yield from _TOKEN.findall(host.partition("?")[0])
         yield from _TOKEN.findall(path.partition("?")[0])
         yield from (text for key, text in _query(url) if _SECRET_NAME.search(key) or _TOKEN.fullmatch(text))
-        if slash and len(path) >= _FEWEST_CHARACTERS * 2:
+        if slash and len(path) >= _MIN_CHARACTERS * 2:
             yield f"/{path}"
 
 
 def _spellings(text: str) -> Iterator[str]:
     decoded = unquote(text)
-    for each in {text, decoded}:
-        quoted = (quote(each), quote(each, safe=""), quote_plus(each))
-        lower = (re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), form) for form in quoted)
-        yield from (each, *quoted, *lower)
-        yield from (json.dumps(each)[1:-1], json.dumps(each, ensure_ascii=False)[1:-1], repr(each)[1:-1])
-        yield from (html.escape(each), html.escape(each, quote=False), *_in_base64(each))
+    for form in {text, decoded}:
+        quoted = (quote(form), quote(form, safe=""), quote_plus(form))
+        lower = (re.sub(r"%[0-9A-F]{2}", lambda match: match[0].lower(), url) for url in quoted)
+        yield from (form, *quoted, *lower)
+        yield from (json.dumps(form)[1:-1], json.dumps(form, ensure_ascii=False)[1:-1], repr(form)[1:-1])
+        yield from (html.escape(form), html.escape(form, quote=False), *_base64_forms(form))
 
 
-def _in_base64(text: str) -> tuple[str, ...]:
+def _base64_forms(text: str) -> tuple[str, ...]:
     data = text.encode()
     plain, for_urls = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
     return (plain, for_urls, plain.rstrip("="), for_urls.rstrip("="))

@@ -1,1 +1,1 @@
-"""What people ask of a running job, in a terminal or in the browser: the same words, and the same checks."""
+"""Control requests of users to a running job, shared by the command line and the dashboard."""

@@ -1,4 +1,4 @@
-"""A rule that a running job is to be judged by, too: what it is, and what must be captured for it."""
+"""A rule added to a running job: its specification, and the captures that it needs in addition."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from leadline.store.documents import read_document
 
 
 def added_rule(text: str, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
-    """The rule that words mean, and what of its needs the run's own plan leaves out.
+    """Resolve a rule option, and the needs of the rule that the run's own capture plan does not cover.
 
     Args:
         text: ``[AS=]NAME[:key=value,…]``.
     Raises:
-        ConfigurationError: It has another form, or the run has a rule of that name already.
+        ConfigurationError: The text is malformed, or the run has a rule of that name already.
         UnknownNameError: No rule or parameter has that name.
     """
     option = parse_rule(text)
-    own = canonical(option.rule)
-    alias = own if option.alias == parse_rule(option.rule).alias else option.alias
+    name = canonical(option.rule)
+    alias = name if option.alias == parse_rule(option.rule).alias else option.alias
     spec = RuleSpec(alias, option.rule, option.parameters, os.getcwd(), "option")
     ((resolved, rule),) = resolve_rules([spec])
-    if alias in judged_by(run):
-        raise ConfigurationError(f"{run.name} has a rule named {alias!r} already; give it another name: OTHER={own}")
+    if alias in active_rules(run):
+        raise ConfigurationError(f"{run.name} already has a rule named {alias!r}; use an alias: OTHER={name}")
     check_runs([(resolved, rule)], os.path.dirname(run.uri))
     return recorded(spec, rule), _missing(plan([(resolved, rule)], ()), run)
 
 
-def judged_by(run: Run) -> dict[str, str]:
-    """The rules of a run, with those that it was given while it ran: alias and name."""
+def active_rules(run: Run) -> dict[str, str]:
+    """Return the rules of a run by alias, with those added while it ran."""
     summary = read_document(os.path.join(run.uri, layout.RULE_SUMMARY)) or {}
-    told = {str(each["name"]): str(each["rule"]) for each in summary.get("rules", ())}
-    return {each.alias: each.rule for each in run.manifest.rules} | told
+    added = {str(entry["name"]): str(entry["rule"]) for entry in summary.get("rules", ())}
+    return {spec.alias: spec.rule for spec in run.manifest.rules} | added
 
 
 def _missing(needs: tuple[CaptureItem, ...], run: Run) -> tuple[CaptureItem, ...]:
-    """Wishes with the intervals of the run's preset; those that its plan fulfils are left out."""
+    """Capture items with the intervals of the run's preset, without those that its plan already contains."""
     preset = run.manifest.preset if run.manifest.preset in PRESETS else "standard"
     base = preset_items(preset)
     merged = merge(base, (), needs, root=os.path.dirname(run.uri)).items[len(base) :]
-    known = {replace(each, source="") for each in run.manifest.plan.items}
-    return tuple(each for each in merged if replace(each, source="") not in known)
+    known = {replace(item, source="") for item in run.manifest.plan.items}
+    return tuple(item for item in merged if replace(item, source="") not in known)

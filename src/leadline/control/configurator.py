@@ -1,4 +1,4 @@
-"""A configuration chosen in a form: as a command line, as ``leadline.toml``, and as the plan that both mean."""
+"""Run options chosen in a form: as a command line, as ``leadline.toml``, and as the resulting capture plan."""
 
 from __future__ import annotations
 
@@ -28,140 +28,142 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class RunChoices:
-    """What somebody chose, in the words of the options."""
+    """The choices made in a form, in the syntax of the command-line options."""
 
     preset: str = "standard"
     interval_ms: int = INTERVAL_MS
     budget: str = DEFAULT_BUDGET
     capture: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
-    """Beside the preset's, or with parameters of their own."""
+    """Added to the preset's rules, or replacing one of them with other parameters."""
     without: tuple[str, ...] = ()
     on: tuple[str, ...] = ()
     command: tuple[str, ...] = ("train.py",)
 
 
 def default_rules(preset: str) -> tuple[str, ...]:
-    """The rules that judge under a preset unless told otherwise."""
+    """The rules that are evaluated by default under a preset."""
     return ("profiler_report",) if preset == "sagemaker" else tuple(DEFAULT)
 
 
-def command_line(wish: RunChoices) -> str:
-    """What to type, quoted for a shell."""
+def command_line(choices: RunChoices) -> str:
+    """The equivalent command, quoted for a shell."""
     words = ["leadline", "run"]
-    words += ["--preset", wish.preset] if wish.preset != "standard" else []
-    words += ["--interval-ms", str(wish.interval_ms)] if wish.interval_ms != INTERVAL_MS else []
-    words += ["--budget", wish.budget] if wish.budget != DEFAULT_BUDGET else []
-    for option, values in (("--capture", wish.capture), ("--rule", wish.rules), ("--on", wish.on)):
+    words += ["--preset", choices.preset] if choices.preset != "standard" else []
+    words += ["--interval-ms", str(choices.interval_ms)] if choices.interval_ms != INTERVAL_MS else []
+    words += ["--budget", choices.budget] if choices.budget != DEFAULT_BUDGET else []
+    for option, values in (("--capture", choices.capture), ("--rule", choices.rules), ("--on", choices.on)):
         words += [part for value in values for part in (option, value)]
-    is_none_left = bool(wish.without) and set(default_rules(wish.preset)) <= set(wish.without)
-    words += ["--no-default-rules"] if is_none_left else [p for each in wish.without for p in ("--no-rule", each)]
-    return shlex.join([*words, *wish.command])
+    is_none_left = bool(choices.without) and set(default_rules(choices.preset)) <= set(choices.without)
+    words += (
+        ["--no-default-rules"] if is_none_left else [word for rule in choices.without for word in ("--no-rule", rule)]
+    )
+    return shlex.join([*words, *choices.command])
 
 
-def settings(wish: RunChoices) -> dict[str, Any]:
-    """The same as ``leadline.toml`` has it."""
+def settings(choices: RunChoices) -> dict[str, Any]:
+    """The equivalent content of ``leadline.toml``."""
     captured: dict[str, list[dict[str, str]]] = {}
-    for text in wish.capture:
+    for text in choices.capture:
         spec = parse_spec(text, option="capture")
         captured.setdefault(spec.name, []).append(spec.parameters)
     rules = {}
-    for text in wish.rules:
+    for text in choices.rules:
         option = parse_rule(text)
         rules[option.alias] = {"rule": option.rule, **option.parameters}
-    followed: dict[str, list[str]] = {}
-    for text in wish.on:
-        occasion, _, deed = text.partition("=")
-        followed.setdefault(occasion, []).append(deed)
-    told = {
-        "preset": wish.preset,
-        "interval_ms": wish.interval_ms,
-        "budget": wish.budget,
-        "no_rules": list(wish.without),
+    actions: dict[str, list[str]] = {}
+    for text in choices.on:
+        trigger, _, action = text.partition("=")
+        actions.setdefault(trigger, []).append(action)
+    table = {
+        "preset": choices.preset,
+        "interval_ms": choices.interval_ms,
+        "budget": choices.budget,
+        "no_rules": list(choices.without),
         "capture": captured,
         "rules": rules,
-        "on": followed,
+        "on": actions,
     }
-    return {key: value for key, value in told.items() if value not in ({}, [])}
+    return {key: value for key, value in table.items() if value not in ({}, [])}
 
 
-def toml(wish: RunChoices) -> str:
-    """``leadline.toml``.
+def toml(choices: RunChoices) -> str:
+    """The equivalent ``leadline.toml`` as text.
 
     Raises:
-        ConfigurationError: Something in it is none that it takes.
+        ConfigurationError: A value is not valid there.
     """
-    told = settings(wish)
-    parse(told, "leadline.toml")
-    lines = [f"{key} = {_written(value)}" for key, value in told.items() if not isinstance(value, dict)]
+    table = settings(choices)
+    parse(table, "leadline.toml")
+    lines = [f"{key} = {_toml_value(value)}" for key, value in table.items() if not isinstance(value, dict)]
     for section in ("capture", "rules", "on"):
-        table: Mapping[str, Any] = told.get(section, {})
-        if table:
-            lines += ["", f"[{section}]", *(f"{_key(key)} = {_written(value)}" for key, value in table.items())]
+        entries: Mapping[str, Any] = table.get(section, {})
+        if entries:
+            lines += ["", f"[{section}]", *(f"{_key(key)} = {_toml_value(value)}" for key, value in entries.items())]
     return "\n".join(lines) + "\n"
 
 
-def _written(value: Any) -> str:
-    """A value as TOML has it; its strings are JSON's, but for what JSON leaves as it is."""
+def _toml_value(value: Any) -> str:
+    """A value in TOML syntax; strings as in JSON, but with DEL escaped, too."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_written(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {_toml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_written, value)) + "]"
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
 def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _written(name)
+    return name if _BARE_KEY.fullmatch(name) else _toml_value(name)
 
 
-def check(wish: RunChoices, root: str) -> CapturePlan:
-    """The plan that a wish means; everything is checked as ``leadline run`` does it.
+def check(choices: RunChoices, root: str) -> CapturePlan:
+    """Return the capture plan of the choices, with the same checks as ``leadline run``.
 
-    Rules and actions in files of one's own are not looked up here.
+    Rules and actions in user files are not looked up here.
 
     Args:
-        root: The folder below which runs stand.
+        root: The runs directory.
     Raises:
-        ConfigurationError: Something is wrong.
-        UnknownNameError: Something has no such name.
+        ConfigurationError: A value is invalid.
+        UnknownNameError: A name is unknown.
     """
-    check_preset(wish.preset, "the preset")
-    check_interval(wish.interval_ms, "the interval")
-    budget = parse_budget(wish.budget, "the budget")
-    captured = tuple(map(parse_capture, wish.capture))
-    actions = resolve_actions([parse_action(each) for each in wish.on], targets={})
-    resolved = resolve_rules(_specs(wish))
-    merged = merge(preset_items(wish.preset), captured, needs_of(resolved, actions), root=root)
+    check_preset(choices.preset, "the preset")
+    check_interval(choices.interval_ms, "the interval")
+    budget = parse_budget(choices.budget, "the budget")
+    captured = tuple(map(parse_capture, choices.capture))
+    actions = resolve_actions([parse_action(text) for text in choices.on], targets={})
+    resolved = resolve_rules(_specs(choices))
+    merged = merge(preset_items(choices.preset), captured, needs_of(resolved, actions), root=root)
     return replace(merged, budget=budget)
 
 
-def _specs(wish: RunChoices) -> list[RuleSpec]:
-    chosen = {each: RuleSpec(each, each) for each in default_rules(wish.preset) if each not in wish.without}
-    for text in wish.rules:
+def _specs(choices: RunChoices) -> list[RuleSpec]:
+    chosen = {name: RuleSpec(name, name) for name in default_rules(choices.preset) if name not in choices.without}
+    for text in choices.rules:
         option = parse_rule(text)
-        _refuse_unknown([option.rule])
+        _check_rule_names([option.rule])
         chosen[option.alias] = RuleSpec(option.alias, option.rule, option.parameters, "", "option")
-    _refuse_unknown(wish.without)
+    _check_rule_names(choices.without)
     return list(chosen.values())
 
 
-def _refuse_unknown(names: Iterable[str]) -> None:
-    for each in names:
-        if each not in rule_names():
-            raise UnknownNameError("rule", each, rule_names())
+def _check_rule_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in rule_names():
+            raise UnknownNameError("rule", name, rule_names())
 
 
-def capture_words(collection: str, given: Mapping[str, str]) -> str:
-    """A collection and what is asked of it in the words of ``--capture``.
+def capture_option(collection: str, given: Mapping[str, str]) -> str:
+    """The text of a ``--capture`` option for a collection and its keys.
 
     Raises:
-        ConfigurationError: It has another form.
+        ConfigurationError: The option is malformed.
     """
     text = f"{collection}:{','.join(f'{key}={value}' for key, value in given.items())}"
     spec = parse_spec(text, option="capture")
     if spec.name != collection or spec.parameters != dict(given):
-        raise ConfigurationError(f"capture {collection}: {text!r} cannot be written behind --capture")
+        raise ConfigurationError(f"capture {collection}: {text!r} cannot be written as a --capture option")
     parse_capture(text)
     return text

@@ -1,4 +1,4 @@
-"""Control requests from people's words."""
+"""Control requests made from command-line options and form fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from leadline.config.profile_windows import make_window, named
+from leadline.config.profile_windows import make_window, with_unique_ids
 from leadline.config.settings import check_interval
 from leadline.control.added_rule import added_rule
 from leadline.errors import ConfigurationError, UnknownNameError
@@ -18,14 +18,14 @@ from leadline.records.request import RULE, Request
 from leadline.store.control import new_request_id, write_request
 
 SETTINGS: Final = ("interval-ms", "rule")
-"""What ``leadline set`` changes."""
+"""The keys of ``leadline set``."""
 PYTHON: Final = ("cprofile", "pyinstrument")
 GRACE_SECONDS: Final = 30.0
-MOST_GRACE_SECONDS: Final = 86_400.0
+MAX_GRACE_SECONDS: Final = 86_400.0
 
 
 def ask(run: Run, request: Request) -> Request:
-    """Put a request where the job sees it.
+    """Write a request to the run directory, where the job reads it.
 
     Raises:
         ConfigurationError: The job is not running.
@@ -38,38 +38,38 @@ def ask(run: Run, request: Request) -> Request:
 
 
 def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Request:
-    """Sample the machine at another interval.
+    """Request another sampling interval of the system metrics.
 
     Args:
         text: Milliseconds.
-        reason: Where it comes from, in a few words; errors call it so too.
+        reason: Source of the request in a few words; also used in error messages.
     Raises:
-        ConfigurationError: It is none of the intervals that the monitor knows.
+        ConfigurationError: The monitor does not support that interval.
     """
     if not text.isdecimal():
-        raise ConfigurationError(f"{key} must be a whole number, not {text!r}")
+        raise ConfigurationError(f"{key} must be an integer, not {text!r}")
     check_interval(int(text), reason)
     return _request("set", reason, parameters={"interval_ms": int(text)})
 
 
 def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: str) -> list[Request]:
-    """``KEY=VALUE…`` of ``leadline set`` as requests.
+    """Parse ``KEY=VALUE…`` of ``leadline set`` into requests.
 
     Args:
-        find: Gives the run, where a word is about it.
+        find: Returns the run, if a setting needs it.
     Raises:
-        ConfigurationError: One has another form, or a value is refused.
+        ConfigurationError: A setting is malformed, or a value is invalid.
         UnknownNameError: No setting, rule or parameter has that name.
     """
     if not words:
-        raise ConfigurationError("nothing to set; write for example: leadline set interval-ms=100")
-    return [_setting(each, find, reason) for each in words]
+        raise ConfigurationError("nothing to set; for example: leadline set interval-ms=100")
+    return [_setting(word, find, reason) for word in words]
 
 
 def _setting(word: str, find: Callable[[], Run], reason: str) -> Request:
     key, equals, value = word.partition("=")
     if not equals:
-        raise ConfigurationError(f"{word!r} is no KEY=VALUE; write for example: interval-ms=100")
+        raise ConfigurationError(f"{word!r} is not KEY=VALUE; for example: interval-ms=100")
     if key == "rule":
         return rule_request(value, find(), reason=reason)
     if key.replace("_", "-") not in SETTINGS:
@@ -78,16 +78,16 @@ def _setting(word: str, find: Callable[[], Run], reason: str) -> Request:
 
 
 def rule_request(text: str, run: Run, *, reason: str) -> Request:
-    """Judge by one more rule from now on, from what was captured and what it still needs.
+    """Request the evaluation of one more rule, and the captures that it still needs.
 
     Args:
-        text: ``[AS=]NAME[:key=value,…]``, the words of ``--rule``.
+        text: ``[AS=]NAME[:key=value,…]``, as for ``--rule``.
     Raises:
-        ConfigurationError: It has another form, a parameter is refused, or the run has a rule of that name.
+        ConfigurationError: The text is malformed, a parameter is invalid, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
     spec, items = added_rule(text, run)
-    parameters = {"rules": [asdict(spec)], "items": [asdict(each) for each in items]}
+    parameters = {"rules": [asdict(spec)], "items": [asdict(item) for item in items]}
     return _request(RULE, reason, parameters=parameters)
 
 
@@ -100,16 +100,16 @@ def profile_request(
     has_loader: bool = False,
     reason: str,
 ) -> tuple[Request, tuple[ProfileWindow, ...]]:
-    """Look at a few steps in depth.
+    """Request profile windows.
 
     Args:
-        at: A step (``120``), a time after the start (``90s``) or an ISO time; None: the step that begins next.
+        at: A step (``120``), a time after the start (``90s``) or an ISO time; None: the next step.
         length: Steps (``2``) or time (``10s``); None: one step.
-        is_detailed: Every operator call; so it is too where nothing else is asked for.
+        is_detailed: Record every operator call; this is the default if nothing else is requested.
         python: ``cprofile[:total|cpu|off_cpu]`` or ``pyinstrument``.
-        has_loader: What the data loader's workers do.
+        has_loader: Record the activity of the data loader's workers.
     Raises:
-        ConfigurationError: A time or length is none, or too long.
+        ConfigurationError: A time or length is invalid or too long.
         UnknownNameError: No profiler or timer has that name.
     """
     kinds: list[ProfileWindow] = []
@@ -120,13 +120,13 @@ def profile_request(
     if has_loader:
         kinds.append(make_window("dataloader", at=at, length=length))
     identifier = new_request_id()
-    windows = tuple(replace(each, id=f"{each.id}-{identifier[-6:]}") for each in named(kinds))
-    parameters = {"windows": [each.to_dict() for each in windows]}
+    windows = tuple(replace(window, id=f"{window.id}-{identifier[-6:]}") for window in with_unique_ids(kinds))
+    parameters = {"windows": [window.to_dict() for window in windows]}
     return replace(_request("profile", reason, parameters=parameters), id=identifier), windows
 
 
 def profile_off_request(*, reason: str) -> Request:
-    """Look at nothing in depth any more: open windows end with the step, those that are waited for never come."""
+    """Request the end of profiling: open windows end with the step, pending ones are cancelled."""
     return _request("profile", reason, parameters={"off": True, "windows": []})
 
 
@@ -139,15 +139,15 @@ def _python(word: str, at: str | None, length: str | None) -> ProfileWindow:
 
 
 def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Request:
-    """Stop the job at its next step.
+    """Request a stop of the job at its next step.
 
     Args:
-        grace_seconds: So long after it signals follow; at least 0.
+        grace_seconds: Delay before signals are sent, >= 0.
     Raises:
-        ConfigurationError: The time is out of bounds.
+        ConfigurationError: The time is out of range.
     """
-    if not 0 <= grace_seconds <= MOST_GRACE_SECONDS:
-        raise ConfigurationError(f"--grace must be at least 0 and at most a day, not {grace_seconds:g}")
+    if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
+        raise ConfigurationError(f"--grace must be at least 0 s and at most one day, not {grace_seconds:g}")
     return replace(_request("stop", reason), grace_seconds=grace_seconds)
 
 

@@ -1,4 +1,4 @@
-"""What became of a request: who has taken it up, at which step, who refuses it and why, and who is waited for."""
+"""Responses to control requests: accepted, refused or pending, by worker, agent and judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from leadline.records.request import FAILED, REFUSED, RULE, Acknowledgement, Req
 from leadline.store.control import read_acknowledgements, read_requests
 
 AGENT: Final = "agent-"
-"""How the names of agents begin where they answer."""
+"""Prefix of the names of agents in acknowledgements."""
+TAKEN: Final = "taken"
+"""Beginning of the outcome of an accepted request."""
 _POLL_SECONDS: Final = 0.05
 
 State = Literal["waiting", "taken", "refused", "missed"]
@@ -24,119 +26,140 @@ State = Literal["waiting", "taken", "refused", "missed"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerResponse:
-    """What one worker, agent or judge said."""
+    """The answer of one worker, agent or judge."""
 
     who: str
     step: int | None
-    """The step at which it was taken up; None: of who makes no steps."""
+    """The step at which the request was applied; None for a process without steps."""
     outcome: str
     time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStatus:
-    """A request, and where it stands."""
+    """A request, its state and the answers to it."""
 
     id: str
     kind: str
     what: str
-    """In a few words: ``sample the machine every 100 ms``."""
+    """A short description: ``sample the machine every 100 ms``."""
     by: str
     asked_ns: int
     state: State
-    """``missed``: the job ended before anybody took it up."""
+    """``missed``: the job ended before any process accepted it."""
     answers: tuple[WorkerResponse, ...]
     waits_for: int
-    """How many have not answered yet."""
+    """The number of processes that have not answered yet."""
 
 
-def follow(run: Run, *, most: int = 50) -> list[RequestStatus]:
-    """What people and rules asked of a run, the latest first.
+def request_statuses(run: Run, *, limit: int = 50) -> list[RequestStatus]:
+    """Return the requests of users and rules to a run, the latest first.
 
     Args:
-        most: So many at most.
+        limit: The maximum number of requests.
     """
     answers: dict[str, list[Acknowledgement]] = {}
-    for each in read_acknowledgements(run.uri):
-        answers.setdefault(each.id, []).append(each)
-    requests = [each for each in read_requests(run.uri) if each.kind in _SPOKEN][-most:]
+    for answer in read_acknowledgements(run.uri):
+        answers.setdefault(answer.id, []).append(answer)
+    requests = [request for request in read_requests(run.uri) if request.kind in _DESCRIBERS][-limit:]
     workers = _running(run)
     nodes = max(1, len(liveness.read_nodes(run.uri)))
-    return [_followed(run, each, answers.get(each.id, []), workers, nodes) for each in reversed(requests)]
+    return [_status(run, request, answers.get(request.id, []), workers, nodes) for request in reversed(requests)]
 
 
 def interval_ms(run: Run) -> int:
-    """How often the machine is sampled now: as the run began, or as it was last set."""
-    taken = {each.id for each in read_acknowledgements(run.uri) if each.outcome == "taken"}
-    told = [each.parameters for each in read_requests(run.uri) if each.kind == "set" and each.id in taken]
-    set_to = [int(each["interval_ms"]) for each in told if "interval_ms" in each]
-    return set_to[-1] if set_to else run.manifest.interval_ms
+    """Return the current sampling interval of system metrics: of the manifest, or as last set."""
+    accepted = {answer.id for answer in read_acknowledgements(run.uri) if answer.outcome == TAKEN}
+    changes = [
+        request.parameters for request in read_requests(run.uri) if request.kind == "set" and request.id in accepted
+    ]
+    intervals = [int(parameters["interval_ms"]) for parameters in changes if "interval_ms" in parameters]
+    return intervals[-1] if intervals else run.manifest.interval_ms
 
 
 def await_answers(run: Run, requests: Iterable[Request], patience_seconds: float) -> dict[str, list[Acknowledgement]]:
-    """The answers to requests, by id; all that are expected are waited for, and no longer than a while."""
-    wanted: dict[str, list[Acknowledgement]] = {each.id: [] for each in requests}
-    kinds = {each.id: each.kind for each in requests}
+    """Wait until all expected answers to requests have arrived, or until a timeout; return the answers by id."""
+    kinds = {request.id: request.kind for request in requests}
+    answers: dict[str, list[Acknowledgement]] = {identifier: [] for identifier in kinds}
     end = time.monotonic() + patience_seconds
     while time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
-        found = read_acknowledgements(run.uri)
-        wanted = {each: [answer for answer in found if answer.id == each] for each in wanted}
+        received = read_acknowledgements(run.uri)
+        answers = {identifier: [answer for answer in received if answer.id == identifier] for identifier in kinds}
         workers, nodes = _running(run), max(1, len(liveness.read_nodes(run.uri)))
-        if all(told and not _waits_for(kinds[each], told, workers, nodes) for each, told in wanted.items()):
+        if all(
+            given and not _missing(kinds[identifier], given, workers, nodes) for identifier, given in answers.items()
+        ):
             break
-    return wanted
+    return answers
 
 
-def what(request: Request) -> str:
-    """A request in a few words."""
-    spoken = _SPOKEN.get(request.kind)
-    return spoken(request) if spoken else request.kind
+def describe(request: Request) -> str:
+    """Describe a request in a few words."""
+    describer = _DESCRIBERS.get(request.kind)
+    return describer(request) if describer else request.kind
 
 
-def _followed(
-    run: Run, request: Request, told: Sequence[Acknowledgement], workers: set[str], nodes: int
+def format_answer(answer: Acknowledgement) -> str:
+    """``accepted by host vm``, ``refused by rank0-16630: the run has ended``."""
+    who = f"host {answer.worker.removeprefix(AGENT)}" if answer.worker.startswith(AGENT) else answer.worker
+    for prefix, words in ((REFUSED, "refused by"), (FAILED, "failed on")):
+        if answer.outcome.startswith(prefix):
+            return f"{words} {who}: {answer.outcome.removeprefix(prefix)}"
+    detail = answer.outcome.removeprefix(TAKEN).removeprefix(":").strip().replace(f"; {TAKEN}: ", "; ")
+    return f"accepted by {who}{f': {detail}' if detail else ''}"
+
+
+def is_accepted(answer: Acknowledgement) -> bool:
+    """Whether a request was accepted."""
+    return answer.outcome.startswith(TAKEN)
+
+
+def is_refused(answer: Acknowledgement) -> bool:
+    """Whether a request was refused."""
+    return answer.outcome.startswith(REFUSED)
+
+
+def _status(
+    run: Run, request: Request, given: Sequence[Acknowledgement], workers: set[str], nodes: int
 ) -> RequestStatus:
     answers = tuple(
         WorkerResponse(
-            each.worker.removeprefix(AGENT), each.step if each.step >= 0 else None, each.outcome, each.time_ns
+            answer.worker.removeprefix(AGENT), answer.step if answer.step >= 0 else None, answer.outcome, answer.time_ns
         )
-        for each in told
+        for answer in given
     )
-    waits_for = _waits_for(request.kind, told, workers, nodes)
+    missing = _missing(request.kind, given, workers, nodes)
     return RequestStatus(
         request.id,
         request.kind,
-        what(request),
+        describe(request),
         request.by,
         request.time_ns,
-        _state(run, request, told),
+        _state(run, request, given),
         answers,
-        waits_for if run.status not in JOB_ENDED else 0,
+        missing if run.status not in JOB_ENDED else 0,
     )
 
 
-def _state(run: Run, request: Request, told: Sequence[Acknowledgement]) -> State:
-    if any(not _is_no(each.outcome) for each in told):
+def _state(run: Run, request: Request, given: Sequence[Acknowledgement]) -> State:
+    if any(not answer.outcome.startswith((REFUSED, FAILED)) for answer in given):
         return "taken"
-    if told:
+    if given:
         return "refused"
     if request.kind == "stop" and run.status in ("Stopping", "Stopped"):
         return "taken"  # a job that makes no steps is ended by signals, and cannot answer
     return "missed" if run.status in JOB_ENDED else "waiting"
 
 
-def _is_no(outcome: str) -> bool:
-    return outcome.startswith((REFUSED, FAILED))
-
-
-def _waits_for(kind: str, told: Sequence[Acknowledgement], workers: set[str], nodes: int) -> int:
-    who = {each.worker for each in told}
+def _missing(kind: str, given: Sequence[Acknowledgement], workers: set[str], nodes: int) -> int:
+    """The number of processes that have yet to answer a request of a kind."""
+    answered = {answer.worker for answer in given}
     if kind == "set":
-        return max(0, nodes - len(who))
+        return max(0, nodes - len(answered))
     if kind == RULE:
-        return int(JUDGE not in who) + len(workers - who)
-    return len(workers - who)
+        return int(JUDGE not in answered) + len(workers - answered)
+    return len(workers - answered)
 
 
 def _running(run: Run) -> set[str]:
@@ -146,10 +169,10 @@ def _running(run: Run) -> set[str]:
 
 
 def _set(request: Request) -> str:
-    return f"sample the machine every {spoken_interval(int(request.parameters.get('interval_ms', 0)))}"
+    return f"sample the machine every {format_interval(int(request.parameters.get('interval_ms', 0)))}"
 
 
-def spoken_interval(milliseconds: int) -> str:
+def format_interval(milliseconds: int) -> str:
     """``100 ms``, ``5 s``, ``1 min``."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
@@ -159,19 +182,19 @@ def spoken_interval(milliseconds: int) -> str:
 
 def _profile(request: Request) -> str:
     if request.parameters.get("off"):
-        return "look at nothing in depth any more"
+        return "end profiling"
     windows: list[dict[str, Any]] = request.parameters.get("windows", [])
-    return "look in depth: " + "; ".join(ProfileWindow.from_dict(each).spoken() for each in windows)
+    return "profile: " + "; ".join(ProfileWindow.from_dict(window).describe() for window in windows)
 
 
 def _rule(request: Request) -> str:
-    aliases = ", ".join(str(each.get("alias")) for each in request.parameters.get("rules", ()))
-    return f"judge by {aliases} too"
+    aliases = ", ".join(str(rule.get("alias")) for rule in request.parameters.get("rules", ()))
+    return f"add rule {aliases}"
 
 
 def _stop(request: Request) -> str:
-    why = f": {request.reason}" if request.by.startswith("rule:") else ""
-    return f"stop the job{why}"
+    reason = f": {request.reason}" if request.by.startswith("rule:") else ""
+    return f"stop the job{reason}"
 
 
-_SPOKEN: Final[dict[str, Callable[[Request], str]]] = {"set": _set, "profile": _profile, RULE: _rule, "stop": _stop}
+_DESCRIBERS: Final[dict[str, Callable[[Request], str]]] = {"set": _set, "profile": _profile, RULE: _rule, "stop": _stop}

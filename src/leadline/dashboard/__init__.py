@@ -1,1 +1,1 @@
-"""The dashboard: a run, and many, as pages in a browser."""
+"""Web dashboard of runs."""

@@ -1,4 +1,4 @@
-"""The dashboard as one ASGI application."""
+"""ASGI application of the dashboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from starlette.templating import Jinja2Templates
 
 from leadline.dashboard import pages
 from leadline.dashboard.charts import chart_endpoint
-from leadline.dashboard.live_events import Watchers, live, live_root
+from leadline.dashboard.live_events import ChangeNotifier, live, live_root
 from leadline.dashboard.number_format import FILTERS
 from leadline.dashboard.page import Site, render
 from leadline.dashboard.run_cache import RunCache
@@ -31,43 +31,43 @@ from leadline.dashboard.security import Access, AccessMiddleware
 from leadline.dashboard.sparklines import LossSparklines
 from leadline.errors import LeadlineError, RunNotFoundError
 
-_MOST_THREADS: Final = 8
+_MAX_THREADS: Final = 8
 _LOG: Final = logging.getLogger(__name__)
-_HERE: Final = os.path.dirname(os.path.abspath(__file__))
-_KEPT: Final = {"Cache-Control": "private, max-age=86400"}
+_FOLDER: Final = os.path.dirname(os.path.abspath(__file__))
+_CACHE_HEADERS: Final = {"Cache-Control": "private, max-age=86400"}
 
 
 def create_app(root: str, *, is_read_only: bool = False, access: Access | None = None) -> Starlette:
-    """The dashboard of the runs below a folder.
+    """Create the dashboard of a runs directory.
 
     Args:
-        root: The folder; nothing outside it is read.
-        is_read_only: Whether it changes nothing: no control requests, no reports.
-        access: Who may do what; None: everybody who comes from this machine, under one of its own names.
+        root: Runs directory; nothing outside it is read.
+        is_read_only: Whether control requests and report generation are disabled.
+        access: Access rules; None: requests from this machine, under one of its own names.
     """
     access = access or Access(is_read_only=is_read_only)
     app = Starlette(
         routes=[
             Route("/plotly.js", _plotly),
-            Mount("/static", StaticFiles(directory=os.path.join(_HERE, "static")), name="static"),
+            Mount("/static", StaticFiles(directory=os.path.join(_FOLDER, "static")), name="static"),
             Route("/live", live_root),
             Route("/runs/{run}/live", live),
             Route("/runs/{run}/charts/{chart}.json", chart_endpoint(pages.CHARTS)),
             *pages.ROUTES,
         ],
         middleware=[Middleware(AccessMiddleware, access=access), Middleware(GZipMiddleware)],
-        lifespan=_with_few_threads,
-        exception_handlers={HTTPException: _refused, LeadlineError: _failed, Exception: _broken},
+        lifespan=_limit_threads,
+        exception_handlers={HTTPException: _http_error, LeadlineError: _leadline_error, Exception: _internal_error},
     )
-    app.router.redirect_slashes = False  # a path that nobody knows is not worth a second try
-    shelf = RunCache(root)
-    app.state.site = Site(shelf, _templates(), access, Watchers(), RunList(shelf.root), LossSparklines())
+    app.router.redirect_slashes = False  # do not redirect unknown paths
+    run_cache = RunCache(root)
+    app.state.site = Site(run_cache, _templates(), access, ChangeNotifier(), RunList(run_cache.root), LossSparklines())
     return app
 
 
 def _templates() -> Jinja2Templates:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(os.path.join(_HERE, "templates")),
+        loader=jinja2.FileSystemLoader(os.path.join(_FOLDER, "templates")),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -78,39 +78,39 @@ def _templates() -> Jinja2Templates:
 
 
 def _plotly(request: Request) -> Response:
-    """Plotly's script, out of its package."""
+    """Serve Plotly's script from its package."""
     import plotly
 
     path = os.path.join(os.path.dirname(plotly.__file__), "package_data", "plotly.min.js")
-    return FileResponse(path, media_type="text/javascript", headers=_KEPT)
+    return FileResponse(path, media_type="text/javascript", headers=_CACHE_HEADERS)
 
 
-def _refused(request: Request, error: Exception) -> Response:
+def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _said(request, error.status_code, error.detail)
+    return _error_response(request, error.status_code, error.detail)
 
 
-def _failed(request: Request, error: Exception) -> Response:
-    return _said(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
+def _leadline_error(request: Request, error: Exception) -> Response:
+    return _error_response(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
 
 
 @asynccontextmanager
-async def _with_few_threads(app: Starlette) -> AsyncIterator[None]:
-    """Pages and charts are made by few at a time: more would not be sooner, and each holds what it reads."""
-    anyio.to_thread.current_default_thread_limiter().total_tokens = _MOST_THREADS
+async def _limit_threads(app: Starlette) -> AsyncIterator[None]:
+    """Limit worker threads: more would not be faster, and each holds the data it reads."""
+    anyio.to_thread.current_default_thread_limiter().total_tokens = _MAX_THREADS
     yield
 
 
-def _broken(request: Request, error: Exception) -> Response:
-    """Something of ours failed: the terminal gets all of it, the browser one line; the next request is served."""
+def _internal_error(request: Request, error: Exception) -> Response:
+    """Report an internal error: the traceback to the terminal, one line to the browser."""
     _LOG.error("%s failed", request.url.path, exc_info=error)
-    return _said(request, 500, "This could not be made: a fault of Leadline's. The terminal of leadline ui tells more.")
+    return _error_response(request, 500, "Internal error of Leadline. The terminal of leadline ui shows the traceback.")
 
 
-def _said(request: Request, status: int, words: str) -> Response:
-    """An error in words: a page for people, one line for scripts."""
+def _error_response(request: Request, status: int, message: str) -> Response:
+    """Return an error as a page for browsers, or as one line for scripts."""
     if "text/html" not in request.headers.get("accept", ""):
-        return Response(words + "\n", status, media_type="text/plain")
-    found = render(request, "error.html", {"status": status, "words": words, "run_name": None})
-    found.status_code = status
-    return found
+        return Response(message + "\n", status, media_type="text/plain")
+    response = render(request, "error.html", {"status": status, "message": message, "run_name": None})
+    response.status_code = status
+    return response

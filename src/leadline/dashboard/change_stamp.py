@@ -1,4 +1,4 @@
-"""What of a run, or of a folder of runs, shows that something came: told by a few system calls."""
+"""Change stamps of a run or runs directory, computed with a few system calls."""
 
 from __future__ import annotations
 
@@ -23,101 +23,104 @@ PARTS: Final = (
     "reports",
     layout.WORKERS,
 )
-"""What a page can ask to be told of."""
+"""Parts of a run whose changes pages can subscribe to."""
 _APPENDED: Final = (".jsonl", ".log")
 _SETTLED_NS: Final = 100_000_000
-_ENDED_A_LOOK: Final = 200
-"""Of the runs that are over, so many are looked at again each time: one may have been resumed."""
+_ENDED_RUNS_PER_READ: Final = 200
+"""Number of ended runs that are checked again at each read: one may have been resumed."""
 
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder as it was listed last."""
+    """Last listing of a folder."""
 
     changed_ns: int = -1
     folders: list[str] = field(default_factory=list)
     growing: list[str] = field(default_factory=list)
-    """Files that may grow: of segments only the newest does."""
+    """Files that may grow: only the newest of the segments."""
 
 
 class ChangeStamp:
-    """Looks at one run."""
+    """Change stamp of one run."""
 
     def __init__(self, run: str) -> None:
         self._run = run
         self._folders: dict[str, _Folder] = {}
 
-    def look(self) -> dict[str, Any]:
-        """``status``, and ``parts``: for each a number that is another when the part has changed."""
-        parts = {part: zlib.crc32(repr(self._seen(os.path.join(self._run, part))).encode()) for part in PARTS}
+    def read(self) -> dict[str, Any]:
+        """Return ``status``, and ``parts``: a number for each part that differs when the part has changed."""
+        parts = {part: zlib.crc32(repr(self._read_stamps(os.path.join(self._run, part))).encode()) for part in PARTS}
         parts["actions"] = stamp(os.path.join(self._run, layout.ACTIONS))[1]
         return {"status": liveness.effective_status(self._run), "parts": parts}
 
-    def _seen(self, path: str) -> list[tuple[int, int]]:
-        known = self._folders.setdefault(path, _Folder())
-        found = stamp(path)
-        if known.changed_ns != found[0]:
-            _list(path, known, found[0])
-        seen = [(found[0], 0), *map(stamp, known.growing)]
-        for each in known.folders:
-            seen += self._seen(each)
-        return seen
+    def _read_stamps(self, path: str) -> list[tuple[int, int]]:
+        listing = self._folders.setdefault(path, _Folder())
+        folder_stamp = stamp(path)
+        if listing.changed_ns != folder_stamp[0]:
+            _list(path, listing, folder_stamp[0])
+        stamps = [(folder_stamp[0], 0), *map(stamp, listing.growing)]
+        for folder in listing.folders:
+            stamps += self._read_stamps(folder)
+        return stamps
 
 
-def _list(path: str, known: _Folder, changed_ns: int) -> None:
+def _list(path: str, listing: _Folder, changed_ns: int) -> None:
     try:
         with os.scandir(path) as entries:
-            found = sorted((entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries)
+            children = sorted((entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
-        found = []
-    known.folders = [each for each, is_folder in found if is_folder]
-    segments = [each for each, is_folder in found if not is_folder and each.endswith(".arrow")]
-    known.growing = [*segments[-1:], *(each for each, is_folder in found if not is_folder and each.endswith(_APPENDED))]
-    # a second change within one tick of the file system's clock would look like none
-    known.changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
+        children = []
+    listing.folders = [child for child, is_folder in children if is_folder]
+    segments = [child for child, is_folder in children if not is_folder and child.endswith(".arrow")]
+    listing.growing = [
+        *segments[-1:],
+        *(child for child, is_folder in children if not is_folder and child.endswith(_APPENDED)),
+    ]
+    # a second change within one tick of the file system's clock would go unnoticed
+    listing.changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
 
 
 def stamp(path: str) -> tuple[int, int]:
-    """When it was changed, and how long it is; zeros where nothing is."""
+    """Return the modification time and size of a file; zeros if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
 class RootChangeStamp:
-    """Looks at the runs below a folder: at those that are not over each time, at the others in turn."""
+    """Change stamp of a runs directory: reads active runs each time and ended runs in rotation."""
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, tuple[bool, tuple[object, ...]]] = {}
-        self._turn = 0
+        self._stamps_by_path: dict[str, tuple[bool, tuple[object, ...]]] = {}
+        self._offset = 0
 
-    def look(self) -> dict[str, Any]:
-        """``parts``: ``runs``, a number that is another when a run came, went, or goes on."""
+    def read(self) -> dict[str, Any]:
+        """Return ``parts``: for ``runs`` a number that differs when a run was added, removed or has progressed."""
         paths = self._paths()
-        self._known = {path: known for path, known in self._known.items() if path in paths}
-        ended = [path for path in paths if self._known.get(path, (False,))[0]]
-        start = self._turn % max(1, len(ended))
-        self._turn += _ENDED_A_LOOK
-        again = set(ended[start : start + _ENDED_A_LOOK])
+        self._stamps_by_path = {path: entry for path, entry in self._stamps_by_path.items() if path in paths}
+        ended = [path for path in paths if self._stamps_by_path.get(path, (False,))[0]]
+        start = self._offset % max(1, len(ended))
+        self._offset += _ENDED_RUNS_PER_READ
+        again = set(ended[start : start + _ENDED_RUNS_PER_READ])
         for path in paths:
-            if path in again or not self._known.get(path, (False,))[0]:
-                self._known[path] = _glimpse(path)
-        return {"status": "", "parts": {"runs": zlib.crc32(repr(sorted(self._known.items())).encode())}}
+            if path in again or not self._stamps_by_path.get(path, (False,))[0]:
+                self._stamps_by_path[path] = _run_stamp(path)
+        return {"status": "", "parts": {"runs": zlib.crc32(repr(sorted(self._stamps_by_path.items())).encode())}}
 
     def _paths(self) -> dict[str, None]:
         try:
             with os.scandir(self._root) as entries:
-                paths = [each.path for each in entries]
+                paths = [entry.path for entry in entries]
         except OSError:
             return {}
-        return dict.fromkeys(each for each in paths if each in self._known or layout.is_run(each))
+        return dict.fromkeys(path for path in paths if path in self._stamps_by_path or layout.is_run(path))
 
 
-def _glimpse(path: str) -> tuple[bool, tuple[object, ...]]:
-    """Whether a run is over, and what of it is news in a list."""
+def _run_stamp(path: str) -> tuple[bool, tuple[object, ...]]:
+    """Return whether a run has ended, and the stamp of what a run list shows of it."""
     status = liveness.effective_status(path)
-    news = (layout.STATUS, layout.WORKERS, layout.RULE_SUMMARY)
-    return status in JOB_ENDED, (status, *(stamp(os.path.join(path, each)) for each in news))
+    documents = (layout.STATUS, layout.WORKERS, layout.RULE_SUMMARY)
+    return status in JOB_ENDED, (status, *(stamp(os.path.join(path, name)) for name in documents))

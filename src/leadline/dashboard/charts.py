@@ -1,4 +1,4 @@
-"""Charts as the page asks for them: a name and a query in, a Plotly figure as JSON out."""
+"""Chart endpoint: a chart name and query to a Plotly figure as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leadline.dashboard.page import opened
+from leadline.dashboard.page import open_run
 from leadline.dashboard.run_cache import OpenedRun
 
 if TYPE_CHECKING:
@@ -19,58 +19,58 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a chart is asked for; times in ns since the epoch, None: no bound."""
+class ChartQuery:
+    """Query of a chart; times in ns since the epoch, None: unbounded."""
 
     start_ns: int | None = None
     end_ns: int | None = None
     start_step: int | None = None
     end_step: int | None = None
     points: int = 600
-    """How many points wide the screen is."""
-    told: Mapping[str, str] | None = None
-    """All else that the query says."""
+    """Maximum number of points, by the width of the chart."""
+    other: Mapping[str, str] | None = None
+    """All other query parameters."""
 
     def get(self, key: str) -> str | None:
-        """What the query says under a key; None: nothing."""
-        return (self.told or {}).get(key) or None
+        """Return a further query parameter; None: absent or empty."""
+        return (self.other or {}).get(key) or None
 
 
-Chart = Callable[[OpenedRun, Question], "Figure"]
-"""Draws one chart of a run; called with the run's lock held."""
+Chart = Callable[[OpenedRun, ChartQuery], "Figure"]
+"""Function that draws one chart of a run; called with the run's lock held."""
 
 _NUMBERS = ("start_ns", "end_ns", "start_step", "end_step", "points")
-_MOST_POINTS = 4000
+_MAX_POINTS = 4000
 
 
-def read_question(query: QueryParams) -> Question:
-    """A query as a question.
+def read_chart_query(parameters: QueryParams) -> ChartQuery:
+    """Parse query parameters.
 
     Raises:
-        HTTPException: 400, it is none.
+        HTTPException: 400, a number is invalid.
     """
     numbers: dict[str, Any] = {}
     for name in _NUMBERS:
-        if query.get(name):
+        if parameters.get(name):
             try:
-                numbers[name] = int(float(query[name]))
+                numbers[name] = int(float(parameters[name]))
             except (ValueError, OverflowError) as error:
                 raise HTTPException(400, f"{name} must be a number") from error
     if "points" in numbers:
-        numbers["points"] = max(10, min(numbers["points"], _MOST_POINTS))
-    return Question(**numbers, told={key: value for key, value in query.items() if key not in _NUMBERS})
+        numbers["points"] = max(10, min(numbers["points"], _MAX_POINTS))
+    return ChartQuery(**numbers, other={key: value for key, value in parameters.items() if key not in _NUMBERS})
 
 
 def chart_endpoint(charts: Mapping[str, Chart]) -> Callable[[Request], Response]:
-    """Answers ``/runs/{run}/charts/{chart}.json``."""
+    """Return the endpoint of ``/runs/{run}/charts/{chart}.json``."""
 
-    def answer(request: Request) -> Response:
+    def respond(request: Request) -> Response:
         draw = charts.get(request.path_params["chart"])
         if draw is None:
-            raise HTTPException(404, "there is no such chart")
-        question, found = read_question(request.query_params), opened(request)
-        with found.lock:
-            figure = draw(found, question)
+            raise HTTPException(404, "no such chart")
+        query, opened = read_chart_query(request.query_params), open_run(request)
+        with opened.lock:
+            figure = draw(opened, query)
         return Response(figure.to_json(), media_type="application/json", headers={"Cache-Control": "no-store"})
 
-    return answer
+    return respond

@@ -1,4 +1,4 @@
-"""Compacting large runs that nobody compacted yet, each by a process of its own that the server does not wait for."""
+"""Background compaction of large runs in separate processes."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import sys
 import threading
 from typing import Final
 
-_MOST_TRIES: Final = 2
+_MAX_ATTEMPTS: Final = 2
 
 
 class Compactions:
-    """Those that the server has started; they end with their work, also when the server does."""
+    """Compactions started by the server; they outlive it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._tries: dict[str, int] = {}
+        self._attempts: dict[str, int] = {}
 
     def start(self, path: str) -> None:
-        """Have a run compacted, unless that is under way or has failed before."""
+        """Start to compact a run, unless that is in progress or has failed repeatedly."""
         with self._lock:
             running = self._running.get(path)
             if running is not None and running.poll() is None:
                 return
             if running is not None and running.returncode == 0:
-                self._tries[path] = 0
-            self._tries[path] = self._tries.get(path, 0) + 1
-            if self._tries[path] <= _MOST_TRIES:
+                self._attempts[path] = 0
+            self._attempts[path] = self._attempts.get(path, 0) + 1
+            if self._attempts[path] <= _MAX_ATTEMPTS:
                 command = [sys.executable, "-m", "leadline.compaction", path]
                 self._running[path] = subprocess.Popen(
                     command,
@@ -38,6 +38,6 @@ class Compactions:
                 )
 
     def wait(self) -> None:
-        """Wait for those that run."""
-        for each in list(self._running.values()):
-            each.wait()
+        """Wait for all running compactions."""
+        for process in list(self._running.values()):
+            process.wait()

@@ -1,4 +1,4 @@
-"""What all pages share: the request's run, the frame around them, and the words for the viewer."""
+"""Shared parts of all pages: the request's run, the page frame and its template context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leadline.errors import RunNotFoundError
 from leadline.reader import liveness
 
 if TYPE_CHECKING:
-    from leadline.dashboard.live_events import Watchers
+    from leadline.dashboard.live_events import ChangeNotifier
     from leadline.dashboard.run_list import RunList
     from leadline.dashboard.security import Access
     from leadline.dashboard.sparklines import LossSparklines
@@ -37,37 +37,37 @@ RUN_PAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What the whole dashboard knows."""
+    """State of the dashboard that all requests share."""
 
-    shelf: RunCache
+    run_cache: RunCache
     templates: Jinja2Templates
     access: Access
-    watchers: Watchers
-    board: RunList
-    courses: LossSparklines
+    notifier: ChangeNotifier
+    run_list: RunList
+    sparklines: LossSparklines
 
 
 def site(request: Request) -> Site:
-    """The dashboard that a request came to."""
-    found: Site = request.app.state.site
-    return found
+    """Return the dashboard that serves a request."""
+    state: Site = request.app.state.site
+    return state
 
 
-def opened(request: Request) -> OpenedRun:
-    """The run that a request's path names, as it is now.
+def open_run(request: Request) -> OpenedRun:
+    """Open the run named in a request's path, refreshed.
 
     Raises:
-        RunNotFoundError: There is none.
+        RunNotFoundError: The run does not exist.
     """
-    return site(request).shelf.open(request.path_params["run"])
+    return site(request).run_cache.open(request.path_params["run"])
 
 
-def render(request: Request, template: str, said: Mapping[str, Any] | None = None, *, page: str = "") -> Response:
-    """A page within the frame.
+def render(request: Request, template: str, context: Mapping[str, Any] | None = None, *, page: str = "") -> Response:
+    """Render a page within the frame.
 
     Args:
-        said: What the template is given.
-        page: Which page of a run this is.
+        context: Template context.
+        page: Key of the page in ``RUN_PAGES``.
     """
     run = request.path_params.get("run")
     frame = {
@@ -79,21 +79,21 @@ def render(request: Request, template: str, said: Mapping[str, Any] | None = Non
         "is_read_only": site(request).access.is_read_only,
         "csrf": site(request).access.csrf,
     }
-    return site(request).templates.TemplateResponse(request, template, {**frame, **(said or {})})
+    return site(request).templates.TemplateResponse(request, template, {**frame, **(context or {})})
 
 
 def _pages(request: Request, run: str | None) -> dict[str, str]:
-    """The pages of the navigation; those of models that only some runs have are in it where they do."""
+    """Return the pages of the navigation; ``model`` only for runs of boosted trees."""
     try:
-        has_trees = run is not None and trains_trees(site(request).shelf.path(run))
+        has_trees = run is not None and trains_trees(site(request).run_cache.path(run))
     except RunNotFoundError:
         has_trees = False
-    return {key: each for key, each in RUN_PAGES.items() if has_trees or key != "model"}
+    return {key: title for key, title in RUN_PAGES.items() if has_trees or key != "model"}
 
 
 def _status(request: Request, run: str | None) -> str:
-    """The job's status; "" where no run is shown."""
+    """Return the job's status; "" if no run is shown."""
     try:
-        return liveness.effective_status(site(request).shelf.path(run)) if run else ""
+        return liveness.effective_status(site(request).run_cache.path(run)) if run else ""
     except RunNotFoundError:
         return ""

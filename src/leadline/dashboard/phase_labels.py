@@ -1,32 +1,32 @@
-"""What the phases and events of a timeline are called on a page."""
+"""Labels of timeline phases and events."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_WORDS: Final = {
-    "data": "waiting for data",
-    "copy": "copy to the device",
+_LABELS: Final = {
+    "data": "data loading",
+    "copy": "host-to-device copy",
     "forward": "forward",
     "backward": "backward",
     "optimizer": "optimizer",
-    "collective": "collectives between ranks",
+    "collective": "collective communication",
     "checkpoint": "checkpoint",
-    "watching": "Leadline's own work",
-    "other": "other work of the loop",
+    "watching": "Leadline overhead",
+    "other": "other",
     "eval": "evaluation",
     "predict": "prediction",
     "imports": "imports",
-    "setup": "data, model and device set-up",
+    "setup": "data, model and device setup",
     "first_step": "compilation and first step",
-    "capture_thinned": "capture was thinned to the budget",
-    "capture_widened": "capture was widened again",
+    "capture_thinned": "capture throttled (overhead budget)",
+    "capture_widened": "capture throttling relaxed",
     "initialization": "initialization",
     "training_loop": "training loop",
     "finalization": "finalization",
 }
 
 
-def phase_words(name: str) -> str:
-    """``waiting for data`` of ``data``; what has no words of its own is said as it is."""
-    return _WORDS.get(name, name.replace("_", " "))
+def phase_label(name: str) -> str:
+    """Return the label of a phase or event: ``data loading`` for ``data``; the name itself if it has no label."""
+    return _LABELS.get(name, name.replace("_", " "))

@@ -1,4 +1,4 @@
-"""What profiling windows hold, cut to what a page can show; and what became of those that were asked for."""
+"""View of the Profiles page: recorded profile windows, profile requests, and limited tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leadline.records.request import REFUSED
 from leadline.store.control import read_acknowledgements, read_requests
 
 TOP: Final = 200
-"""So many rows of a table are shown, the dearest."""
+"""Maximum number of table rows."""
 GROUPS: Final = ("phase", "module", "operator", "device", "mode", "step")
 KINDS: Final = {
     "detailed": "operators",
@@ -25,70 +25,74 @@ KINDS: Final = {
     "pyinstrument": "Python call stacks, sampled",
     "dataloader": "data loading",
 }
-ORDERS: Final = {"own": "own time", "cumulative": "time with callees", "calls": "calls"}
+ORDERS: Final = {"own": "own time", "cumulative": "cumulative time", "calls": "calls"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedProfile:
-    """A window that somebody asked for."""
+    """A profile request."""
 
     window: str
-    """Its id."""
-    words: str
+    """Window id."""
+    description: str
     by: str
     state: str
     """``recorded``, ``refused``, ``taken`` or ``waiting``."""
     answers: tuple[str, ...]
-    """What workers said."""
+    """Responses of the workers."""
 
 
-def asked_windows(run: Run) -> list[RequestedProfile]:
-    """Every window that was asked for, before the start or while the job ran, with what became of it."""
+def requested_profiles(run: Run) -> list[RequestedProfile]:
+    """Return every profile request, made before the start or while the job ran, with its state."""
     recorded = set(run.profiles()["id"].to_pylist())
-    found = [_asked(each, "at the start", (), recorded) for each in run.manifest.profile]
+    profiles = [_requested_profile(window, "at the start", (), recorded) for window in run.manifest.profile]
     answers: dict[str, list[str]] = {}
     for acknowledgement in read_acknowledgements(run.path):
         answers.setdefault(acknowledgement.id, []).append(f"{acknowledgement.worker}: {acknowledgement.outcome}")
     for request in read_requests(run.path):
         if request.kind == "profile":
-            said = tuple(sorted(answers.get(request.id, ())))
+            answers_of_request = tuple(sorted(answers.get(request.id, ())))
             parameters = request.parameters if isinstance(request.parameters, dict) else {}
-            windows = parameters.get("windows")
-            for given in windows if isinstance(windows, list) else ():
-                found.append(_asked(_window(given), request.by or "somebody", said, recorded))
-    return found
+            documents = parameters.get("windows")
+            for document in documents if isinstance(documents, list) else ():
+                profiles.append(
+                    _requested_profile(_parse_window(document), request.by or "unknown", answers_of_request, recorded)
+                )
+    return profiles
 
 
-def _window(given: Any) -> ProfileWindow | None:
+def _parse_window(document: Any) -> ProfileWindow | None:
     try:
-        window = ProfileWindow.from_dict(given)
-        window.spoken()
+        window = ProfileWindow.from_dict(document)
+        window.describe()
     except (TypeError, ValueError, AttributeError):
-        return None  # somebody left there what is no window
+        return None  # not a valid profile window
     return window
 
 
-def _asked(window: ProfileWindow | None, by: str, answers: tuple[str, ...], recorded: set[str]) -> RequestedProfile:
+def _requested_profile(
+    window: ProfileWindow | None, by: str, answers: tuple[str, ...], recorded: set[str]
+) -> RequestedProfile:
     if window is None:
-        return RequestedProfile("", "a request that is none", by, "refused", answers)
-    refused = [each for each in answers if each.partition(": ")[2].startswith(REFUSED)]
+        return RequestedProfile("", "invalid request", by, "refused", answers)
+    refused = [answer for answer in answers if answer.partition(": ")[2].startswith(REFUSED)]
     if window.id in recorded:
         state = "recorded"
     elif answers and len(refused) == len(answers):
         state = "refused"
     else:
         state = "taken" if answers else "waiting"
-    return RequestedProfile(window.id, window.spoken(), by, state, answers)
+    return RequestedProfile(window.id, window.describe(), by, state, answers)
 
 
 def windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
-    """The windows that are whole, the latest first.
+    """Return the complete profile windows, the latest first.
 
     Args:
-        kinds: Only those; none: all.
+        kinds: Only these kinds; none: all.
     """
-    rows = [{**each, "length_ns": each["end_ns"] - each["start_ns"]} for each in run.profiles().to_pylist()]
-    return [each for each in reversed(rows) if not kinds or each["kind"] in kinds]
+    rows = [{**row, "length_ns": row["end_ns"] - row["start_ns"]} for row in run.profiles().to_pylist()]
+    return [row for row in reversed(rows) if not kinds or row["kind"] in kinds]
 
 
 # --- operators -----------------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ def windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ProfileView:
-    """Rows of a table, and how many there are in all."""
+    """Rows of a table, and their total number."""
 
     rows: list[dict[str, Any]]
     count: int
@@ -109,14 +113,14 @@ def operator_rows(
     window: str | None,
     worker: str | None,
     phase: str | None,
-    words: str,
+    module_text: str,
     device: str | None,
     step: int | None,
 ) -> ProfileView:
-    """Operators grouped, the dearest first.
+    """Return grouped operators, the longest first.
 
     Args:
-        words: Only modules with this in their names.
+        module_text: Only modules whose name contains this text.
     """
     table = run.operators(
         by,
@@ -125,16 +129,16 @@ def operator_rows(
         phase=phase,
         device=device,
         step=step,
-        module=re.escape(words) if words else None,
+        module=re.escape(module_text) if module_text else None,
     )
     return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
 def choices_of(calls: pa.Table, *columns: str) -> dict[str, list[Any]]:
-    """What each column has, in order."""
+    """Return the sorted distinct values of each column."""
     return {
-        each: sorted(pc.unique(calls[each]).drop_null().to_pylist()) if each in calls.column_names else []
-        for each in columns
+        column: sorted(pc.unique(calls[column]).drop_null().to_pylist()) if column in calls.column_names else []
+        for column in columns
     }
 
 
@@ -145,57 +149,57 @@ def difference(
     *,
     steps: tuple[int, int],
 ) -> ProfileView:
-    """What changed between two windows: own time a step, the largest change first.
+    """Return the change of own time per step between two windows, the largest change first.
 
     Args:
-        keys: Columns that name a row.
-        steps: How many steps each window covers.
+        keys: Columns that identify a row.
+        steps: Number of steps of each window.
     """
-    found: dict[tuple[Any, ...], list[float]] = {}
-    for place, rows in enumerate((before, after)):
+    sums_by_key: dict[tuple[Any, ...], list[float]] = {}
+    for index, rows in enumerate((before, after)):
         for row in rows:
-            sums = found.setdefault(tuple(row[key] for key in keys), [0.0, 0.0])
-            sums[place] += row["own_ns"] / max(1, steps[place])
-    told = [
+            sums = sums_by_key.setdefault(tuple(row[key] for key in keys), [0.0, 0.0])
+            sums[index] += row["own_ns"] / max(1, steps[index])
+    changes = [
         {
             **dict(zip(keys, names, strict=True)),
-            "before_ns": one,
-            "after_ns": other,
-            "change_ns": other - one,
-            "ratio": other / one if one else None,
+            "before_ns": before_ns,
+            "after_ns": after_ns,
+            "change_ns": after_ns - before_ns,
+            "ratio": after_ns / before_ns if before_ns else None,
         }
-        for names, (one, other) in found.items()
+        for names, (before_ns, after_ns) in sums_by_key.items()
     ]
-    told.sort(key=lambda each: -abs(each["change_ns"]))
-    return ProfileView(told[:TOP], len(told))
+    changes.sort(key=lambda row: -abs(row["change_ns"]))
+    return ProfileView(changes[:TOP], len(changes))
 
 
 # --- Python functions ----------------------------------------------------------------------------------------
 
 
-def function_rows(profile: PythonProfile, order: str, words: str) -> ProfileView:
-    """Functions, the dearest first.
+def function_rows(profile: PythonProfile, order: str, filter_text: str) -> ProfileView:
+    """Return functions, the longest first.
 
     Args:
         order: A key of ``ORDERS``.
-        words: Only functions with all of these words in their name or file.
+        filter_text: Only functions whose name or file contains all words of this text.
     """
     table = profile.top(order if order in ORDERS else "own", None)  # type: ignore[arg-type]
-    wanted = words.lower().split()
-    if wanted:
+    words = filter_text.lower().split()
+    if words:
         texts = [f"{row['function']} {row['file']}".lower() for row in table.select(["function", "file"]).to_pylist()]
-        table = table.filter(pa.array([all(each in text for each in wanted) for text in texts], pa.bool_()))
+        table = table.filter(pa.array([all(word in text for word in words) for text in texts], pa.bool_()))
     return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
 def caller_rows(profile: PythonProfile, function: str) -> ProfileView:
-    """Who called a function."""
+    """Return the callers of a function."""
     table = profile.callers(function)
     return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
 def short_file(path: str) -> str:
-    """The end of a path that says whose file it is."""
+    """Return the end of a path that identifies the package and file."""
     parts = path.replace("\\", "/").split("/")
     if "site-packages" in parts:
         return "/".join(parts[parts.index("site-packages") + 1 :])
@@ -206,7 +210,7 @@ def short_file(path: str) -> str:
 
 
 def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], ProfileView]:
-    """What data loaders did: sums by event and worker of the loader, and the longest events."""
+    """Return data loader events: sums by event and loader worker, and the longest events."""
     table = run.data_loading(window=window)
     keys = ["event", "worker", "worker_id"]
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
@@ -215,34 +219,36 @@ def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], Pr
     return summed.slice(0, TOP).to_pylist(), ProfileView(longest.slice(0, TOP).to_pylist(), longest.num_rows)
 
 
-def loading_lanes(run: Run, window: str | None) -> pa.Table:
-    """What data loaders did, for lanes: ``name, phase, start_ns, duration_ns``."""
+def loading_tracks(run: Run, window: str | None) -> pa.Table:
+    """Return data loader events for tracks: ``name, phase, start_ns, duration_ns``."""
     rows = run.data_loading(window=window).to_pylist()
-    several = len({row["worker"] for row in rows}) > 1
-    names = [(f"{row['worker']}: " if several else "") + _lane_of(row) for row in rows]
+    has_several_workers = len({row["worker"] for row in rows}) > 1
+    names = [(f"{row['worker']}: " if has_several_workers else "") + _track_of(row) for row in rows]
     columns = {key: [row[key] for row in rows] for key in ("start_ns", "duration_ns")}
     return pa.table({"name": names, "phase": ["data"] * len(rows), **columns})
 
 
-def _lane_of(row: Mapping[str, Any]) -> str:
+def _track_of(row: Mapping[str, Any]) -> str:
     if row["event"] == "wait":
-        return "the training waits"
-    what = "makes batches" if row["event"] == "fetch" else "makes an iterator"
-    return f"worker {row['worker_id']} {what}" if row["worker_id"] is not None else f"the training {what}"
+        return "training waits for a batch"
+    activity = "loads batches" if row["event"] == "fetch" else "creates an iterator"
+    return (
+        f"loader worker {row['worker_id']} {activity}" if row["worker_id"] is not None else f"main process {activity}"
+    )
 
 
 def horovod_rows(run: Run) -> ProfileView:
-    """What Horovod told, by tensor and activity, the dearest first."""
+    """Return Horovod's timeline by tensor and activity, the longest first."""
     table = run.horovod()
     keys = ["tensor", "activity"]
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
-    found = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
-    return ProfileView(found.slice(0, TOP).to_pylist(), found.num_rows)
+    totals = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
+    return ProfileView(totals.slice(0, TOP).to_pylist(), totals.num_rows)
 
 
 def steps_in(run: Run, window: str) -> int:
-    """How many steps a window covers."""
-    for each in run.profiles().to_pylist():
-        if each["id"] == window:
-            return max(1, int(each["end_step"]) - int(each["first_step"]))
+    """Return the number of steps of a window."""
+    for row in run.profiles().to_pylist():
+        if row["id"] == window:
+            return max(1, int(row["end_step"]) - int(row["first_step"]))
     return 1

@@ -1,15 +1,15 @@
-"""Reading what an address asks for; what makes no sense is taken as not asked."""
+"""Parsing of query parameters; invalid ones are ignored."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_MOST: Final = 2**62
-_MOST_DIGITS: Final = 19
+_MAX_VALUE: Final = 2**62
+_MAX_DIGITS: Final = 19
 
 
-def whole_number(text: str | None) -> int | None:
-    """A step, or a time in ns since the epoch; None: it is none."""
-    if not text or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdecimal()):
+def parse_integer(text: str | None) -> int | None:
+    """Parse a step, or a time in ns since the epoch; None if invalid."""
+    if not text or len(text) > _MAX_DIGITS or not (text.isascii() and text.isdecimal()):
         return None
-    return number if (number := int(text)) < _MOST else None
+    return number if (number := int(text)) < _MAX_VALUE else None

@@ -1,4 +1,4 @@
-"""The ranks of a run as the page shows them: all in a table, of many the slowest and the quickest in the charts."""
+"""View of the Ranks page: a table of all ranks, and the slowest and fastest in charts."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from leadline.analysis.steps import PARTS
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 
-PAGE: Final = 50
-"""So many ranks stand on a page of the table."""
-MOST_DRAWN: Final = 64
-"""So many ranks are drawn; of more, the slowest and the quickest half of it."""
-ORDERS: Final = {"slowest": "slowest first", "quickest": "quickest first", "rank": "by rank"}
+PAGE_ROWS: Final = 50
+"""Ranks on a page of the table."""
+MAX_CHARTED: Final = 64
+"""Maximum number of ranks in a chart; of more, the slowest and fastest are drawn."""
+ORDERS: Final = {"slowest": "slowest first", "quickest": "fastest first", "rank": "by rank"}
 _RANK: Final = re.compile(r"rank(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
 class RankRow:
-    """A rank beside the others.
+    """A rank compared with the others.
 
     Units:
-        Milliseconds a step, medians.
+        Milliseconds per step, medians.
     """
 
     rank: int
     worker: str
     node: str
     step_ms: float
-    more_ms: float
-    """Beyond the median rank's step."""
+    excess_ms: float
+    """Step time above the median rank."""
     parts: tuple[float, ...]
     is_straggler: bool
 
@@ -45,64 +45,70 @@ class RankPage:
 
     rows: tuple[RankRow, ...]
     parts: tuple[str, ...]
-    """The phases that any rank has."""
+    """Phases that occur on any rank."""
     page: int
     pages: int
     order: str
 
 
 def rank_page(run: Run, ranks: Ranks, *, order: str, page: int) -> RankPage:
-    """One page of the ranks in an order."""
-    parts = tuple(part for part in PARTS if any(each.get(part, 0.0) > 0 for each in ranks.by_rank.values()))
-    places = _ordered(ranks, order)
-    pages = max(1, -(-len(places) // PAGE))
+    """Return one page of the ranks in an order."""
+    parts = tuple(part for part in PARTS if any(times.get(part, 0.0) > 0 for times in ranks.by_rank.values()))
+    ordered_ranks = _ordered(ranks, order)
+    pages = max(1, -(-len(ordered_ranks) // PAGE_ROWS))
     page = min(max(page, 1), pages)
     documents = _documents(run)
-    usual = sorted(each["step"] for each in ranks.by_rank.values())[len(ranks.by_rank) // 2]
-    slow = ranks.straggler.rank if ranks.straggler else None
+    median_ms = sorted(times["step"] for times in ranks.by_rank.values())[len(ranks.by_rank) // 2]
+    straggler = ranks.straggler.rank if ranks.straggler else None
     rows = tuple(
         RankRow(
             rank,
             *documents.get(rank, ("", "")),
             times["step"],
-            times["step"] - usual,
+            times["step"] - median_ms,
             tuple(times.get(part, 0.0) for part in parts),
-            rank == slow,
+            rank == straggler,
         )
-        for rank in places[(page - 1) * PAGE : page * PAGE]
+        for rank in ordered_ranks[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
         for times in (ranks.by_rank[rank],)
     )
     return RankPage(rows, parts, page, pages, order if order in ORDERS else "slowest")
 
 
-def drawn(ranks: Ranks) -> Ranks:
-    """The ranks that a chart shows: all, or of many the slowest and the quickest."""
-    if len(ranks.by_rank) <= MOST_DRAWN:
+def charted_ranks(ranks: Ranks) -> Ranks:
+    """Return the ranks that a chart shows: all, or the slowest and fastest of many."""
+    if len(ranks.by_rank) <= MAX_CHARTED:
         return ranks
-    places = _ordered(ranks, "slowest")
-    kept = {*places[: MOST_DRAWN // 2], *places[-(MOST_DRAWN // 2) :]}
+    ordered_ranks = _ordered(ranks, "slowest")
+    selected = {*ordered_ranks[: MAX_CHARTED // 2], *ordered_ranks[-(MAX_CHARTED // 2) :]}
     if ranks.straggler:
-        kept.add(ranks.straggler.rank)
-    return Ranks({rank: ranks.by_rank[rank] for rank in sorted(kept)}, ranks.steps, ranks.straggler)
+        selected.add(ranks.straggler.rank)
+    return Ranks({rank: ranks.by_rank[rank] for rank in sorted(selected)}, ranks.steps, ranks.straggler)
 
 
-def drawn_workers(run: Run, ranks: Ranks, most: int = 8) -> list[str]:
-    """The workers whose steps are drawn over time: all of few, of more the slowest and the quickest."""
+def charted_workers(run: Run, ranks: Ranks, limit: int = 8) -> list[str]:
+    """Return the workers whose steps are drawn over time: all, or the slowest and fastest of many."""
     documents = _documents(run)
-    places = _ordered(ranks, "slowest")
-    chosen = places if len(places) <= most else [*places[: most // 2], *places[-(most // 2) :]]
-    return sorted((documents[rank][0] for rank in chosen if rank in documents), key=natural_sort_key)
+    ordered_ranks = _ordered(ranks, "slowest")
+    selected = (
+        ordered_ranks
+        if len(ordered_ranks) <= limit
+        else [*ordered_ranks[: limit // 2], *ordered_ranks[-(limit // 2) :]]
+    )
+    return sorted((documents[rank][0] for rank in selected if rank in documents), key=natural_sort_key)
 
 
-def replica_names(digest: Digest, most: int = 400) -> dict[str, list[str]]:
-    """Statistics by tensor, of the tensors that several workers captured; losses and norms first."""
-    found: dict[str, list[str]] = {}
+def replica_names(digest: Digest, limit: int = 400) -> dict[str, list[str]]:
+    """Return the statistics by tensor, for tensors captured by several workers; scalars first."""
+    statistics_by_tensor: dict[str, list[str]] = {}
     for tensor, statistics in digest.captured().items():
         shared = sorted(statistic for statistic, workers in statistics.items() if len(workers) > 1)
         if shared:
-            found[tensor] = shared
-    ordered = sorted(found, key=lambda name: ("value" not in found[name], natural_sort_key(name)))
-    return {name: found[name] for name in ordered[:most]}
+            statistics_by_tensor[tensor] = shared
+    ordered = sorted(
+        statistics_by_tensor, key=lambda name: ("value" not in statistics_by_tensor[name], natural_sort_key(name))
+    )
+    return {name: statistics_by_tensor[name] for name in ordered[:limit]}
 
 
 def _ordered(ranks: Ranks, order: str) -> list[int]:
@@ -113,7 +119,7 @@ def _ordered(ranks: Ranks, order: str) -> list[int]:
 
 
 def _documents(run: Run) -> dict[int, tuple[str, str]]:
-    """The latest worker of each rank, and its node."""
+    """Return the latest worker of each rank, and its node."""
     documents: Mapping[str, dict[str, Any]] = run.worker_documents()
-    latest = sorted(documents.items(), key=lambda each: each[1].get("started_ns") or 0)
-    return {int(found[1]): (name, str(told.get("node") or "")) for name, told in latest if (found := _RANK.match(name))}
+    latest = sorted(documents.items(), key=lambda item: item[1].get("started_ns") or 0)
+    return {int(m[1]): (name, str(document.get("node") or "")) for name, document in latest if (m := _RANK.match(name))}

@@ -1,4 +1,4 @@
-"""Rules as forms: what there is to choose, its parameters with their types, defaults and documentation."""
+"""Form descriptions of the built-in rules and their parameters."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ParameterField:
     """A parameter of a rule, as a field of a form."""
 
     name: str
-    kind: Literal["number", "whole", "yes", "choice", "text"]
+    kind: Literal["number", "integer", "boolean", "choice", "text"]
     default: str
-    """As it is written; "": none, or it must be given."""
+    """Default as text; "": none, or required."""
     choices: tuple[str, ...]
     is_required: bool
     about: str
@@ -37,49 +37,51 @@ class RuleChoice:
 
     name: str
     about: str
-    """What it fires on, in a sentence or two."""
+    """Summary of what it fires on."""
     parameters: tuple[ParameterField, ...]
     is_default: bool
 
 
 @cache
 def rule_choices() -> tuple[RuleChoice, ...]:
-    """All built-in rules, by name."""
+    """Return all built-in rules by name."""
     return tuple(_choice(name) for name in sorted(registry.rule_names()))
 
 
 def _choice(name: str) -> RuleChoice:
-    kind = registry.find_rule(name)
-    document = inspect.getdoc(kind) or ""
-    told = _arguments(document)
-    fields = msgspec.structs.fields(kind)
-    hints = typing.get_type_hints(kind)
-    parameters = tuple(_parameter(each, hints.get(each.name, each.type), told.get(each.name, "")) for each in fields)
+    rule_class = registry.find_rule(name)
+    document = inspect.getdoc(rule_class) or ""
+    descriptions = _arguments(document)
+    fields = msgspec.structs.fields(rule_class)
+    hints = typing.get_type_hints(rule_class)
+    parameters = tuple(
+        _parameter(field, hints.get(field.name, field.type), descriptions.get(field.name, "")) for field in fields
+    )
     about = document.split("\n\n", 1)[0].replace("\n", " ")
     return RuleChoice(name, about, parameters, name in registry.DEFAULT)
 
 
 def _parameter(field: Any, hint: Any, about: str) -> ParameterField:
-    kind, choices = _kind(hint)
-    default = "" if field.required else _written(field.default)
-    return ParameterField(field.name, kind, default, choices, bool(field.required), about)
+    field_type, choices = _field_type(hint)
+    default = "" if field.required else _format_default(field.default)
+    return ParameterField(field.name, field_type, default, choices, bool(field.required), about)
 
 
-def _kind(hint: Any) -> tuple[Literal["number", "whole", "yes", "choice", "text"], tuple[str, ...]]:
+def _field_type(hint: Any) -> tuple[Literal["number", "integer", "boolean", "choice", "text"], tuple[str, ...]]:
     if typing.get_origin(hint) is typing.Annotated:
-        return _kind(typing.get_args(hint)[0])
+        return _field_type(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        first = next(each for each in typing.get_args(hint) if each is not type(None))
-        return _kind(first)
+        first = next(argument for argument in typing.get_args(hint) if argument is not type(None))
+        return _field_type(first)
     if typing.get_origin(hint) is Literal:
         return "choice", tuple(map(str, typing.get_args(hint)))
     if hint is bool:
-        return "yes", ("true", "false")
-    return ("whole", ()) if hint is int else ("number", ()) if hint is float else ("text", ())
+        return "boolean", ("true", "false")
+    return ("integer", ()) if hint is int else ("number", ()) if hint is float else ("text", ())
 
 
-def _written(value: Any) -> str:
-    """A default as somebody would write it."""
+def _format_default(value: Any) -> str:
+    """Format a default as option text."""
     if value is None or value is msgspec.NODEFAULT or value == ():
         return ""
     if isinstance(value, bool):
@@ -94,25 +96,25 @@ def _written(value: Any) -> str:
 
 
 def _arguments(document: str) -> dict[str, str]:
-    """What a docstring's ``Args`` say, by name."""
+    """Parse the ``Args`` section of a docstring: description by name."""
     section = re.search(r"^Args:\n((?:[ \t]+.*\n?|\n)*)", document, re.MULTILINE)
     if section is None:
         return {}
-    found = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
-    return {name: " ".join(words.split()) for name, words in found}
+    matches = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section[1], re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in matches}
 
 
-def parameter_words(rule: str, given: Mapping[str, str]) -> str:
-    """A rule and its parameters in the words of ``--rule``: ``loss_spike:ratio=3,patience=5``.
+def rule_option(rule: str, parameters: Mapping[str, str]) -> str:
+    """Return a rule and its parameters as a value of ``--rule``: ``loss_spike:ratio=3,patience=5``.
 
     Raises:
-        ConfigurationError: A value cannot be written so: it looks like another parameter.
+        ConfigurationError: A value cannot be written on the command line: it looks like another parameter.
     """
     parts = []
-    for key, value in given.items():
+    for key, value in parameters.items():
         if not key.isidentifier():
-            raise ConfigurationError(f"{key!r} is no parameter's name")
+            raise ConfigurationError(f"{key!r} is not a parameter name")
         if PARAMETER.search(f",{value}") or PARAMETER.search(value) or "\n" in value:
-            raise ConfigurationError(f"{key}: {value!r} cannot be written behind --rule; put it into leadline.toml")
+            raise ConfigurationError(f"{key}: {value!r} cannot be passed with --rule; put it into leadline.toml")
         parts.append(f"{key}={value}")
     return f"{rule}:{','.join(parts)}" if parts else rule

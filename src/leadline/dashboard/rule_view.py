@@ -1,4 +1,4 @@
-"""What the rules of a run came to, in the order and the words of a page."""
+"""View of the rules of a run and their findings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A parameter of a rule as it is set in a run."""
+    """A rule parameter as set in a run."""
 
     name: str
     value: str
     is_default: bool
-    takes: str
+    accepted: str
     about: str
 
 
@@ -46,16 +46,16 @@ class FindingView:
     tensors: tuple[str, ...]
     """Names of tensors, devices or workers."""
     more_tensors: int
-    """Those that are counted only."""
+    """Number of further tensors."""
     worker: str | None
     count: int
-    """Judged steps that it lasted."""
+    """Evaluated steps during which it fired."""
     evidence: tuple[tuple[str, str], ...]
     actions: tuple[Mapping[str, Any], ...]
 
     @property
     def anchor(self) -> str:
-        """Its place in the page: ``NAME-3``."""
+        """HTML id of the finding: ``NAME-3``."""
         return f"{self.rule}-{self.number}"
 
 
@@ -66,62 +66,64 @@ class RuleView:
     alias: str
     rule: str
     status: str
-    """As SageMaker names it; "": nobody judges yet."""
+    """SageMaker's status; "": not evaluated yet."""
     verdict: str
-    """``fired``, ``clear``, ``undecided``, ``error``, or ``waiting``: nothing was judged yet."""
+    """``fired``, ``clear``, ``undecided``, ``error``, or ``waiting``: not evaluated yet."""
     why: str
     explained_by: str | None
     judged_steps: int | None
     findings: tuple[FindingView, ...]
     settings: tuple[Setting, ...]
     documentation: Documentation | None
-    """None: a rule of somebody's own."""
+    """None: a custom rule."""
     actions: tuple[str, ...]
-    """What follows when it fires, as it was asked for."""
+    """Configured actions of the rule."""
 
     @property
     def message(self) -> str:
-        """The latest that it found, or why there is none."""
+        """Message of the latest finding, or why there is none."""
         return self.findings[-1].message if self.findings else self.why
 
 
 def rule_views(run: Run) -> list[RuleView]:
-    """Every rule: what fired first, the cause before what follows from it; then what is undecided, then the rest."""
+    """Return every rule, ordered by verdict: fired, error, undecided, clear; causes before their consequences."""
     summary = read_document(os.path.join(run.path, layout.RULE_SUMMARY)) or {}
-    told = {str(each.get("name")): each for each in summary.get("rules", []) if isinstance(each, dict)}
-    specs = {each.alias: each for each in run.manifest.rules}
-    found = _findings(run)
-    aliases = list(dict.fromkeys([*told, *specs, *found]))
-    views = [_view(run, alias, specs.get(alias), told.get(alias, {}), found.get(alias, ())) for alias in aliases]
-    return sorted(views, key=lambda each: (_VERDICT_ORDER.index(each.verdict), each.explained_by is not None))
+    summaries = {str(entry.get("name")): entry for entry in summary.get("rules", []) if isinstance(entry, dict)}
+    specs = {spec.alias: spec for spec in run.manifest.rules}
+    findings = _findings(run)
+    aliases = list(dict.fromkeys([*summaries, *specs, *findings]))
+    views = [
+        _view(run, alias, specs.get(alias), summaries.get(alias, {}), findings.get(alias, ())) for alias in aliases
+    ]
+    return sorted(views, key=lambda view: (_VERDICT_ORDER.index(view.verdict), view.explained_by is not None))
 
 
 def finding_views(views: list[RuleView]) -> list[FindingView]:
-    """Findings in the order in which they opened; of one moment that of the cause first."""
-    found = [each for view in views for each in view.findings]
-    return sorted(found, key=lambda each: (each.step, each.time_ns))
+    """Return findings in the order in which they opened; at the same time the cause first."""
+    findings = [finding for view in views for finding in view.findings]
+    return sorted(findings, key=lambda finding: (finding.step, finding.time_ns))
 
 
 def _view(
-    run: Run, alias: str, spec: RuleSpec | None, told: Mapping[str, Any], found: tuple[FindingView, ...]
+    run: Run, alias: str, spec: RuleSpec | None, summary: Mapping[str, Any], findings: tuple[FindingView, ...]
 ) -> RuleView:
     status = read_document(os.path.join(run.path, layout.rule_status(alias)))
-    status = {**told, **(status if isinstance(status, dict) else {})}
+    status = {**summary, **(status if isinstance(status, dict) else {})}
     rule = str(status.get("rule") or (spec.rule if spec else alias))
     documentation = read_documentation(rule)
-    given = status.get("parameters") or (spec.parameters if spec else {})
+    parameters = status.get("parameters") or (spec.parameters if spec else {})
     return RuleView(
         alias=alias,
         rule=rule,
         status=str(status.get("status") or ""),
         verdict=_verdict(status),
         why=str(status.get("why") or ""),
-        explained_by=told.get("explained_by"),
+        explained_by=summary.get("explained_by"),
         judged_steps=status.get("judged_steps"),
-        findings=found,
-        settings=_settings(given, documentation),
+        findings=findings,
+        settings=_settings(parameters, documentation),
         documentation=documentation,
-        actions=tuple(str(each) for each in run.manifest.actions if each.rule in (alias, "*")),
+        actions=tuple(str(action) for action in run.manifest.actions if action.rule in (alias, "*")),
     )
 
 
@@ -132,45 +134,47 @@ def _verdict(status: Mapping[str, Any]) -> str:
     return verdict if verdict in _VERDICT_ORDER else "waiting"
 
 
-def _settings(given: Mapping[str, Any], documentation: Documentation | None) -> tuple[Setting, ...]:
-    """What was given, and of built-in rules also what was not."""
-    known = documentation.parameters if documentation else ()
+def _settings(values: Mapping[str, Any], documentation: Documentation | None) -> tuple[Setting, ...]:
+    """Return the given parameters, and for built-in rules also the defaults."""
+    documented = documentation.parameters if documentation else ()
     settings = [
         Setting(
-            each.name,
-            _spoken(value := given.get(each.name, each.default)),
-            _same(value, each.default),
-            each.takes,
-            each.about,
+            parameter.name,
+            _format_value(value := values.get(parameter.name, parameter.default)),
+            _is_equal(value, parameter.default),
+            parameter.takes,
+            parameter.about,
         )
-        for each in known
+        for parameter in documented
     ]
-    names = {each.name for each in known}
+    names = {parameter.name for parameter in documented}
     return (
         *settings,
-        *(Setting(name, _spoken(value), False, "", "") for name, value in given.items() if name not in names),
+        *(Setting(name, _format_value(value), False, "", "") for name, value in values.items() if name not in names),
     )
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_equal(value: Any, default: Any) -> bool:
     return bool(value == default or (isinstance(default, tuple) and value == list(default)))
 
 
 def _findings(run: Run) -> dict[str, tuple[FindingView, ...]]:
-    """Findings by rule."""
-    deeds: dict[tuple[str, Any], list[Mapping[str, Any]]] = {}
-    for each in read_actions(run.path):
-        deeds.setdefault((str(each["rule"]), each.get("finding")), []).append(each)
-    found: dict[str, list[FindingView]] = {}
+    """Return findings by rule."""
+    actions: dict[tuple[str, Any], list[Mapping[str, Any]]] = {}
+    for entry in read_actions(run.path):
+        actions.setdefault((str(entry["rule"]), entry.get("finding")), []).append(entry)
+    findings_by_rule: dict[str, list[FindingView]] = {}
     for row in run.findings().to_pylist():
-        done = tuple(deeds.get((row["rule"], row["step"]), ()))
-        found.setdefault(row["rule"], []).append(_finding(row, done))
-    return {rule: tuple(sorted(each, key=lambda one: one.number)) for rule, each in found.items()}
+        performed = tuple(actions.get((row["rule"], row["step"]), ()))
+        findings_by_rule.setdefault(row["rule"], []).append(_finding(row, performed))
+    return {
+        rule: tuple(sorted(findings, key=lambda finding: finding.number)) for rule, findings in findings_by_rule.items()
+    }
 
 
-def _finding(row: Mapping[str, Any], done: tuple[Mapping[str, Any], ...]) -> FindingView:
+def _finding(row: Mapping[str, Any], actions: tuple[Mapping[str, Any], ...]) -> FindingView:
     evidence = json.loads(row["evidence"])
-    told = evidence if isinstance(evidence, dict) else {}
+    items = evidence if isinstance(evidence, dict) else {}
     return FindingView(
         rule=row["rule"],
         number=row["id"],
@@ -184,13 +188,13 @@ def _finding(row: Mapping[str, Any], done: tuple[Mapping[str, Any], ...]) -> Fin
         more_tensors=max(0, row["tensor_count"] - len(row["tensors"])),
         worker=row["worker"],
         count=row["count"],
-        evidence=tuple((str(key), _spoken(value)) for key, value in told.items()),
-        actions=done,
+        evidence=tuple((str(key), _format_value(value)) for key, value in items.items()),
+        actions=actions,
     )
 
 
-def _spoken(value: Any) -> str:
-    """A value as people read it."""
+def _format_value(value: Any) -> str:
+    """Format a value for display."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -200,7 +204,7 @@ def _spoken(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(_spoken(each) for each in value)
+        return ", ".join(_format_value(item) for item in value)
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_spoken(each)}" for key, each in value.items())
+        return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
     return str(value)

@@ -1,4 +1,4 @@
-"""The runs that somebody looks at, opened once and kept up to date."""
+"""Cache of open runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from leadline.errors import RunNotFoundError
 from leadline.reader.run import Run
 from leadline.store import layout
 
-_MOST_OPEN = 8
+_MAX_OPEN = 8
 _FRESH_SECONDS = 0.5
-_MOST_RAW_BYTES = 64 << 20
-"""So much of a stream is read as it is; where there is more, the run is compacted first."""
+_MAX_RAW_BYTES = 64 << 20
+"""Larger streams are compacted before they are read."""
 
 
 @dataclass(slots=True)
 class OpenedRun:
-    """A run that is open, with what was read of it; one request at a time reads on."""
+    """An open run with its digest; one request at a time refreshes it."""
 
     run: Run
     digest: Digest
@@ -30,7 +30,7 @@ class OpenedRun:
     read_at: float = field(default_factory=time.monotonic)
 
     def refresh(self) -> None:
-        """Read on, unless that was done just now."""
+        """Read new data, unless that was done a moment ago."""
         with self.lock:
             if time.monotonic() - self.read_at < _FRESH_SECONDS:
                 return
@@ -41,17 +41,17 @@ class OpenedRun:
 
 @dataclass(slots=True)
 class _Slot:
-    """The place of a run: who comes while it is being opened waits for it."""
+    """Entry of a run: concurrent requests wait while it is being opened."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     opened: OpenedRun | None = None
 
 
 class RunCache:
-    """Opens the runs below a root, the last few of which stay open.
+    """Opens runs of a runs directory and keeps the most recently used ones open.
 
     Args:
-        root: The folder below which runs stand. Nothing outside it is ever opened.
+        root: Runs directory. Nothing outside it is ever opened.
     """
 
     def __init__(self, root: str) -> None:
@@ -61,48 +61,48 @@ class RunCache:
         self._compactions = Compactions()
 
     def path(self, name: str) -> str:
-        """Where a run of this name stands.
+        """Return the run directory of a run name.
 
         Raises:
-            RunNotFoundError: There is none.
+            RunNotFoundError: The run does not exist.
         """
         path = os.path.join(self.root, name)
         is_name = bool(name) and "\0" not in name and os.path.basename(name) == name
         if not is_name or os.path.dirname(os.path.realpath(path)) != self.root or not layout.is_run(path):
-            raise RunNotFoundError("there is no run of this name here")
+            raise RunNotFoundError("no run of this name in this runs directory")
         return path
 
     def file(self, name: str, *parts: str) -> str:
-        """A file within a run; links that lead out of it are followed nowhere.
+        """Return the path of a file within a run; links that lead outside are refused.
 
         Raises:
-            RunNotFoundError: There is none.
+            RunNotFoundError: The file does not exist.
         """
         run = os.path.realpath(self.path(name))
-        path = os.path.realpath(os.path.join(run, *parts)) if not any("\0" in each for each in parts) else run
+        path = os.path.realpath(os.path.join(run, *parts)) if not any("\0" in part for part in parts) else run
         if not path.startswith(run + os.sep) or not os.path.isfile(path):
-            raise RunNotFoundError("there is no such file in this run")
+            raise RunNotFoundError("no such file in this run")
         return path
 
     def open(self, name: str) -> OpenedRun:
-        """A run, as it is now; while one is being opened, others are not waited with.
+        """Open a run, or refresh it if it is open; opening one run does not block requests for others.
 
         Raises:
-            RunNotFoundError: There is none.
+            RunNotFoundError: The run does not exist.
             DamagedRunError: It cannot be read.
         """
         path = self.path(name)
         with self._lock:
             slot = self._slots.setdefault(path, _Slot())
             self._slots.move_to_end(path)
-            while len(self._slots) > _MOST_OPEN:
+            while len(self._slots) > _MAX_OPEN:
                 self._slots.popitem(last=False)
         with slot.lock:
             if slot.opened is None:
                 run = Run(path)
-                slot.opened = OpenedRun(run, Digest(run, _MOST_RAW_BYTES))
-            found = slot.opened
-        found.refresh()
-        if found.digest.is_preparing:
+                slot.opened = OpenedRun(run, Digest(run, _MAX_RAW_BYTES))
+            opened = slot.opened
+        opened.refresh()
+        if opened.digest.is_preparing:
             self._compactions.start(path)
-        return found
+        return opened

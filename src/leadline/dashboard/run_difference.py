@@ -1,4 +1,4 @@
-"""Two runs beside each other: what they were told to do, and what their rules came to."""
+"""Comparison of two runs: facts, configuration and rules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from leadline.reader.run import Run
 from leadline.records.formatting import duration, iso
 from leadline.records.names import JOB_ENDED
 
-_LEFT_OUT = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
-_MOST_ROWS = 500
+_EXCLUDED = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
+_MAX_ROWS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class FactComparison:
-    """One thing in both runs."""
+    """A fact or setting of both runs."""
 
     name: str
     one: str
@@ -30,9 +30,9 @@ class FactComparison:
 
 
 def facts(one: Run, other: Run) -> list[FactComparison]:
-    """How both stand."""
-    told = [_facts(each) for each in (one, other)]
-    return [FactComparison(name, told[0][name], told[1][name]) for name in told[0]]
+    """Compare status, times, workers and steps."""
+    facts_of_runs = [_facts(run) for run in (one, other)]
+    return [FactComparison(name, facts_of_runs[0][name], facts_of_runs[1][name]) for name in facts_of_runs[0]]
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -49,30 +49,30 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def configuration(one: Run, other: Run) -> list[FactComparison]:
-    """What the two were told, that which differs first."""
-    told = [dict(_flat(_settings(each))) for each in (one, other)]
+    """Compare the configurations, differences first."""
+    settings = [dict(_flatten(_settings(run))) for run in (one, other)]
     rows = [
-        FactComparison(name, told[0].get(name, "–"), told[1].get(name, "–"))
-        for name in dict.fromkeys([*told[0], *told[1]])
+        FactComparison(name, settings[0].get(name, "–"), settings[1].get(name, "–"))
+        for name in dict.fromkeys([*settings[0], *settings[1]])
     ]
-    return sorted(rows, key=lambda each: not each.differs)[:_MOST_ROWS]
+    return sorted(rows, key=lambda row: not row.differs)[:_MAX_ROWS]
 
 
 def _settings(run: Run) -> Mapping[str, Any]:
     document = run.manifest.to_dict()
-    kept = {key: each for key, each in document.items() if key not in _LEFT_OUT}
-    kept["command"] = " ".join(map(str, document["command"]))
-    kept["rules"] = {each["alias"]: {"rule": each["rule"], **each["parameters"]} for each in document["rules"]}
-    kept["actions"] = {str(place): str(each) for place, each in enumerate(run.manifest.actions, 1)}
-    kept["profile"] = {each.id or each.kind: each.spoken() for each in run.manifest.profile}
-    return {**kept, **(document.get("settings") or {})}
+    settings = {key: value for key, value in document.items() if key not in _EXCLUDED}
+    settings["command"] = " ".join(map(str, document["command"]))
+    settings["rules"] = {rule["alias"]: {"rule": rule["rule"], **rule["parameters"]} for rule in document["rules"]}
+    settings["actions"] = {str(number): str(action) for number, action in enumerate(run.manifest.actions, 1)}
+    settings["profile"] = {window.id or window.kind: window.describe() for window in run.manifest.profile}
+    return {**settings, **(document.get("settings") or {})}
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every leaf by its path: ``rules.vanishing_gradient.threshold``."""
+def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every leaf with its path: ``rules.vanishing_gradient.threshold``."""
     if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _flat(each, f"{name}.{key}" if name else str(key))
+        for key, item in value.items():
+            yield from _flatten(item, f"{name}.{key}" if name else str(key))
     elif isinstance(value, (list, tuple)):
         yield name, ", ".join(map(str, value)) or "none"
     elif value not in ({}, None, ""):
@@ -81,7 +81,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class RuleComparison:
-    """A rule in both runs; None: it is not judged there."""
+    """A rule in both runs; None: not evaluated in that run."""
 
     name: str
     one: RuleView | None
@@ -93,7 +93,9 @@ class RuleComparison:
 
 
 def rules(one: Run, other: Run) -> list[RuleComparison]:
-    """What the rules of both came to, that which differs first."""
-    told = [{each.alias: each for each in rule_views(run)} for run in (one, other)]
-    rows = [RuleComparison(name, told[0].get(name), told[1].get(name)) for name in dict.fromkeys([*told[0], *told[1]])]
-    return sorted(rows, key=lambda each: not each.differs)
+    """Compare the rules, different verdicts first."""
+    views = [{view.alias: view for view in rule_views(run)} for run in (one, other)]
+    rows = [
+        RuleComparison(name, views[0].get(name), views[1].get(name)) for name in dict.fromkeys([*views[0], *views[1]])
+    ]
+    return sorted(rows, key=lambda row: not row.differs)

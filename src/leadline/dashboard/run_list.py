@@ -1,4 +1,4 @@
-"""All runs below a root as rows of a list: read once, and again only where something has changed."""
+"""Rows of the run list, read again only for runs that have changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 
 _WORST: Final = ("IssuesFound", "Error", "InProgress", "Stopping", "Stopped", "NoIssuesFound")
-"""The statuses of rules, those first that somebody should look at."""
+"""Rule statuses, the most severe first."""
 _FRESH_SECONDS: Final = 0.5
 _DOCUMENTS: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout.WORKERS, layout.SERIES)
 
@@ -25,108 +25,108 @@ class RunRow:
     """A run in the list."""
 
     name: str
-    """Its folder's name, by which it is asked for."""
+    """Name of its run directory, which identifies it in URLs."""
     status: str
     is_over: bool
     started_ns: int
     seconds: float
-    """How long it ran, or runs."""
+    """Duration so far."""
     steps: int
-    """Of all modes."""
+    """Steps of all modes."""
     train_steps: int
     worst: str
-    """The worst status of a rule; "": it has no rules."""
+    """Most severe rule status; "": no rules."""
     fired: tuple[str, ...]
-    """The rules that found something, in the order of the summary."""
+    """Rules with findings, in the order of the rule summary."""
     rules: int
     preset: str
     command: str
     version: int
-    """Another where something of it is new."""
+    """Differs when the run has changed."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     stamps: tuple[tuple[int, int], ...]
     row: RunRow
 
 
 class RunList:
-    """The rows of a root; to be asked by many threads.
+    """Rows of the runs in a runs directory; thread-safe.
 
     Args:
-        root: The folder below which runs stand, resolved.
+        root: Runs directory, resolved.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, _Known] = {}
+        self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
         self._read_at = float("-inf")
 
     def rows(self) -> list[RunRow]:
-        """All runs, in no order."""
+        """Return all runs, unordered."""
         with self._lock:
             if time.monotonic() - self._read_at > _FRESH_SECONDS:
                 self._read()
                 self._read_at = time.monotonic()
-            return [each.row for each in self._known.values()]
+            return [entry.row for entry in self._entries.values()]
 
     def _read(self) -> None:
-        found: dict[str, _Known] = {}
+        entries: dict[str, _Entry] = {}
         for path in self._paths():
-            known = self._known.get(path)
-            if known is None or not known.row.is_over or known.stamps != _stamps(path):
-                known = _known(path)
-            if known is not None:
-                found[path] = known
-        self._known = found
+            entry = self._entries.get(path)
+            if entry is None or not entry.row.is_over or entry.stamps != _stamps(path):
+                entry = _read_entry(path)
+            if entry is not None:
+                entries[path] = entry
+        self._entries = entries
 
     def _paths(self) -> list[str]:
-        """The folders below the root; links may lead out of it, and are none of them."""
+        """Return the folders in the root; links are excluded because they may lead outside."""
         try:
             with os.scandir(self._root) as entries:
-                return [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+                return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             return []
 
 
-def _known(path: str) -> _Known | None:
-    """A run as its documents are now; None: it is half made, or damaged."""
+def _read_entry(path: str) -> _Entry | None:
+    """Read a run's documents; None: incomplete or damaged."""
     stamps = _stamps(path)
-    found = summarize(path)
-    return _Known(stamps, _row(found, hash(stamps) & 0xFFFFFFFF)) if found is not None else None
+    summary = summarize(path)
+    return _Entry(stamps, _row(summary, hash(stamps) & 0xFFFFFFFF)) if summary is not None else None
 
 
 def _stamps(path: str) -> tuple[tuple[int, int], ...]:
-    return tuple(stamp(f"{path}/{each}") for each in _DOCUMENTS)
+    return tuple(stamp(f"{path}/{name}") for name in _DOCUMENTS)
 
 
 def _row(run: RunSummary, version: int) -> RunRow:
     is_over = run.status in JOB_ENDED
-    until_ns = (run.ended_ns or run.started_ns) if is_over else time.time_ns()
+    end_ns = (run.ended_ns or run.started_ns) if is_over else time.time_ns()
     return RunRow(
         name=os.path.basename(run.path),
         status=run.status,
         is_over=is_over,
         started_ns=run.started_ns,
-        seconds=max(0.0, (until_ns - run.started_ns) / 1e9),
+        seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
         steps=sum(run.steps.values()),
         train_steps=run.steps.get("train", 0),
-        worst=_worst(each.status for each in run.rules),
-        fired=tuple(each.name for each in run.rules if each.findings),
+        worst=_worst(rule.status for rule in run.rules),
+        fired=tuple(rule.name for rule in run.rules if rule.findings),
         rules=len(run.rules),
         preset=run.preset,
-        command=_spoken(run.command),
+        command=_format_command(run.command),
         version=version,
     )
 
 
-def _spoken(command: tuple[str, ...]) -> str:
-    """A command line without the folder of its interpreter."""
+def _format_command(command: tuple[str, ...]) -> str:
+    """Return a command line without the folder of its interpreter."""
     return " ".join([os.path.basename(command[0]), *command[1:]]) if command else ""
 
 
 def _worst(statuses: Iterable[str]) -> str:
-    known = set(statuses)
-    return next((each for each in _WORST if each in known), "")
+    present = set(statuses)
+    return next((status for status in _WORST if status in present), "")

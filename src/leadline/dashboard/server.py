@@ -1,4 +1,4 @@
-"""Serving the dashboard: a socket, and uvicorn on it."""
+"""Server of the dashboard: socket and uvicorn."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from leadline.errors import ConfigurationError
 if TYPE_CHECKING:
     from leadline.dashboard.security import Access
 
-_NEXT_PORTS: Final = 20
+_PORT_ATTEMPTS: Final = 20
 _LAST_PORT: Final = 65_535
 _SHUTDOWN_SECONDS: Final = 3
-_MOST_CONNECTIONS: Final = 512
+_MAX_CONNECTIONS: Final = 512
 
 
 def bind(host: str, port: int, *, or_next: bool = False) -> socket.socket:
-    """A socket to serve on.
+    """Open the listening socket.
 
     Args:
-        port: 0: any that is free.
-        or_next: Whether one of the next ports does where this one is taken.
+        port: 0: any free port.
+        or_next: Whether to try the next ports if this one is in use.
     Raises:
-        ConfigurationError: It is taken, or not ours to take.
+        ConfigurationError: The port is in use or not permitted.
     """
     if not 0 <= port <= _LAST_PORT:
         raise ConfigurationError(f"--port must be from 0 to {_LAST_PORT}, not {port}")
-    for each in range(port, min(port + _NEXT_PORTS, _LAST_PORT + 1)) if or_next else (port,):
+    for candidate in range(port, min(port + _PORT_ATTEMPTS, _LAST_PORT + 1)) if or_next else (port,):
         try:
-            return _listen(host, each)
+            return _listen(host, candidate)
         except OSError as error:
             failure = error
             if error.errno != errno.EADDRINUSE:
                 break
     why = "it is in use" if failure.errno == errno.EADDRINUSE else failure.strerror or str(failure)
-    raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; --port 0 takes one that is free") from failure
+    raise ConfigurationError(f"cannot listen on {host}:{port}: {why}; --port 0 selects a free port") from failure
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -47,11 +47,11 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except (socket.gaierror, UnicodeError) as error:
-        raise ConfigurationError(f"--host {host!r}, --port {port}: no address of this machine") from error
+        raise ConfigurationError(f"--host {host!r}, --port {port}: not an address of this machine") from error
 
 
 def serve(root: str, listener: socket.socket, access: Access) -> None:
-    """Serve until a signal comes; who still listens to a run is let go first."""
+    """Serve until a signal arrives; open event streams are closed first."""
     import uvicorn
 
     share_arenas()
@@ -63,18 +63,18 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=_MAX_CONNECTIONS,
         proxy_headers=False,
     )
     server = uvicorn.Server(config)
-    end = server.handle_exit
+    handle_exit = server.handle_exit
 
-    def let_go(number: int, frame: FrameType | None) -> None:
-        app.state.site.watchers.close()
-        end(number, frame)
+    def close_streams(number: int, frame: FrameType | None) -> None:
+        app.state.site.notifier.close()
+        handle_exit(number, frame)
 
-    server.handle_exit = let_go
+    server.handle_exit = close_streams
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
-        return  # uvicorn hands the signal on once it has ended
+        return  # uvicorn raises the signal again after shutdown

@@ -1,4 +1,4 @@
-"""Keeping the server's memory small: threads share their allocator's arenas, and what tables took is given back."""
+"""Memory settings of the server: few allocator arenas, and Arrow memory returned to the system."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _ARENA_MAX: Final = -8
 """glibc's ``M_ARENA_MAX``."""
 
 
-def share_arenas(most: int = 2) -> None:
-    """Let the threads to come share so many arenas: each else keeps what its largest answer took.
+def share_arenas(count: int = 2) -> None:
+    """Limit the number of malloc arenas: otherwise each thread retains the memory of its largest response.
 
-    Another C library than glibc has no such call, and is left as it is.
+    C libraries other than glibc lack this call and are left unchanged.
     """
     call = getattr(ctypes.CDLL(None), "mallopt", None)
     if call is not None:
-        call(_ARENA_MAX, most)
+        call(_ARENA_MAX, count)
     pa.set_memory_pool(pa.system_memory_pool())

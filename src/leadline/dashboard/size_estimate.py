@@ -1,4 +1,4 @@
-"""What a capture plan would write, reckoned from what a run of the same script has shown."""
+"""Size estimate of a capture plan, from a run of the same script."""
 
 from __future__ import annotations
 
@@ -16,52 +16,56 @@ from leadline.records.plan import CaptureItem, CapturePlan
 
 _VALUE_BYTES: Final = 8
 _ELEMENT_BYTES: Final = 4
-"""Of a raw tensor; it is not said of every one what its elements are."""
+"""Assumed for raw tensors; the element type is not recorded for all of them."""
 _ROW_BYTES: Final = 64
-"""What a row takes beside its values."""
-_SECONDS_AN_HOUR: Final = 3600.0
+"""Size of a row without its values."""
+_SECONDS_PER_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLine:
-    """A wish of the plan, as a row."""
+    """Estimate of one capture item."""
 
-    what: str
+    target: str
     statistics: str
     interval: str
     modes: str
     source: str
     tensors: int | None
-    """How many the run had; None: it captured none, so that nobody knows."""
-    bytes_a_step: float | None
+    """Number of tensors in the run; None: unknown, the run captured none."""
+    bytes_per_step: float | None
 
 
-def lines(plan: CapturePlan, run: Run) -> list[SizeLine]:
-    """The wishes of a plan, with what each would write in a step of training on average."""
+def estimate_items(plan: CapturePlan, run: Run) -> list[SizeLine]:
+    """Return the items of a plan, with the average bytes per training step of each."""
     counts: dict[str, tuple[int, int]] = {}
-    return [_line(each, run, counts) for each in plan.items]
+    return [_line(item, run, counts) for item in plan.items]
 
 
 def _line(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> SizeLine:
-    names = item.collection or "any"
-    what = f"{names} like {item.regex!r}" if item.regex else names
-    tensors, values = _counted(item, run, counts)
-    each = tensors * len(item.statistics) * _VALUE_BYTES + (values * _ELEMENT_BYTES if item.raw else 0) + _ROW_BYTES
-    every = item.schedule.every
-    is_known = tensors > 0 and every is not None and "train" in item.modes
+    collection = item.collection or "any"
+    target = f"{collection} like {item.regex!r}" if item.regex else collection
+    tensor_count, value_count = _count_tensors(item, run, counts)
+    bytes_per_capture = (
+        tensor_count * len(item.statistics) * _VALUE_BYTES
+        + (value_count * _ELEMENT_BYTES if item.raw else 0)
+        + _ROW_BYTES
+    )
+    interval = item.schedule.every
+    is_estimated = tensor_count > 0 and interval is not None and "train" in item.modes
     return SizeLine(
-        what,
+        target,
         ", ".join(item.statistics) or "raw values",
         _interval(item),
         ", ".join(item.modes),
         item.source,
-        tensors or None,
-        each / every if is_known and every else None,
+        tensor_count or None,
+        bytes_per_capture / interval if is_estimated and interval else None,
     )
 
 
-def _counted(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> tuple[int, int]:
-    """How many tensors of the run a wish means, and how many elements they have."""
+def _count_tensors(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> tuple[int, int]:
+    """Return the number of the run's tensors that an item selects, and of their elements."""
     key = f"{item.collection}|{item.regex}"
     if key not in counts:
         infos: Mapping[str, object] = run.archive.infos()
@@ -81,49 +85,49 @@ def _interval(item: CaptureItem) -> str:
     return ", ".join(parts) or "never"
 
 
-def _bytes_a_step(plan: CapturePlan, run: Run) -> float:
-    """What all wishes write together in a step of training on average; what several want is written once."""
+def _bytes_per_step(plan: CapturePlan, run: Run) -> float:
+    """Return the average bytes per training step of a plan; data selected by several items counts once."""
     rates: dict[tuple[str | None, str | None, str], float] = {}
     for item in plan.items:
-        every = item.schedule.every
-        if every is not None and "train" in item.modes:
-            for what in (*item.statistics, *(("",) if item.raw else ())):
-                key = item.collection, item.regex, what
-                rates[key] = max(rates.get(key, 0.0), 1 / every)
+        interval = item.schedule.every
+        if interval is not None and "train" in item.modes:
+            for statistic in (*item.statistics, *(("",) if item.raw else ())):
+                key = item.collection, item.regex, statistic
+                rates[key] = max(rates.get(key, 0.0), 1 / interval)
     counts: dict[str, tuple[int, int]] = {}
     total = _ROW_BYTES * max(rates.values(), default=0.0)
-    for (collection, regex, what), rate in rates.items():
-        tensors, values = _counted(CaptureItem(collection, regex), run, counts)
-        total += rate * (tensors * _VALUE_BYTES if what else values * _ELEMENT_BYTES)
+    for (collection, regex, statistic), rate in rates.items():
+        tensor_count, value_count = _count_tensors(CaptureItem(collection, regex), run, counts)
+        total += rate * (tensor_count * _VALUE_BYTES if statistic else value_count * _ELEMENT_BYTES)
     return total
 
 
-def spoken(plan: CapturePlan, found: list[SizeLine], run: Run) -> list[str]:
-    """What it comes to, in words; what is reckoned is said to be."""
+def describe(plan: CapturePlan, items: list[SizeLine], run: Run) -> list[str]:
+    """Describe the estimate and what was measured."""
     workers = list(run.worker_documents().values())
-    told = []
-    a_step = _bytes_a_step(plan, run)
-    pace = _steps_a_second(run)
-    if a_step and pace:
-        told.append(
-            f"Estimate: about {size(round(a_step * pace * _SECONDS_AN_HOUR))} an hour and worker, "
-            f"at this run's pace of {pace:.3g} steps a second and with its tensors."
+    sentences = []
+    bytes_per_step = _bytes_per_step(plan, run)
+    steps_per_second = _steps_per_second(run)
+    if bytes_per_step and steps_per_second:
+        sentences.append(
+            f"Estimate: about {size(round(bytes_per_step * steps_per_second * _SECONDS_PER_HOUR))} per hour and "
+            f"worker, based on this run's tensors and its {steps_per_second:.3g} steps/s."
         )
-    unknown = list(dict.fromkeys(each.what for each in found if each.tensors is None))
+    unknown = list(dict.fromkeys(line.target for line in items if line.tensors is None))
     if unknown:
-        told.append(f"Not in it, for this run captured none: {', '.join(unknown[:6])}{' …' * (len(unknown) > 6)}.")
+        sentences.append(
+            f"Not included, because this run captured none: {', '.join(unknown[:6])}{' …' * (len(unknown) > 6)}."
+        )
     share = step_share(workers)
     if share is not None:
         preset = run.manifest.preset
-        told.append(
-            f"Measured: this run, with preset {preset}, spent {format_share(share)} of its step time on watching."
-        )
-    told.append("leadline doctor -- COMMAND measures the time that presets would take in a script.")
-    return told
+        sentences.append(f"Measured: this run (preset {preset}) had an overhead of {format_share(share)} of step time.")
+    sentences.append("leadline doctor -- COMMAND measures the overhead of each preset for a script.")
+    return sentences
 
 
-def _steps_a_second(run: Run) -> float | None:
+def _steps_per_second(run: Run) -> float | None:
     workers = list(run.worker_documents().values())
     steps = steps_of(workers).get("train", 0)
-    seconds = max((int(each.get("loop_ns") or 0) for each in workers), default=0) / 1e9
+    seconds = max((int(worker.get("loop_ns") or 0) for worker in workers), default=0) / 1e9
     return steps / seconds if steps and seconds else None

@@ -1,4 +1,4 @@
-"""The course of a run's loss as a few numbers, kept while the run does not change."""
+"""Loss sparklines of runs, cached until the run changes."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 
 POINTS = 60
-_MOST_KEPT = 20_000
+_MAX_CACHED = 20_000
 
 
 class LossSparklines:
-    """Losses of runs; one is read at a time, so that a list of runs leaves room for who looks at one."""
+    """Cache of loss sparklines; reads one run at a time, so that the run list does not slow other pages."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[int, list[float | None]]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, list[float | None]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def course(self, path: str, version: int) -> list[float | None]:
-        """The first loss over steps, at most ``POINTS`` numbers; None where it was not finite, [] where there is none.
+    def values(self, path: str, version: int) -> list[float | None]:
+        """Return the first loss over steps, at most ``POINTS`` numbers; None where not finite, [] if there is no loss.
 
         Args:
-            version: Another where the run has changed.
+            version: Differs when the run has changed.
         """
         with self._lock:
-            known = self._kept.get(path)
-            if known is None or known[0] != version:
-                known = self._kept[path] = (version, _read(path))
-            self._kept.move_to_end(path)
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
-            return known[1]
+            entry = self._cache.get(path)
+            if entry is None or entry[0] != version:
+                entry = self._cache[path] = (version, _read(path))
+            self._cache.move_to_end(path)
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
+            return entry[1]
 
 
 def _read(path: str) -> list[float | None]:
@@ -43,9 +43,9 @@ def _read(path: str) -> list[float | None]:
         name, mode = next(iter(digest.scalar_names()))
         values = digest.scalar(name, mode, points=POINTS)["value"].to_pylist()
     except (LeadlineError, OSError, StopIteration):
-        return []  # nothing that could be drawn; the run's own page says why
-    return [_short(each) for each in values]
+        return []  # nothing to draw; the run's page shows the error
+    return [_round_value(value) for value in values]
 
 
-def _short(value: float | None) -> float | None:
+def _round_value(value: float | None) -> float | None:
     return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None

@@ -1,1 +1,1 @@
-"""Runs in other people's formats: traces for Perfetto, tables, event files."""
+"""Export of runs to other formats: Perfetto traces, tables and TensorBoard event files."""

@@ -1,4 +1,4 @@
-"""A run as one trace that Perfetto opens: workers, nodes, windows of depth, findings, the job's status."""
+"""Export of a run as a Perfetto trace: workers, nodes, profile windows, findings and the job's status."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import pyarrow.compute as pc
 
-from leadline.exports.machine import put_machine
+from leadline.exports.machine import write_machine
 from leadline.exports.span import Span
 from leadline.exports.trace import Trace, TraceSpan
-from leadline.exports.training import put_workers, rows_of
+from leadline.exports.training import rows_of, write_workers
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
 from leadline.store.documents import PRIVATE_FILE
@@ -26,55 +26,55 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """What a trace holds."""
+class ExportedTrace:
+    """The content of a written trace."""
 
     slices: int
     samples: int
     findings: int
     lost: tuple[str, ...]
-    """A line for each profiling window that could not be read."""
-    thinned: str
-    """What was left out of the counters; empty: nothing."""
+    """One line for each profile window that could not be read."""
+    downsampled: str
+    """A line about downsampled counters; empty if there are none."""
 
 
-def export_trace(run: Run, path: str, span: Span) -> Exported:
+def export_trace(run: Run, path: str, span: Span) -> ExportedTrace:
     """Write a run, or a part of it, as a trace in the Chrome trace format.
 
     Args:
-        path: Where to; compressed where it ends in ``.gz``. Nothing is there until it is whole.
+        path: The output file; compressed if it ends in ``.gz``. It appears only when it is complete.
     Raises:
         OSError: It could not be written.
     """
     origin_ns = origin_of(run)
-    with opened(path) as file:
+    with atomic_text_file(path) as file:
         trace = Trace(file, origin_ns)
         findings = _put_job(trace, run, span)
-        lost = put_workers(trace, run, span)
-        machine = put_machine(trace, run, span).spoken()
+        lost = write_workers(trace, run, span)
+        machine = write_machine(trace, run, span).metadata()
         trace.close({**_about(run, origin_ns, span), "system_metrics": machine, "left_out": lost})
-    return Exported(trace.slices, trace.samples, findings, tuple(lost), machine.get("thinned", ""))
+    return ExportedTrace(trace.slices, trace.samples, findings, tuple(lost), machine.get("thinned", ""))
 
 
 def origin_of(run: Run) -> int:
-    """The run's start, or the earliest that is known of it: a process may have been there before it was watched."""
+    """Return the start of the run, or of its earliest event: a process may be older than the run."""
     first = pc.min(run.timeline()["start_ns"]).as_py()
     return run.manifest.started_ns if first is None else min(run.manifest.started_ns, first)
 
 
 @contextmanager
-def opened(path: str) -> Iterator[TextIO]:
-    """A private text file that takes its name once it is whole.
+def atomic_text_file(path: str) -> Iterator[TextIO]:
+    """Open a private text file that gets its final name when it is complete.
 
     Raises:
-        OSError: It could not be written; nothing is left.
+        OSError: It could not be written; no file is left behind.
     """
     temporary = f"{path}.{os.getpid()}.part"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         with os.fdopen(descriptor, "wb") as raw:
             if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw) as packed, _text(packed) as file:
+                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw) as compressed, _text(compressed) as file:
                     yield file
             else:
                 with _text(raw) as file:
@@ -104,14 +104,14 @@ def _about(run: Run, origin_ns: int, span: Span) -> dict[str, Any]:
 
 
 def _put_job(trace: Trace, run: Run, span: Span) -> int:
-    """Write the job's status and the findings; how many these are."""
+    """Write the job's status and the findings; return the number of findings."""
     pid = trace.process(f"run {run.name}", "status and findings")
     transitions = run.status_document.get("transitions", [])
-    for each, after in zip(transitions, [*transitions[1:], None], strict=True):
-        _put_status(trace, pid, each, after, span)
+    for transition, following in zip(transitions, [*transitions[1:], None], strict=True):
+        _put_status(trace, pid, transition, following, span)
     findings = 0
     for row in rows_of(run.findings()):
-        if span.holds(row["time_ns"]):
+        if span.contains(row["time_ns"]):
             args = {
                 key: row[key] for key in ("rule", "message", "suggestion", "step", "last_step", "worker", "tensors")
             }
@@ -120,10 +120,12 @@ def _put_job(trace: Trace, run: Run, span: Span) -> int:
     return findings
 
 
-def _put_status(trace: Trace, pid: int, each: dict[str, Any], after: dict[str, Any] | None, span: Span) -> None:
-    start_ns = each["time_ns"]
-    if after is not None:
-        slices = [TraceSpan(each["status"], start_ns, max(0, after["time_ns"] - start_ns), {}, "status")]
-        trace.put(pid, "job", slices if span.meets(start_ns, after["time_ns"]) else ())
-    elif span.holds(start_ns):
-        trace.mark(pid, "job", each["status"], start_ns, {"is_over": each["status"] in JOB_ENDED})
+def _put_status(
+    trace: Trace, pid: int, transition: dict[str, Any], following: dict[str, Any] | None, span: Span
+) -> None:
+    start_ns, status = transition["time_ns"], transition["status"]
+    if following is not None:
+        slices = [TraceSpan(status, start_ns, max(0, following["time_ns"] - start_ns), {}, "status")]
+        trace.put(pid, "job", slices if span.overlaps(start_ns, following["time_ns"]) else ())
+    elif span.contains(start_ns):
+        trace.mark(pid, "job", status, start_ns, {"is_over": status in JOB_ENDED})

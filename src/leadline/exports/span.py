@@ -1,4 +1,4 @@
-"""Which part of a run is meant: from a step or time on, until another."""
+"""Time spans of a run, given by steps or times."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _UNITS: Final = {"ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From a time to before another, by the wall clock; None: no bound."""
+    """A half-open range of wall-clock time; None means unbounded."""
 
     start_ns: int | None = None
     end_ns: int | None = None
 
-    def meets(self, start_ns: int, end_ns: int) -> bool:
-        """Whether some of what lasted so long lies within."""
+    def overlaps(self, start_ns: int, end_ns: int) -> bool:
+        """Return whether a range overlaps the span."""
         return (self.end_ns is None or start_ns < self.end_ns) and (
             self.start_ns is None or end_ns > self.start_ns or start_ns == self.start_ns
         )
 
-    def holds(self, time_ns: int) -> bool:
-        """Whether a moment lies within."""
+    def contains(self, time_ns: int) -> bool:
+        """Return whether a time is in the span."""
         return (self.start_ns is None or self.start_ns <= time_ns) and (self.end_ns is None or time_ns < self.end_ns)
 
 
@@ -41,35 +41,35 @@ def parse_span(
     started_ns: int,
     names: tuple[str, str] = ("--from", "--until"),
 ) -> Span:
-    """A part of a run from words.
+    """Parse a span from two option values.
 
     Args:
-        start, end: A step (``120``) or a time after the run's start (``90s``); until a step means: before it begins.
-        names: What whoever asks calls the two.
+        start, end: A step (``120``) or a time after the run's start (``90s``); an end step is excluded.
+        names: The names of the two options for error messages.
     Raises:
-        ConfigurationError: One is neither, or nothing lies between them.
+        ConfigurationError: A value is invalid, or the span is empty.
         NotCapturedError: The run has no such step.
     """
-    found = Span(
-        None if start is None else _moment(start, names[0], timeline, started_ns),
-        None if end is None else _moment(end, names[1], timeline, started_ns, is_end=True),
+    span = Span(
+        None if start is None else _time_of(start, names[0], timeline, started_ns),
+        None if end is None else _time_of(end, names[1], timeline, started_ns, is_end=True),
     )
-    if found.start_ns is not None and found.end_ns is not None and found.start_ns >= found.end_ns:
+    if span.start_ns is not None and span.end_ns is not None and span.start_ns >= span.end_ns:
         raise ConfigurationError(f"{names[0]} {start} is not before {names[1]} {end}")
-    return found
+    return span
 
 
-def _moment(word: str, option: str, timeline: pa.Table, started_ns: int, *, is_end: bool = False) -> int | None:
-    if word.isdecimal():
-        return _begin_of_step(int(word), option, timeline, is_end=is_end)
-    match = _TIME.fullmatch(word)
+def _time_of(text: str, option: str, timeline: pa.Table, started_ns: int, *, is_end: bool = False) -> int | None:
+    if text.isdecimal():
+        return _start_of_step(int(text), option, timeline, is_end=is_end)
+    match = _TIME.fullmatch(text)
     if match is None:
-        raise ConfigurationError(f"{option} {word!r} is no step (120) and no time after the start (90s, 5min)")
+        raise ConfigurationError(f"{option} {text!r} is not a step (120) or a time after the start (90s, 5min)")
     return started_ns + round(float(match[1]) * _UNITS[match[2]])
 
 
-def _begin_of_step(step: int, option: str, timeline: pa.Table, *, is_end: bool) -> int | None:
-    """When the first worker began it, or the next step that was written; None: an end beyond the last step."""
+def _start_of_step(step: int, option: str, timeline: pa.Table, *, is_end: bool) -> int | None:
+    """Return when the first worker began the step, or the next recorded one; None for an end after the last step."""
     steps = timeline.filter(pc.equal(timeline["name"], "step"))
     later = steps.filter(pc.greater_equal(steps["step"], step))
     if len(later):
@@ -77,5 +77,5 @@ def _begin_of_step(step: int, option: str, timeline: pa.Table, *, is_end: bool) 
     if is_end:
         return None
     last = pc.max(steps["step"]).as_py()
-    known = "it has timed no step" if last is None else f"the last that was timed is {last:,}"
+    known = "no step was recorded" if last is None else f"the last recorded step is {last:,}"
     raise NotCapturedError(f"{option} {step}: the run has no such step; {known}")

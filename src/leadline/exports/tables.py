@@ -1,4 +1,4 @@
-"""A run's tables as Parquet or CSV files."""
+"""Export of a run's tables as Parquet or CSV files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ TABLES: Final = ("series", "system", "timeline", "findings")
 
 
 def export_tables(run: Run, folder: str, form: Format, span: Span) -> dict[str, int]:
-    """Write ``series``, ``system``, ``timeline`` and ``findings``, each into a file of its own; the rows of each.
+    """Write the tables ``series``, ``system``, ``timeline`` and ``findings`` to one file each; return their row counts.
 
     Raises:
-        ConfigurationError: One of the files is there already.
-        OSError: One could not be written.
+        ConfigurationError: One of the files already exists.
+        OSError: A file could not be written.
     """
     sources: dict[str, Callable[[], pa.Table]] = {
         "series": lambda: between(run.series(), "time_ns", span.start_ns, span.end_ns),
@@ -37,7 +37,7 @@ def export_tables(run: Run, folder: str, form: Format, span: Span) -> dict[str, 
     paths = {name: os.path.join(folder, f"{name}.{form}") for name in TABLES}
     for path in paths.values():
         if os.path.lexists(path):
-            raise ConfigurationError(f"-o {folder}: {os.path.basename(path)} is there already; name another folder")
+            raise ConfigurationError(f"-o {folder}: {os.path.basename(path)} already exists; choose another folder")
     make_folder(folder)
     rows = {}
     for name, path in paths.items():
@@ -59,8 +59,8 @@ def _write(table: pa.Table, path: str, form: Format) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Lists as one text, their members parted by blanks: CSV knows none."""
-    for place, field in enumerate(table.schema):
+    """Convert lists to strings separated by spaces, since CSV has no lists."""
+    for index, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            table = table.set_column(place, field.name, pc.binary_join(table[field.name].combine_chunks(), " "))
+            table = table.set_column(index, field.name, pc.binary_join(table[field.name].combine_chunks(), " "))
     return table

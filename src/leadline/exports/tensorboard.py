@@ -1,4 +1,4 @@
-"""A run's numbers as event files for TensorBoard."""
+"""Export of a run's scalars and statistics as TensorBoard event files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def export_events(run: Run, folder: str, span: Span) -> int:
-    """Write every captured number as a scalar, a folder for each worker and mode; how many.
+    """Write every captured number as a scalar, in one folder for each worker and mode; return their count.
 
     Raises:
-        ConfigurationError: The folder holds something already.
+        ConfigurationError: The folder is not empty.
         MissingExtraError: TensorBoard is not installed.
         OSError: A file could not be written.
     """
@@ -31,16 +31,16 @@ def export_events(run: Run, folder: str, span: Span) -> int:
             "--to tensorboard needs TensorBoard; install it with: pip install tensorboard"
         ) from None
     if os.path.isdir(folder) and os.listdir(folder):
-        raise ConfigurationError(f"-o {folder}: something is there already; name another folder")
+        raise ConfigurationError(f"-o {folder}: the folder is not empty; choose another one")
     writers: dict[str, Any] = {}
     count = 0
     for row in rows_of(between(run.series(), "time_ns", span.start_ns, span.end_ns)):
-        place = f"{row['worker']}-{row['mode']}"
-        if place not in writers:
-            writers[place] = EventFileWriter(os.path.join(folder, place))
+        stream = f"{row['worker']}-{row['mode']}"
+        if stream not in writers:
+            writers[stream] = EventFileWriter(os.path.join(folder, stream))
         tag = row["name"] if row["statistic"] == "value" else f"{row['name']}/{row['statistic']}"
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=row["value"])])
-        writers[place].add_event(Event(wall_time=row["time_ns"] / 1e9, step=row["step"], summary=summary))
+        writers[stream].add_event(Event(wall_time=row["time_ns"] / 1e9, step=row["step"], summary=summary))
         count += 1
     for writer in writers.values():
         writer.close()

@@ -1,4 +1,4 @@
-"""Figures: each chart once, drawn from tables; and in a notebook, of a run: ``figures.step_timeline(run)``."""
+"""Figures drawn from tables, and the notebook API: ``figures.step_timeline(run)``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
         Selection,
         call_tree,
         compare,
-        dearest_operators,
         functions_between_modes,
         functions_by_step,
         functions_by_time,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         step_timeline,
         tensor,
         timeline_charts,
+        top_operators,
         value,
     )
 
@@ -37,7 +37,6 @@ __all__ = [
     "Selection",
     "call_tree",
     "compare",
-    "dearest_operators",
     "functions_between_modes",
     "functions_by_step",
     "functions_by_time",
@@ -58,12 +57,13 @@ __all__ = [
     "step_timeline",
     "tensor",
     "timeline_charts",
+    "top_operators",
     "value",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What draws a run, loaded when it is first asked for."""
+    """Import the notebook functions on first access."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

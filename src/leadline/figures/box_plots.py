@@ -1,4 +1,4 @@
-"""Box plots: how metrics of the machine are spread, device by device."""
+"""Box plots of system metrics per device."""
 
 from __future__ import annotations
 
@@ -8,30 +8,36 @@ import plotly.graph_objects as go
 
 from leadline.analysis.distribution import Distribution
 from leadline.figures import theme
-from leadline.figures.units import unit_of, words_of
-from leadline.figures.usage import device_words
+from leadline.figures.units import metric_label, unit_of
+from leadline.figures.usage import device_label
 
-_MOST = 64
+_MAX_BOXES = 64
 
 
-def boxes(found: Sequence[Distribution], *, title: str = "", missing: str = "not measured on this node") -> go.Figure:
-    """A box for each sensor: quartiles and median, whiskers from the 5th to the 95th percentile, a point for the mean.
+def boxes(
+    distributions: Sequence[Distribution], *, title: str = "", missing: str = "not measured on this node"
+) -> go.Figure:
+    """Draw a box for each sensor: quartiles, median, mean, and whiskers at the 5th and 95th percentile.
 
     Args:
-        found: As ``analysis.spread.spreads`` gives them, of metrics of one unit.
+        distributions: From ``analysis.distribution``, of metrics of one unit.
     """
-    if not found:
+    if not distributions:
         return theme.empty(missing, title)
-    unit = unit_of(found[0].metric, max(each.max for each in found))
-    metrics = list(dict.fromkeys((each.kind, each.metric) for each in found))
-    words = " and ".join(words_of(*each) for each in metrics[:3])
-    shown = theme.figure(title or theme.plain(words[:1].upper() + words[1:]), y=unit.titled("used"))
-    drawn = found[:_MOST]
-    names = theme.labels((_name(each, found) for each in drawn), 40)
-    for place, metric in enumerate(metrics):
-        mine = [at for at, each in enumerate(drawn) if (each.kind, each.metric) == metric]
+    unit = unit_of(distributions[0].metric, max(distribution.max for distribution in distributions))
+    metrics = list(dict.fromkeys((distribution.kind, distribution.metric) for distribution in distributions))
+    label = " and ".join(metric_label(*metric) for metric in metrics[:3])
+    fig = theme.figure(title or theme.plain_text(label[:1].upper() + label[1:]), y=unit.axis_title("utilization"))
+    shown_distributions = distributions[:_MAX_BOXES]
+    names = theme.unique_labels((_name(distribution, distributions) for distribution in shown_distributions), 40)
+    for index, metric in enumerate(metrics):
+        indices = [
+            at
+            for at, distribution in enumerate(shown_distributions)
+            if (distribution.kind, distribution.metric) == metric
+        ]
         columns = {
-            key: theme.numbers([getattr(drawn[at], name) * unit.factor for at in mine])
+            key: theme.float32([getattr(shown_distributions[at], name) * unit.factor for at in indices])
             for key, name in (
                 ("lowerfence", "p5"),
                 ("q1", "p25"),
@@ -41,27 +47,27 @@ def boxes(found: Sequence[Distribution], *, title: str = "", missing: str = "not
                 ("mean", "mean"),
             )
         }
-        shown.add_trace(
+        fig.add_trace(
             go.Box(
-                x=[names[at] for at in mine],
+                x=[names[at] for at in indices],
                 **columns,
-                name=theme.plain(words_of(*metric)),
+                name=theme.plain_text(metric_label(*metric)),
                 boxmean=True,
-                marker={"color": theme.colour(place)},
+                marker={"color": theme.series_colour(index)},
                 line={"width": 1.2},
             )
         )
-    theme.left_out(shown, len(found) - _MOST, "devices")
-    shown.update_xaxes(type="category", title_text="whiskers: 5th and 95th percentile; dashed: mean")
-    shown.update_yaxes(rangemode="tozero")
-    return theme.set_legend(shown)
+    theme.note_omitted(fig, len(distributions) - _MAX_BOXES, "devices")
+    fig.update_xaxes(type="category", title_text="whiskers: 5th and 95th percentile; dashed: mean")
+    fig.update_yaxes(rangemode="tozero")
+    return theme.set_legend(fig)
 
 
-def _name(each: Distribution, found: Sequence[Distribution]) -> str:
-    """What tells a box from the others."""
-    parts = [each.node] if len({one.node for one in found}) > 1 else []
-    if len({(one.kind, one.metric) for one in found}) > 1:
-        parts.append(words_of(each.kind, each.metric))
-    if len({one.device for one in found}) > 1 or not parts:
-        parts.append(device_words(each.kind, each.device))
+def _name(distribution: Distribution, distributions: Sequence[Distribution]) -> str:
+    """Return a label that distinguishes a box from the others."""
+    parts = [distribution.node] if len({other.node for other in distributions}) > 1 else []
+    if len({(other.kind, other.metric) for other in distributions}) > 1:
+        parts.append(metric_label(distribution.kind, distribution.metric))
+    if len({other.device for other in distributions}) > 1 or not parts:
+        parts.append(device_label(distribution.kind, distribution.device))
     return " ".join(parts)

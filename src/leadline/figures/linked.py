@@ -1,4 +1,4 @@
-"""Several charts below each other on one time axis."""
+"""Several charts stacked on one time axis."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _ROW_PIXELS = 190
 
 
 def linked(parts: Sequence[go.Figure], *, title: str = "", missing: str = "nothing was measured") -> go.Figure:
-    """Charts over time as one, with an axis that they share: zooming or panning one moves all.
+    """Stack charts over time on a shared axis: zooming or panning one moves all.
 
     Args:
-        parts: From top to bottom; those that are empty are left out, and it is said why they are.
+        parts: From top to bottom; empty ones are omitted and their messages are shown as a note.
     """
-    drawn = [each for each in parts if each.data]
-    if not drawn:
+    visible = [part for part in parts if part.data]
+    if not visible:
         return theme.empty(missing, title)
-    shown = theme.figure(title, barmode="stack", bargap=0, hovermode="x unified")
-    height = (1.0 - _SPACE * (len(drawn) - 1)) / len(drawn)
-    named: set[str] = set()
-    for place, part in enumerate(drawn):
-        top = 1.0 - place * (height + _SPACE)
-        suffix = "" if place == 0 else str(place + 1)
+    fig = theme.figure(title, barmode="stack", bargap=0, hovermode="x unified")
+    height = (1.0 - _SPACE * (len(visible) - 1)) / len(visible)
+    shown_names: set[str] = set()
+    for index, part in enumerate(visible):
+        top = 1.0 - index * (height + _SPACE)
+        suffix = "" if index == 0 else str(index + 1)
         axis = {key: part.layout.yaxis[key] for key in ("range", "rangemode", "type") if part.layout.yaxis[key]}
-        shown.update_layout(
+        fig.update_layout(
             {
                 f"yaxis{suffix}": {
                     **axis,
@@ -38,15 +38,15 @@ def linked(parts: Sequence[go.Figure], *, title: str = "", missing: str = "nothi
             }
         )
         for trace in part.data:
-            is_named = part.layout.showlegend and trace.showlegend is not False and trace.name not in named
-            named |= {trace.name} if is_named else set()
-            shown.add_trace(trace).data[-1].update(
-                yaxis=f"y{suffix}", xaxis="x", showlegend=bool(is_named), legendgroup=trace.name
+            has_legend = part.layout.showlegend and trace.showlegend is not False and trace.name not in shown_names
+            shown_names |= {trace.name} if has_legend else set()
+            fig.add_trace(trace).data[-1].update(
+                yaxis=f"y{suffix}", xaxis="x", showlegend=bool(has_legend), legendgroup=trace.name
             )
-    words = [each.layout.meta["empty"] for each in parts if not each.data and each.layout.meta]
-    words += [note.text for each in drawn for note in each.layout.annotations]
-    if words:
-        theme.add_note(shown, theme.plain("; ".join(dict.fromkeys(words)), 120))
-    shown.update_layout(xaxis={"anchor": f"y{len(drawn)}" if len(drawn) > 1 else "y"})
-    theme.set_legend(theme.set_time_axis(shown))
-    return shown.update_layout(height=130 + _ROW_PIXELS * len(drawn))
+    notes = [part.layout.meta["empty"] for part in parts if not part.data and part.layout.meta]
+    notes += [note.text for part in visible for note in part.layout.annotations]
+    if notes:
+        theme.add_note(fig, theme.plain_text("; ".join(dict.fromkeys(notes)), 120))
+    fig.update_layout(xaxis={"anchor": f"y{len(visible)}" if len(visible) > 1 else "y"})
+    theme.set_legend(theme.set_time_axis(fig))
+    return fig.update_layout(height=130 + _ROW_PIXELS * len(visible))

@@ -1,4 +1,4 @@
-"""Findings, marked on a chart where they were made."""
+"""Markers of findings on a chart."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import plotly.graph_objects as go
 
 from leadline.figures import theme
 
-_MOST: Final = 60
-_MOST_LABELS: Final = 8
-_NEAR: Final = 0.03
-"""Of the axis; nearer labels would hide each other."""
-_MOST_LETTERS: Final = 22
-"""Of a label: more would not fit beside the line of a small chart."""
+_MAX_FINDINGS: Final = 60
+_MAX_LABELS: Final = 8
+_MIN_LABEL_DISTANCE: Final = 0.03
+"""As a share of the axis; closer labels would overlap."""
+_MAX_LABEL_CHARACTERS: Final = 22
+"""Longer labels do not fit beside the line in a small chart."""
 _LABEL: Final = {
     "textposition": "end",
     "textangle": -90,
@@ -27,27 +27,27 @@ _LABEL: Final = {
 _COLOUR: Final = theme.PALETTE[3]
 
 
-def mark(shown: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
-    """Mark findings by vertical lines, with the rule's name at the first of each rule; the words show on hovering.
+def mark(fig: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
+    """Mark findings by vertical lines, labelled with the rule at its first finding; details show on hover.
 
     Args:
-        shown: A chart over steps or over time; any other is left as it is.
-        findings: Rows of ``Run.findings``; the first sixty of them are marked.
+        fig: A chart over steps or time; any other is returned unchanged.
+        findings: Rows of ``Run.findings``; the first sixty are marked.
     """
-    axis = (shown.layout.meta or {}).get("axis")
-    rows = sorted(findings, key=lambda each: int(each["step"] if axis == "step" else each["time_ns"]))
+    axis = (fig.layout.meta or {}).get("axis")
+    rows = sorted(findings, key=lambda row: int(row["step"] if axis == "step" else row["time_ns"]))
     if axis not in ("step", "time") or not rows:
-        return shown
-    drawn = rows[:_MOST]
-    places = (
-        theme.moments([each["time_ns"] for each in drawn]).tolist()
+        return fig
+    marked = rows[:_MAX_FINDINGS]
+    positions = (
+        theme.epoch_ms([row["time_ns"] for row in marked]).tolist()
         if axis == "time"
-        else [each["step"] for each in drawn]
+        else [row["step"] for row in marked]
     )
-    labels = _labels(shown, places, drawn)
-    for at, x in enumerate(places):
-        label = {"label": {**_LABEL, "text": labels[at]}} if at in labels else {}
-        shown.add_shape(
+    labels = _labels(fig, positions, marked)
+    for index, x in enumerate(positions):
+        label = {"label": {**_LABEL, "text": labels[index]}} if index in labels else {}
+        fig.add_shape(
             type="line",
             x0=x,
             x1=x,
@@ -59,40 +59,40 @@ def mark(shown: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
             line={"color": _COLOUR, "width": 1, "dash": "dot"},
             **label,
         )
-    _add_words(shown, places, drawn)
-    return theme.left_out(shown, len(rows) - len(drawn), "findings")
+    _add_hover_points(fig, positions, marked)
+    return theme.note_omitted(fig, len(rows) - len(marked), "findings")
 
 
-def _labels(shown: go.Figure, places: list[Any], rows: list[Mapping[str, Any]]) -> dict[int, str]:
-    """The names of rules by the place of the line that bears them: each rule's at its first, near ones on one line."""
+def _labels(fig: go.Figure, positions: list[Any], rows: list[Mapping[str, Any]]) -> dict[int, str]:
+    """Return labels by line index: each rule at its first finding, rules close together on one line."""
     ends = [
-        float(each)
-        for trace in shown.data
+        float(end)
+        for trace in fig.data
         if trace.x is not None and len(trace.x)
-        for each in (np.nanmin(np.asarray(trace.x, float)), np.nanmax(np.asarray(trace.x, float)))
+        for end in (np.nanmin(np.asarray(trace.x, float)), np.nanmax(np.asarray(trace.x, float)))
     ]
-    near = _NEAR * (max([*ends, *places]) - min([*ends, *places]))
-    named: dict[str, None] = {}
-    bearers: dict[int, list[str]] = {}
-    for at, (x, row) in enumerate(zip(places, rows, strict=True)):
-        if row["rule"] in named or len(named) >= _MOST_LABELS:
+    min_distance = _MIN_LABEL_DISTANCE * (max([*ends, *positions]) - min([*ends, *positions]))
+    labelled: dict[str, None] = {}
+    rules_by_line: dict[int, list[str]] = {}
+    for index, (x, row) in enumerate(zip(positions, rows, strict=True)):
+        if row["rule"] in labelled or len(labelled) >= _MAX_LABELS:
             continue
-        named[row["rule"]] = None
-        bearer = next((each for each in bearers if abs(places[each] - x) <= near), at)
-        bearers.setdefault(bearer, []).append(row["rule"])
+        labelled[row["rule"]] = None
+        line_index = next((line for line in rules_by_line if abs(positions[line] - x) <= min_distance), index)
+        rules_by_line.setdefault(line_index, []).append(row["rule"])
     return {
-        at: theme.plain(names[0], _MOST_LETTERS) + (f" +{len(names) - 1}" if len(names) > 1 else "")
-        for at, names in bearers.items()
+        index: theme.plain_text(names[0], _MAX_LABEL_CHARACTERS) + (f" +{len(names) - 1}" if len(names) > 1 else "")
+        for index, names in rules_by_line.items()
     }
 
 
-def _add_words(shown: go.Figure, places: list[Any], rows: list[Mapping[str, Any]]) -> None:
-    """Points at the foot of the lines that tell on hovering what was found, and know which finding they are."""
-    shown.update_layout(yaxis9={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
-    shown.add_trace(
+def _add_hover_points(fig: go.Figure, positions: list[Any], rows: list[Mapping[str, Any]]) -> None:
+    """Add points at the bottom of the lines with the message as hover text and the finding as custom data."""
+    fig.update_layout(yaxis9={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
+    fig.add_trace(
         go.Scatter(
-            x=places,
-            y=[0.015] * len(places),
+            x=positions,
+            y=[0.015] * len(positions),
             yaxis="y9",
             mode="markers",
             name="finding",
@@ -100,10 +100,10 @@ def _add_words(shown: go.Figure, places: list[Any], rows: list[Mapping[str, Any]
             marker={"symbol": "triangle-up", "size": 9, "color": _COLOUR},
             cliponaxis=False,
             text=[
-                f"{theme.plain(each['rule'], 40)}, step {each['step']:,}: {theme.plain(each['message'], 110)}"
-                for each in rows
+                f"{theme.plain_text(row['rule'], 40)}, step {row['step']:,}: {theme.plain_text(row['message'], 110)}"
+                for row in rows
             ],
             hovertemplate="%{text}<extra></extra>",
-            customdata=[[each["rule"], each["id"], each["step"]] for each in rows],
+            customdata=[[row["rule"], row["id"], row["step"]] for row in rows],
         )
     )

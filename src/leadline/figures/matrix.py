@@ -1,4 +1,4 @@
-"""A matrix as it is: a cell for each value."""
+"""A matrix as an image."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from leadline.figures import theme
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_MOST_CELLS: Final = 400
+_MAX_CELLS: Final = 400
 
 
 def matrix(
     values: npt.NDArray[np.float64] | None,
     *,
-    title: str = "The values as an image",
+    title: str = "Values as an image",
     x: str = "column",
     y: str = "row",
     missing: str = "there is no matrix to draw",
 ) -> go.Figure:
-    """Values as colours, negative and positive ones apart; what is not finite is a gap.
+    """Draw values on a diverging colour scale; non-finite values are gaps.
 
     Args:
-        values: ``(rows, columns)``; of more than 400 either way every second, third … is drawn, and it says so. None:
-            they are not known.
+        values: ``(rows, columns)``; above 400 in a dimension every second, third … is drawn, with a note. None:
+            unknown.
     """
     if values is None or not values.size:
         return theme.empty(missing, title)
-    rows, columns = (max(1, -(-size // _MOST_CELLS)) for size in values.shape)
-    drawn = values[::rows, ::columns]
-    finite = np.abs(drawn[np.isfinite(drawn)])
-    most = float(finite.max()) if finite.size else 1.0
-    shown = theme.figure(title, x=x, y=y)
-    shown.add_trace(
+    row_step, column_step = (max(1, -(-size // _MAX_CELLS)) for size in values.shape)
+    cells = values[::row_step, ::column_step]
+    finite = np.abs(cells[np.isfinite(cells)])
+    limit = float(finite.max()) if finite.size else 1.0
+    fig = theme.figure(title, x=x, y=y)
+    fig.add_trace(
         go.Heatmap(
-            z=theme.numbers(drawn),
-            x=np.arange(drawn.shape[1]) * columns,
-            y=np.arange(drawn.shape[0]) * rows,
+            z=theme.float32(cells),
+            x=np.arange(cells.shape[1]) * column_step,
+            y=np.arange(cells.shape[0]) * row_step,
             colorscale="RdBu",
             reversescale=True,
-            zmin=-most,
-            zmax=most,
+            zmin=-limit,
+            zmax=limit,
             hoverongaps=False,
             hovertemplate="[%{y}, %{x}]: %{z:.5g}<extra></extra>",
             colorbar={"title": {"text": "value", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         )
     )
-    shown.update_yaxes(autorange="reversed")
-    if max(rows, columns) > 1:
-        shown.add_annotation(
-            text=f"drawn: one row of {rows:,}, one column of {columns:,}",
+    fig.update_yaxes(autorange="reversed")
+    if max(row_step, column_step) > 1:
+        fig.add_annotation(
+            text=f"drawn: 1 in {row_step:,} rows, 1 in {column_step:,} columns",
             showarrow=False,
             x=1,
             y=1,
@@ -62,4 +62,4 @@ def matrix(
             xanchor="right",
             yanchor="bottom",
         )
-    return shown
+    return fig

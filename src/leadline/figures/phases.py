@@ -1,4 +1,4 @@
-"""What the training did over time: lanes of its phases, their shares, and its progress."""
+"""Charts of training phases over time: tracks, shares and progress."""
 
 from __future__ import annotations
 
@@ -20,75 +20,77 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-_MOST_LANES: Final = 24
-_FINEST: Final = 1500
-"""A pause of less than one in so many parts of the interval is not drawn."""
-_LANE_PIXELS: Final = 26
-_MOST_INTERRUPTIONS: Final = 50
-_MOST_BARS: Final = 300
-_WORDY: Final = 0.1
-"""The share of the time from which on there is room for words."""
+_MAX_TRACKS: Final = 24
+_RESOLUTION: Final = 1500
+"""Pauses shorter than the interval divided by this are not drawn."""
+_TRACK_PIXELS: Final = 26
+_MAX_INTERRUPTIONS: Final = 50
+_MAX_BARS: Final = 300
+_MIN_LABELLED_SHARE: Final = 0.1
+"""Smallest share of the time with room for a label."""
 
 
-def lanes(
-    timeline: pa.Table, *, title: str = "What the training did", missing: str = "no phase ran in this interval"
+def tracks(
+    timeline: pa.Table, *, title: str = "Training phases", missing: str = "no phase ran in this interval"
 ) -> go.Figure:
-    """When each phase of a worker was under way: a lane a phase, and one for the steps of each mode.
+    """Draw when each phase of a worker ran: a track for each phase, and one for the steps of each mode.
 
     Args:
-        timeline: As ``Run.timeline`` gives it, of an interval and one worker. Rows that lie closer than the screen is
-            fine are drawn as one.
+        timeline: From ``Run.timeline``, of an interval and one worker. Rows closer than the screen resolution are
+            drawn as one.
     """
     if not timeline.num_rows:
         return theme.empty(missing, title)
     starts = timeline["start_ns"].to_numpy()
     ends = starts + timeline["duration_ns"].to_numpy()
-    fine = max(1, int((ends.max() - starts.min()) // _FINEST))
-    names = _lane_names(timeline)
-    shown = theme.figure(title, barmode="overlay", bargap=0.25)
-    known = sorted(set(names), key=_lane_order)
-    for lane in known[:_MOST_LANES]:
-        is_mine = np.array([each == lane for each in names])
-        begin, end, count = _merged(starts[is_mine], ends[is_mine], fine)
-        _add_lane(shown, lane, begin, end, count)
-    theme.left_out(shown, len(known) - _MOST_LANES, "kinds of events")
-    shown.update_yaxes(autorange="reversed", type="category", showgrid=False)
-    shown.update_layout(height=100 + _LANE_PIXELS * max(3, min(len(known), _MOST_LANES)), showlegend=False)
-    return theme.set_time_axis(shown)
+    resolution_ns = max(1, int((ends.max() - starts.min()) // _RESOLUTION))
+    names = _track_names(timeline)
+    fig = theme.figure(title, barmode="overlay", bargap=0.25)
+    track_names = sorted(set(names), key=_track_order)
+    for track in track_names[:_MAX_TRACKS]:
+        is_in_track = np.array([name == track for name in names])
+        start_times, end_times, counts = _merge_short(starts[is_in_track], ends[is_in_track], resolution_ns)
+        _add_track(fig, track, start_times, end_times, counts)
+    theme.note_omitted(fig, len(track_names) - _MAX_TRACKS, "event types")
+    fig.update_yaxes(autorange="reversed", type="category", showgrid=False)
+    fig.update_layout(height=100 + _TRACK_PIXELS * max(3, min(len(track_names), _MAX_TRACKS)), showlegend=False)
+    return theme.set_time_axis(fig)
 
 
 def over_time(
-    table: pa.Table, *, title: str = "What steps were made of over time", missing: str = "no steps were timed"
+    table: pa.Table, *, title: str = "Step phases over time", missing: str = "no steps were timed"
 ) -> go.Figure:
-    """The share of each phase in the time of the steps, over time; all workers together.
+    """Draw the share of each phase in step time over time, all workers together.
 
     Args:
-        table: As ``Digest.steps`` gives it.
+        table: From ``Digest.steps``.
     """
     if not table.num_rows:
         return theme.empty(missing, title)
-    start, end = (int(fold(table[name].to_numpy())) for name, fold in (("start_ns", np.min), ("end_ns", np.max)))
-    edges = np.linspace(start, max(end, start + 1_000_000), min(_MOST_BARS, table.num_rows) + 1).astype(np.int64)
-    sums = _in_bins(table, edges)
-    whole = sums.sum(axis=1)
-    shown = theme.figure(title, y="share of step time (%)")
-    middles = theme.moments(edges[:-1] + np.diff(edges) // 2)
-    for part in (each for each in theme.PHASE_ORDER if each in PARTS):
-        taken = sums[:, PARTS.index(part)]
-        if bool(np.any(taken > 0)):
-            shares = np.divide(100.0 * taken, whole, out=np.full(len(whole), np.nan), where=whole > 0)
-            shown.add_trace(
+    start, end = (
+        int(function(table[name].to_numpy())) for name, function in (("start_ns", np.min), ("end_ns", np.max))
+    )
+    edges = np.linspace(start, max(end, start + 1_000_000), min(_MAX_BARS, table.num_rows) + 1).astype(np.int64)
+    sums = _sum_in_bins(table, edges)
+    totals = sums.sum(axis=1)
+    fig = theme.figure(title, y="share of step time (%)")
+    midpoints = theme.epoch_ms(edges[:-1] + np.diff(edges) // 2)
+    for part in (phase for phase in theme.PHASE_ORDER if phase in PARTS):
+        phase_ns = sums[:, PARTS.index(part)]
+        if bool(np.any(phase_ns > 0)):
+            shares = np.divide(100.0 * phase_ns, totals, out=np.full(len(totals), np.nan), where=totals > 0)
+            fig.add_trace(
                 go.Bar(
-                    x=middles,
-                    y=theme.numbers(shares),
+                    x=midpoints,
+                    y=theme.float32(shares),
                     width=float(edges[1] - edges[0]) / 1e6,
                     name=part,
                     marker={"color": theme.phase_colour(part), "line": {"width": 0}},
                     hovertemplate="%{y:.1f} %",
                 )
             )
-    shown.update_layout(barmode="stack", bargap=0, hovermode="x unified").update_yaxes(range=[0, 100])
-    return theme.set_legend(theme.set_time_axis(shown)).update_layout(showlegend=True)
+    fig.update_layout(barmode="stack", bargap=0, hovermode="x unified").update_yaxes(range=[0, 100])
+    return theme.set_legend(theme.set_time_axis(fig)).update_layout(showlegend=True)
 
 
 def progress(
@@ -99,65 +101,65 @@ def progress(
     title: str = "Progress",
     missing: str = "no step was timed yet",
 ) -> go.Figure:
-    """Steps over time, with the phases of the job behind them and the pauses in which nothing ran.
+    """Draw steps over time, with the phases of the job and interruptions as background.
 
     Args:
-        table: As ``Digest.steps`` gives it.
-        job: Whose phases are shown.
-        interruptions: Start and end of each, ns since the epoch.
+        table: From ``Digest.steps``.
+        job: Phases of the job.
+        interruptions: Start and end of each interruption, ns since the epoch.
     """
     if not table.num_rows:
         return theme.empty(missing, title)
-    shown = theme.figure(title, y="steps done")
+    fig = theme.figure(title, y="completed steps")
     groups = table.group_by(["worker", "mode"]).aggregate([]).to_pylist()
     groups.sort(
-        key=lambda each: (each["mode"] != "train", natural_sort_key(each["mode"]), natural_sort_key(each["worker"]))
+        key=lambda key: (key["mode"] != "train", natural_sort_key(key["mode"]), natural_sort_key(key["worker"]))
     )
-    several = len({each["worker"] for each in groups}) > 1
-    for place, key in enumerate(groups[: theme.MOST_SERIES]):
-        is_one = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
-        rows = table.filter(is_one).sort_by("start_ns")
-        name = theme.plain(f"{key['mode']} {key['worker']}" if several else key["mode"])
-        _add_progress(shown, place, name, rows)
-    _shade_job(shown, job)
-    for place, (start, end) in enumerate(interruptions[:_MOST_INTERRUPTIONS]):
-        _shade(shown, start, end, theme.PALETTE[3], "interrupted", has_words=place == 0)
-    theme.left_out(shown, len(groups) - theme.MOST_SERIES, "workers and modes")
-    shown.update_yaxes(rangemode="tozero", tickformat=",d")
-    return theme.set_legend(theme.set_time_axis(shown))
+    has_several_workers = len({key["worker"] for key in groups}) > 1
+    for index, key in enumerate(groups[: theme.MAX_SERIES]):
+        is_group = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
+        rows = table.filter(is_group).sort_by("start_ns")
+        name = theme.plain_text(f"{key['mode']} {key['worker']}" if has_several_workers else key["mode"])
+        _add_progress(fig, index, name, rows)
+    _shade_job(fig, job)
+    for index, (start, end) in enumerate(interruptions[:_MAX_INTERRUPTIONS]):
+        _shade_interval(fig, start, end, theme.PALETTE[3], "interrupted", has_label=index == 0)
+    theme.note_omitted(fig, len(groups) - theme.MAX_SERIES, "workers and modes")
+    fig.update_yaxes(rangemode="tozero", tickformat=",d")
+    return theme.set_legend(theme.set_time_axis(fig))
 
 
-def _in_bins(table: pa.Table, edges: Integers) -> npt.NDArray[np.float64]:
-    """Nanoseconds of each part in each interval; a row's are spread evenly over it, ``(intervals, PARTS)``."""
-    found = np.zeros((len(edges) - 1, len(PARTS)))
+def _sum_in_bins(table: pa.Table, edges: Integers) -> npt.NDArray[np.float64]:
+    """Return the nanoseconds of each part in each interval, ``(intervals, PARTS)``; rows are spread evenly."""
+    sums = np.zeros((len(edges) - 1, len(PARTS)))
     for key in table.group_by(["worker", "mode"]).aggregate([]).to_pylist():
-        is_one = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
-        rows = table.filter(is_one).sort_by("start_ns")
-        knots = np.stack([rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()], axis=1).ravel()
-        knots = np.maximum.accumulate(knots)
-        for at, part in enumerate(PARTS):
-            so_far = np.cumsum(rows[f"{part}_ns"].to_numpy().astype(np.float64))
-            levels = np.stack([np.append(0.0, so_far[:-1]), so_far], axis=1).ravel()
-            found[:, at] += np.diff(np.interp(edges, knots, levels))
-    return found
+        is_group = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
+        rows = table.filter(is_group).sort_by("start_ns")
+        boundaries = np.stack([rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()], axis=1).ravel()
+        boundaries = np.maximum.accumulate(boundaries)
+        for column, part in enumerate(PARTS):
+            cumulative = np.cumsum(rows[f"{part}_ns"].to_numpy().astype(np.float64))
+            levels = np.stack([np.append(0.0, cumulative[:-1]), cumulative], axis=1).ravel()
+            sums[:, column] += np.diff(np.interp(edges, boundaries, levels))
+    return sums
 
 
-def _add_progress(shown: go.Figure, place: int, name: str, rows: pa.Table) -> None:
-    done = np.cumsum(rows["count"].to_numpy())
+def _add_progress(fig: go.Figure, index: int, name: str, rows: pa.Table) -> None:
+    completed = np.cumsum(rows["count"].to_numpy())
     x = np.append(rows["start_ns"].to_numpy()[:1], rows["end_ns"].to_numpy())
-    shown.add_trace(
+    fig.add_trace(
         go.Scatter(
-            x=theme.moments(x),
-            y=np.append(0, done),
+            x=theme.epoch_ms(x),
+            y=np.append(0, completed),
             name=name,
             mode="lines",
-            line={"color": theme.colour(place), "width": 2, "dash": theme.dash(place)},
+            line={"color": theme.series_colour(index), "width": 2, "dash": theme.series_dash(index)},
             hovertemplate="%{y:,} steps",
         )
     )
 
 
-def _shade_job(shown: go.Figure, job: JobPhases | None) -> None:
+def _shade_job(fig: go.Figure, job: JobPhases | None) -> None:
     if job is None or job.loop_started_ns is None or job.loop_ended_ns is None:
         return
     for name, start, end in (
@@ -166,62 +168,62 @@ def _shade_job(shown: go.Figure, job: JobPhases | None) -> None:
     ):
         share = (end - start) / 1e9 / max(job.seconds, 1e-9)
         if share > 0.005:
-            _shade(shown, start, end, theme.phase_colour(name), name, has_words=share > _WORDY)
+            _shade_interval(fig, start, end, theme.phase_colour(name), name, has_label=share > _MIN_LABELLED_SHARE)
 
 
-def _shade(shown: go.Figure, start_ns: int, end_ns: int, hue: str, words: str, *, has_words: bool) -> None:
-    x0, x1 = theme.moments([start_ns, end_ns]).tolist()
-    shown.add_vrect(x0=x0, x1=x1, fillcolor=theme.faint(hue, 0.16), line_width=0, layer="below", name=words)
-    if has_words:
-        shown.add_annotation(
-            x=(x0 + x1) / 2, y=1, yref="paper", yanchor="top", text=words, showarrow=False, font={"size": 11}
+def _shade_interval(fig: go.Figure, start_ns: int, end_ns: int, colour: str, label: str, *, has_label: bool) -> None:
+    x0, x1 = theme.epoch_ms([start_ns, end_ns]).tolist()
+    fig.add_vrect(x0=x0, x1=x1, fillcolor=theme.translucent(colour, 0.16), line_width=0, layer="below", name=label)
+    if has_label:
+        fig.add_annotation(
+            x=(x0 + x1) / 2, y=1, yref="paper", yanchor="top", text=label, showarrow=False, font={"size": 11}
         )
 
 
-def _lane_names(timeline: pa.Table) -> list[str]:
-    """``train steps`` of steps, else the name."""
+def _track_names(timeline: pa.Table) -> list[str]:
+    """Return ``train steps`` for steps, else the event's name."""
     pairs = zip(timeline["name"].to_pylist(), timeline["phase"].to_pylist(), strict=True)
     return [f"{phase} steps" if name == "step" else name for name, phase in pairs]
 
 
-def _lane_order(lane: str) -> tuple[int, int, tuple[Any, ...]]:
-    if lane.endswith(" steps"):
-        return 0, 0, natural_sort_key(lane)
-    known = theme.PHASE_ORDER.index(lane) if lane in theme.PHASE_ORDER else len(theme.PHASE_ORDER)
-    return 1, known, natural_sort_key(lane)
+def _track_order(track: str) -> tuple[int, int, tuple[Any, ...]]:
+    if track.endswith(" steps"):
+        return 0, 0, natural_sort_key(track)
+    index = theme.PHASE_ORDER.index(track) if track in theme.PHASE_ORDER else len(theme.PHASE_ORDER)
+    return 1, index, natural_sort_key(track)
 
 
-def _merged(starts: Integers, ends: Integers, fine: int) -> tuple[Integers, Integers, Integers]:
-    """Intervals that are too short to be seen put together where less than so much lies between, and their numbers."""
+def _merge_short(starts: Integers, ends: Integers, resolution_ns: int) -> tuple[Integers, Integers, Integers]:
+    """Merge intervals and gaps shorter than ``resolution_ns``; return starts, ends and counts."""
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], ends[order]
-    latest, is_short = np.maximum.accumulate(ends), ends - starts < fine
-    first = np.append(True, (starts[1:] - latest[:-1] >= fine) | ~(is_short[1:] & is_short[:-1]))
-    places = np.flatnonzero(first)
-    counts = np.diff(np.append(places, len(starts)))
-    return starts[places], latest[np.append(places[1:], len(starts)) - 1], counts
+    latest, is_short = np.maximum.accumulate(ends), ends - starts < resolution_ns
+    is_first = np.append(True, (starts[1:] - latest[:-1] >= resolution_ns) | ~(is_short[1:] & is_short[:-1]))
+    first_indices = np.flatnonzero(is_first)
+    counts = np.diff(np.append(first_indices, len(starts)))
+    return starts[first_indices], latest[np.append(first_indices[1:], len(starts)) - 1], counts
 
 
-def _add_lane(shown: go.Figure, lane: str, starts: Integers, ends: Integers, counts: Integers) -> None:
-    name = theme.plain(lane, 40)
+def _add_track(fig: go.Figure, track: str, starts: Integers, ends: Integers, counts: Integers) -> None:
+    name = theme.plain_text(track, 40)
     lengths = np.maximum((ends - starts) / 1e6, 0.001)
     texts = [
         f"{length:.3g} ms" if count == 1 else f"{count:,} in {length:.3g} ms"
         for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
     ]
-    edge = 0.5 if lane.endswith(" steps") else 0
-    shown.add_trace(
+    edge = 0.5 if track.endswith(" steps") else 0
+    fig.add_trace(
         go.Bar(
             orientation="h",
             base=starts / 1e6,
-            x=theme.numbers(lengths),
+            x=theme.float32(lengths),
             y=[name] * len(starts),
             name=name,
             text=texts,
             textposition="none",
             hovertemplate=f"{name}: %{{text}}<extra></extra>",
             marker={
-                "color": theme.phase_colour(lane.removesuffix(" steps")),
+                "color": theme.phase_colour(track.removesuffix(" steps")),
                 "line": {"width": edge, "color": theme.EDGE},
             },
         )

@@ -1,4 +1,4 @@
-"""Parts of a whole: pies, and one bar of shares."""
+"""Pie charts and share bars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leadline.analysis.job import JobPhases
 from leadline.figures import theme
 from leadline.records.formatting import duration
 
-_MOST_SLICES: Final = 8
+_MAX_SLICES: Final = 8
 
 
 def pie(
@@ -21,28 +21,28 @@ def pie(
     colours: Mapping[str, str] | None = None,
     missing: str = "nothing was timed",
 ) -> go.Figure:
-    """Shares of a whole of seconds, the largest first from the top; beyond eight the smallest are put together.
+    """Draw a pie of seconds, largest first from the top; beyond eight slices the smallest are merged.
 
     Args:
         parts: Seconds by name.
     """
-    found = sorted(((name, each) for name, each in parts.items() if each > 0), key=lambda each: -each[1])
-    if not found:
+    slices = sorted(((name, seconds) for name, seconds in parts.items() if seconds > 0), key=lambda item: -item[1])
+    if not slices:
         return theme.empty(missing, title)
-    found = _gathered(found)
-    whole = sum(each for _, each in found)
-    names = [f"{theme.plain(name.replace('_', ' '), 40)}  {_percent(each / whole)}" for name, each in found]
-    hues = {**theme.PHASE_COLOURS, **(colours or {})}
-    shown = theme.figure(title)
-    shown.add_trace(
+    slices = _merge_smallest(slices)
+    total = sum(seconds for _, seconds in slices)
+    names = [f"{theme.plain_text(name.replace('_', ' '), 40)}  {_percent(seconds / total)}" for name, seconds in slices]
+    palette = {**theme.PHASE_COLOURS, **(colours or {})}
+    fig = theme.figure(title)
+    fig.add_trace(
         go.Pie(
             labels=names,
-            values=[round(each, 6) for _, each in found],
+            values=[round(seconds, 6) for _, seconds in slices],
             sort=False,
             direction="clockwise",
             hole=0.45,
-            marker={"colors": [hues.get(name, theme.colour(at)) for at, (name, _) in enumerate(found)]},
-            text=[duration(each) for _, each in found],
+            marker={"colors": [palette.get(name, theme.series_colour(at)) for at, (name, _) in enumerate(slices)]},
+            text=[duration(seconds) for _, seconds in slices],
             textinfo="percent",
             insidetextorientation="horizontal",
             hovertemplate="%{label}<br>%{text}<extra></extra>",
@@ -52,15 +52,15 @@ def pie(
         )
     )
     legend = {"orientation": "v", "x": 0.6, "y": 0.5, "yref": "paper", "yanchor": "middle"}
-    return shown.update_layout(
+    return fig.update_layout(
         showlegend=True, legend=legend, margin={"t": 44, "b": 16, "l": 16}, uniformtext={"minsize": 10, "mode": "hide"}
     )
 
 
-def job_phases(job: JobPhases, *, title: str = "The job") -> go.Figure:
-    """Initialization, training loop and finalization."""
+def job_phases(job: JobPhases, *, title: str = "Job") -> go.Figure:
+    """Draw a pie of initialization, training loop and finalization."""
     if job.loop_started_ns is None:
-        return theme.empty("no step was timed: the job cannot be told into its phases", title)
+        return theme.empty("no step was timed, so the job cannot be divided into phases", title)
     parts = {
         "initialization": job.initialization_seconds,
         "training_loop": job.loop_seconds,
@@ -70,37 +70,37 @@ def job_phases(job: JobPhases, *, title: str = "The job") -> go.Figure:
 
 
 def shares(
-    seconds: Mapping[str, float], *, title: str = "Where the time went", missing: str = "no phase ran in this interval"
+    seconds: Mapping[str, float], *, title: str = "Time breakdown", missing: str = "no phase ran in this interval"
 ) -> go.Figure:
-    """One bar, divided among phases.
+    """Draw one bar divided among phases.
 
     Args:
-        seconds: By phase, as ``Digest.phases`` gives them.
+        seconds: By phase, from ``Digest.phases``.
     """
-    found = {name: seconds[name] for name in _ordered(seconds) if seconds[name] > 0}
-    whole = sum(found.values())
-    if not whole:
+    present = {name: seconds[name] for name in _ordered(seconds) if seconds[name] > 0}
+    total = sum(present.values())
+    if not total:
         return theme.empty(missing, title)
-    shown = theme.figure(title, x="share of the time (%)")
-    for name, each in found.items():
-        share = 100.0 * each / whole
-        label = theme.plain(name, 40)
-        shown.add_trace(
+    fig = theme.figure(title, x="share of time (%)")
+    for name, phase_seconds in present.items():
+        share = 100.0 * phase_seconds / total
+        label = theme.plain_text(name, 40)
+        fig.add_trace(
             go.Bar(
                 x=[round(share, 3)],
                 y=[""],
                 name=f"{label} {_percent(share / 100)}",
                 orientation="h",
-                text=[duration(each)],
+                text=[duration(phase_seconds)],
                 textposition="none",
                 marker={"color": theme.phase_colour(name)},
                 hovertemplate=f"{label}: %{{text}}, %{{x:.1f}} %<extra></extra>",
             )
         )
-    theme.set_legend(shown).update_layout(barmode="stack", bargap=0.2, showlegend=True)
-    shown.update_layout(height=140 + 19 * int(shown.layout.meta["legend_rows"] if len(found) > 1 else 0))
-    shown.update_xaxes(range=[0, 100])
-    return shown.update_yaxes(visible=False)
+    theme.set_legend(fig).update_layout(barmode="stack", bargap=0.2, showlegend=True)
+    fig.update_layout(height=140 + 19 * int(fig.layout.meta["legend_rows"] if len(present) > 1 else 0))
+    fig.update_xaxes(range=[0, 100])
+    return fig.update_yaxes(visible=False)
 
 
 def _percent(ratio: float) -> str:
@@ -108,12 +108,12 @@ def _percent(ratio: float) -> str:
 
 
 def _ordered(seconds: Mapping[str, Any]) -> list[str]:
-    known = [each for each in theme.PHASE_ORDER if each in seconds]
-    return [*known, *(each for each in seconds if each not in known)]
+    known = [phase for phase in theme.PHASE_ORDER if phase in seconds]
+    return [*known, *(phase for phase in seconds if phase not in known)]
 
 
-def _gathered(found: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    if len(found) <= _MOST_SLICES:
-        return found
-    rest = found[_MOST_SLICES - 1 :]
-    return [*found[: _MOST_SLICES - 1], (f"{len(rest)} others", sum(each for _, each in rest))]
+def _merge_smallest(slices: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    if len(slices) <= _MAX_SLICES:
+        return slices
+    rest = slices[_MAX_SLICES - 1 :]
+    return [*slices[: _MAX_SLICES - 1], (f"{len(rest)} others", sum(seconds for _, seconds in rest))]

@@ -1,4 +1,4 @@
-"""Steps: how long each took, how lengths are spread, and what they were made of."""
+"""Charts of step times: over steps, as distributions, and by phase."""
 
 from __future__ import annotations
 
@@ -12,163 +12,166 @@ import pyarrow.compute as pc
 
 from leadline.analysis.steps import PARTS
 from leadline.figures import theme
-from leadline.figures.units import Unit, seconds_unit
-from leadline.figures.usage import add_outline
+from leadline.figures.units import Unit, duration_unit
+from leadline.figures.usage import add_histogram_outline
 from leadline.reader.window import natural_sort_key
 
 _LONG: Final = 3.0
-"""Steps of so many medians are marked."""
-_MOST_MARKS: Final = 200
-_WIDE: Final = 10.0
-"""Where the largest is so many times the usual or the smallest, an axis is logarithmic."""
-_HATCHED: Final = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.5, "size": 6}
-_NONE: Final = "no steps were timed"
+"""Steps longer than this many medians are marked."""
+_MAX_MARKS: Final = 200
+_LOG_SCALE_RATIO: Final = 10.0
+"""The axis is logarithmic if the longest step exceeds this many medians."""
+_HATCH_PATTERN: Final = {"fillmode": "overlay", "fgcolor": "#ffffff", "fgopacity": 0.5, "size": 6}
+_NO_STEPS: Final = "no steps were timed"
 
 
-def durations(table: pa.Table, *, title: str = "Time of each step", missing: str = _NONE) -> go.Figure:
-    """How long steps took: a line for each worker and mode, a band where steps were put together, long ones marked.
+def durations(table: pa.Table, *, title: str = "Step time", missing: str = _NO_STEPS) -> go.Figure:
+    """Draw step times: a line for each worker and mode, a band where steps were aggregated, long steps marked.
 
     Args:
-        table: As ``Digest.steps`` gives it.
+        table: From ``Digest.steps``.
     """
     if not table.num_rows:
         return theme.empty(missing, title)
     longest = table["longest_ns"].to_numpy() / 1e9
-    unit = seconds_unit(float(np.median(longest)))
-    shown = theme.figure(title, y=unit.titled("time"))
+    unit = duration_unit(float(np.median(longest)))
+    fig = theme.figure(title, y=unit.axis_title("time"))
     groups = list(_groups(table))
-    for place, (name, rows) in enumerate(groups[: theme.MOST_SERIES]):
-        _add_durations(shown, place, name, rows, unit, has_band=len(groups) <= theme.MOST_BANDS)
-    theme.left_out(shown, len(groups) - theme.MOST_SERIES, "workers and modes")
-    usual = float(np.median(table["duration_ns"].to_numpy() / np.maximum(table["count"].to_numpy(), 1))) / 1e9
-    if longest.max() > _WIDE * usual > 0:
-        shown.update_yaxes(type="log", nticks=6, title_text=f"time ({unit.name}), log scale")
+    for index, (name, rows) in enumerate(groups[: theme.MAX_SERIES]):
+        _add_durations(fig, index, name, rows, unit, has_band=len(groups) <= theme.MAX_BANDS)
+    theme.note_omitted(fig, len(groups) - theme.MAX_SERIES, "workers and modes")
+    median_mean = float(np.median(table["duration_ns"].to_numpy() / np.maximum(table["count"].to_numpy(), 1))) / 1e9
+    if longest.max() > _LOG_SCALE_RATIO * median_mean > 0:
+        fig.update_yaxes(type="log", nticks=6, title_text=f"time ({unit.name}), log scale")
     else:
-        shown.update_yaxes(rangemode="tozero")
-    return theme.set_legend(theme.set_step_axis(shown))
+        fig.update_yaxes(rangemode="tozero")
+    return theme.set_legend(theme.set_step_axis(fig))
 
 
 def histogram(
-    spread: Mapping[str, Mapping[str, Any]], *, title: str = "How long steps took", missing: str = _NONE
+    distributions: Mapping[str, Mapping[str, Any]], *, title: str = "Step time distribution", missing: str = _NO_STEPS
 ) -> go.Figure:
-    """How often a step took how long: a curve of steps for each worker and mode, in per cent of its steps.
+    """Draw the distribution of step times: an outline for each worker and mode, in percent of its steps.
 
     Args:
-        spread: As ``Digest.step_durations`` gives it: ``edges`` in seconds, ``counts`` and percentiles by worker/mode.
+        distributions: From ``Digest.step_durations``: ``edges`` in seconds, ``counts`` and percentiles by worker/mode.
     """
-    found = sorted(
-        ((name, each) for name, each in spread.items() if sum(each["counts"])),
-        key=lambda each: natural_sort_key(each[0]),
+    items = sorted(
+        ((name, distribution) for name, distribution in distributions.items() if sum(distribution["counts"])),
+        key=lambda item: natural_sort_key(item[0]),
     )
-    if not found:
+    if not items:
         return theme.empty(missing, title)
-    unit = seconds_unit(max(each["p50"] for _, each in found))
-    shown = theme.figure(title, x=unit.titled("time of a step"), y="share of the steps (%)")
-    for place, (name, each) in enumerate(found[: theme.MOST_SERIES]):
-        counts = np.asarray(each["counts"], np.float64)
-        edges = np.asarray(each["edges"], np.float64) * unit.factor
-        spoken = f"{name}: median {each['p50'] * unit.factor:.3g}, p99 {each['p99'] * unit.factor:.3g} {unit.name}"
-        add_outline(shown, edges, 100.0 * counts / counts.sum(), name=theme.plain(spoken), place=place)
-    theme.left_out(shown, len(found) - theme.MOST_SERIES, "workers and modes")
-    if all(_has_growing_bins(each["edges"]) for _, each in found):
-        shown.update_xaxes(type="log", nticks=8, title_text=f"time of a step ({unit.name}), log scale")
-    return theme.set_legend(shown).update_layout(showlegend=True)
+    unit = duration_unit(max(distribution["p50"] for _, distribution in items))
+    fig = theme.figure(title, x=unit.axis_title("step time"), y="share of steps (%)")
+    for index, (group, distribution) in enumerate(items[: theme.MAX_SERIES]):
+        counts = np.asarray(distribution["counts"], np.float64)
+        edges = np.asarray(distribution["edges"], np.float64) * unit.factor
+        median, p99 = (distribution[name] * unit.factor for name in ("p50", "p99"))
+        label = f"{group}: median {median:.3g}, p99 {p99:.3g} {unit.name}"
+        add_histogram_outline(fig, edges, 100.0 * counts / counts.sum(), name=theme.plain_text(label), index=index)
+    theme.note_omitted(fig, len(items) - theme.MAX_SERIES, "workers and modes")
+    if all(_has_growing_bins(distribution["edges"]) for _, distribution in items):
+        fig.update_xaxes(type="log", nticks=8, title_text=f"step time ({unit.name}), log scale")
+    return theme.set_legend(fig).update_layout(showlegend=True)
 
 
-def timeline(table: pa.Table, *, last: int = 30, title: str = "", missing: str = "no steps were timed") -> go.Figure:
-    """What each of the last steps was made of: the time of its phases on top of each other.
+def timeline(table: pa.Table, *, last: int = 30, title: str = "", missing: str = _NO_STEPS) -> go.Figure:
+    """Draw the time of each phase of the last steps, stacked.
 
     Args:
-        table: As ``Digest.steps`` gives it, of one worker; of several the first is drawn.
-        last: So many steps.
+        table: From ``Digest.steps``, of one worker; of several, the first is drawn.
+        last: Number of steps.
     """
     if not table.num_rows:
-        return theme.empty(missing, title or "Steps, phase by phase")
+        return theme.empty(missing, title or "Step phases")
     workers = sorted(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
     rows = table.filter(pc.equal(table["worker"], workers[0])).sort_by("step")
     rows = rows.slice(max(0, rows.num_rows - last))
     mean = rows["duration_ns"].to_numpy() / np.maximum(rows["count"].to_numpy(), 1) / 1e9
-    unit = seconds_unit(float(np.median(mean)))
+    unit = duration_unit(float(np.median(mean)))
     first, end = rows["step"][0].as_py(), rows["end_step"][-1].as_py()
-    shown = theme.figure(title or f"Steps {first:,} to {end - 1:,}, phase by phase", y=unit.titled("time of a step"))
-    _add_phases(shown, rows, unit)
-    theme.left_out(shown, len(workers) - 1, "workers")
-    shown.update_layout(barmode="stack", bargap=0.1, hovermode="x unified")
-    return theme.set_legend(theme.set_step_axis(shown))
+    fig = theme.figure(title or f"Phases of steps {first:,} to {end - 1:,}", y=unit.axis_title("step time"))
+    _add_phases(fig, rows, unit)
+    theme.note_omitted(fig, len(workers) - 1, "workers")
+    fig.update_layout(barmode="stack", bargap=0.1, hovermode="x unified")
+    return theme.set_legend(theme.set_step_axis(fig))
 
 
 def _has_growing_bins(edges: Sequence[float]) -> bool:
-    """Whether bins are by equal factors instead of equally wide."""
+    """Return whether bins grow by equal factors instead of being equally wide."""
     widths = np.diff(np.asarray(edges, np.float64))
     return edges[0] > 0 and bool(widths[-1] > 2 * widths[0])
 
 
-def _add_phases(shown: go.Figure, rows: pa.Table, unit: Unit) -> None:
-    """A bar a step and phase; steps of another mode than training are shaded."""
+def _add_phases(fig: go.Figure, rows: pa.Table, unit: Unit) -> None:
+    """Add a bar for each step and phase; steps of modes other than training are hatched."""
     steps, counts = rows["step"].to_numpy(), np.maximum(rows["count"].to_numpy(), 1)
     shapes = ["" if mode == "train" else "/" for mode in rows["mode"].to_pylist()]
-    pattern = {"shape": shapes, **_HATCHED} if any(shapes) else {}
+    pattern = {"shape": shapes, **_HATCH_PATTERN} if any(shapes) else {}
     for part in PARTS:
-        taken = rows[f"{part}_ns"].to_numpy() / counts / 1e9 * unit.factor
-        if not bool(np.any(taken > 0)):
+        times = rows[f"{part}_ns"].to_numpy() / counts / 1e9 * unit.factor
+        if not bool(np.any(times > 0)):
             continue
-        hue = theme.phase_colour(part)
-        shown.add_trace(
+        colour = theme.phase_colour(part)
+        fig.add_trace(
             go.Bar(
                 x=steps,
-                y=theme.numbers(taken),
+                y=theme.float32(times),
                 name=part,
                 hovertemplate=f"%{{y:.3g}} {unit.name}",
-                marker={"color": hue, "line": {"width": 0}, "pattern": pattern},
+                marker={"color": colour, "line": {"width": 0}, "pattern": pattern},
             )
         )
 
 
 def _add_durations(
-    shown: go.Figure, place: int, name: str, rows: Mapping[str, Any], unit: Unit, *, has_band: bool
+    fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], unit: Unit, *, has_band: bool
 ) -> None:
-    hue, spoken = theme.colour(place), theme.plain(name)
+    colour, label = theme.series_colour(index), theme.plain_text(name)
     mean = rows["duration_ns"] / np.maximum(rows["count"], 1) / 1e9 * unit.factor
-    low, high = (rows[key] / 1e9 * unit.factor for key in ("shortest_ns", "longest_ns"))
-    is_long = high > _LONG * float(np.median(mean))
+    shortest, longest = (rows[key] / 1e9 * unit.factor for key in ("shortest_ns", "longest_ns"))
+    is_long = longest > _LONG * float(np.median(mean))
     if has_band and bool(np.any(rows["count"] > 1)):
-        top = np.where(is_long, mean, high)  # else a single long step hides all the others
-        theme.add_band(shown, rows["step"], low, top, place=place, group=spoken)
-    shown.add_trace(
+        top = np.where(is_long, mean, longest)  # a single long step would hide all others
+        theme.add_band(fig, rows["step"], shortest, top, index=index, group=label)
+    fig.add_trace(
         go.Scatter(
             x=rows["step"],
-            y=theme.numbers(mean),
-            name=spoken,
-            legendgroup=spoken,
+            y=theme.float32(mean),
+            name=label,
+            legendgroup=label,
             mode="lines" if len(mean) > 1 else "markers",
-            line={"color": hue, "width": 1.5, "dash": theme.dash(place)},
+            line={"color": colour, "width": 1.5, "dash": theme.series_dash(index)},
             hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
         )
     )
-    _add_long(shown, rows, np.flatnonzero(is_long), high, spoken, hue, unit)
+    _mark_long(fig, rows, np.flatnonzero(is_long), longest, label, colour, unit)
 
 
-def _add_long(shown: go.Figure, rows: Mapping[str, Any], long: Any, high: Any, name: str, hue: str, unit: Unit) -> None:
+def _mark_long(
+    fig: go.Figure, rows: Mapping[str, Any], indices: Any, longest: Any, name: str, colour: str, unit: Unit
+) -> None:
     """Mark the longest of the long steps."""
-    if not len(long):
+    if not len(indices):
         return
-    long = np.sort(long[np.argsort(high[long])[::-1][:_MOST_MARKS]])
-    shown.add_trace(
+    indices = np.sort(indices[np.argsort(longest[indices])[::-1][:_MAX_MARKS]])
+    fig.add_trace(
         go.Scatter(
-            x=rows["longest_step"][long],
-            y=theme.numbers(high[long]),
-            name=f"over {_LONG:.0f} medians",
+            x=rows["longest_step"][indices],
+            y=theme.float32(longest[indices]),
+            name=f"over {_LONG:.0f} × median",
             mode="markers",
-            marker={"color": hue, "size": 7, "symbol": "diamond-open"},
+            marker={"color": colour, "size": 7, "symbol": "diamond-open"},
             legendgroup="long",
-            showlegend=not any(each.legendgroup == "long" for each in shown.data),
+            showlegend=not any(trace.legendgroup == "long" for trace in fig.data),
             hovertemplate=f"step %{{x:,}}: %{{y:.3g}} {unit.name}",
         )
     )
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each worker and mode with its columns, by step."""
+    """Yield each worker and mode with its columns, ordered by step."""
     names = pc.binary_join_element_wise(table["worker"], table["mode"], "/").to_numpy(zero_copy_only=False)
     columns = {
         name: table[name].to_numpy()

@@ -1,4 +1,4 @@
-"""How every figure looks: palette, template, axes, safe text, and what is said where there are no data."""
+"""Common look of all figures: palette, template, axes, escaped text, empty figures."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 PALETTE: Final = ("#3677d9", "#d97e16", "#29a67c", "#e53939", "#bf1386", "#1386bf", "#853df2")
-"""Each at least 3:1 against white and against near black; told apart also without red or green cones (CIELAB distance
-of 18 and more, simulated after Machado, Oliveira and Fernandes 2009)."""
+"""Contrast at least 3:1 against white and near black; distinguishable with protanopia and deuteranopia (CIELAB distance
+of 18 or more, simulated after Machado, Oliveira and Fernandes 2009)."""
 GREY: Final = "#8a8f98"
-"""What is left over, and what is not to be looked at first."""
+"""For remainders and secondary data."""
 TEXT: Final = "#7b8490"
-"""Readable on light and dark; a page replaces it by its own."""
+"""Readable on light and dark backgrounds; the dashboard replaces it with the page's colour."""
 EDGE: Final = "rgba(128,128,128,0.6)"
 GRID: Final = "rgba(128,128,128,0.22)"
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
@@ -44,20 +44,20 @@ PHASE_COLOURS: Final = {
     "training_loop": PALETTE[0],
     "finalization": PALETTE[2],
 }
-"""One colour for one part of a job or a step, in every chart."""
-USED: Final = "Cividis"
-"""The scale of how much something is used, 0–100 %."""
-MAGNITUDES: Final = "Viridis"
-"""The scale of magnitudes."""
-MOST_SERIES: Final = 20
-"""So many lines are drawn; the others are counted."""
-MOST_CHARACTERS: Final = 80
-_MOST_WORDS: Final = 250
-MOST_BANDS: Final = 4
-"""Of more series the bands hide each other."""
+"""Colour of each phase of a job or step, the same in every chart."""
+UTILIZATION_SCALE: Final = "Cividis"
+"""Colour scale of utilization, 0–100 %."""
+MAGNITUDE_SCALE: Final = "Viridis"
+"""Colour scale of magnitudes."""
+MAX_SERIES: Final = 20
+"""Maximum number of lines in a chart; further ones are only counted."""
+MAX_CHARACTERS: Final = 80
+_MAX_MESSAGE_CHARACTERS: Final = 250
+MAX_BANDS: Final = 4
+"""With more series, bands would hide each other."""
 _LEGEND_PIXELS: Final = 540
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Marks that turn the direction of text, and with it what a name seems to be."""
+"""Unicode direction marks, which can disguise a name."""
 
 _AXIS: Final = {
     "gridcolor": GRID,
@@ -109,148 +109,154 @@ TEMPLATE: Final = go.layout.Template(
 
 
 def figure(title: str, *, x: str = "", y: str = "", **layout: Any) -> go.Figure:
-    """A figure without data.
+    """Return a figure without data.
 
     Args:
-        title: Of our own words; what comes from a run goes through ``plain`` first.
-        x, y: Titles of the axes, with their units.
-        layout: More of Plotly's layout.
+        title: Trusted text; text from a run must go through ``plain_text`` first.
+        x, y: Axis titles, with units.
+        layout: Further Plotly layout properties.
     """
     axes = {"xaxis_title_text": x, "yaxis_title_text": y}
     return go.Figure(layout={"template": TEMPLATE, "title_text": title, "uirevision": "kept", **axes, **layout})
 
 
-def empty(words: str, title: str = "") -> go.Figure:
-    """A figure that says in words why there is nothing to see."""
+def empty(message: str, title: str = "") -> go.Figure:
+    """Return a figure that shows a message instead of data."""
     hidden = {"visible": False}
-    shown = figure(title, xaxis=hidden, yaxis=hidden, meta={"empty": words[:_MOST_WORDS]})
-    lines = [plain(each) for each in textwrap.wrap(words[:_MOST_WORDS], 64)]
-    shown.add_annotation(text="<br>".join(lines), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper")
-    return shown
+    fig = figure(title, xaxis=hidden, yaxis=hidden, meta={"empty": message[:_MAX_MESSAGE_CHARACTERS]})
+    lines = [plain_text(line) for line in textwrap.wrap(message[:_MAX_MESSAGE_CHARACTERS], 64)]
+    fig.add_annotation(text="<br>".join(lines), showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper")
+    return fig
 
 
-def plain(text: object, most: int = MOST_CHARACTERS) -> str:
-    """A name or message of a run as text that Plotly shows as it is: no markup, no formulas, no templates.
+def plain_text(text: object, max_characters: int = MAX_CHARACTERS) -> str:
+    """Escape a name or message of a run so that Plotly shows it literally: no markup, formulas or templates.
 
     Args:
-        most: Longer ones are cut in the middle, since names differ at both ends.
+        max_characters: Longer text is cut in the middle, since names differ at both ends.
     """
-    kept = _DIRECTIONS.sub("", str(text))
-    kept = "".join(" " if unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") else each for each in kept)
-    if len(kept) > most:
-        tail = (most - 1) // 2
-        kept = f"{kept[: most - 1 - tail]}…{kept[len(kept) - tail :]}"
-    return html.escape(kept, quote=False).replace("$", "&#36;").replace("%{", "&#37;{")
+    text_shown = _DIRECTIONS.sub("", str(text))
+    text_shown = "".join(
+        " " if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") else character for character in text_shown
+    )
+    if len(text_shown) > max_characters:
+        tail = (max_characters - 1) // 2
+        text_shown = f"{text_shown[: max_characters - 1 - tail]}…{text_shown[len(text_shown) - tail :]}"
+    return html.escape(text_shown, quote=False).replace("$", "&#36;").replace("%{", "&#37;{")
 
 
-def labels(names: Iterable[str], most: int = 44) -> list[str]:
-    """Names as the rows of a chart: plain, cut, and each once; those that look alike are numbered."""
-    seen: dict[str, int] = {}
-    found = []
+def unique_labels(names: Iterable[str], max_characters: int = 44) -> list[str]:
+    """Return names as category labels: escaped, shortened and unique; equal labels are numbered."""
+    counts: dict[str, int] = {}
+    labels = []
     for name in names:
-        label = plain(name, most)
-        seen[label] = seen.get(label, 0) + 1
-        found.append(label if seen[label] == 1 else f"{label} ({seen[label]})")
-    return found
+        label = plain_text(name, max_characters)
+        counts[label] = counts.get(label, 0) + 1
+        labels.append(label if counts[label] == 1 else f"{label} ({counts[label]})")
+    return labels
 
 
-def colour(place: int) -> str:
-    """The colour of the series at a place; they come again, with another dash."""
-    return PALETTE[place % len(PALETTE)]
+def series_colour(index: int) -> str:
+    """Return the colour of a series; colours repeat with another dash."""
+    return PALETTE[index % len(PALETTE)]
 
 
-def dash(place: int) -> str:
-    """The dash of the series at a place."""
-    return DASHES[place // len(PALETTE) % len(DASHES)]
+def series_dash(index: int) -> str:
+    """Return the line dash of a series."""
+    return DASHES[index // len(PALETTE) % len(DASHES)]
 
 
-def faint(hexadecimal: str, opacity: float = 0.2) -> str:
-    """A colour of the palette, to see through."""
+def translucent(hexadecimal: str, opacity: float = 0.2) -> str:
+    """Return a palette colour with opacity."""
     red, green, blue = (int(hexadecimal[at : at + 2], 16) for at in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
 def add_band(
-    shown: go.Figure, x: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], *, place: int, group: str
+    fig: go.Figure, x: npt.NDArray[Any], low: npt.NDArray[Any], high: npt.NDArray[Any], *, index: int, group: str
 ) -> None:
-    """Add a see-through band from the least to the most; it ends where either is not finite, and begins anew.
+    """Add a translucent band from minimum to maximum, interrupted where either is not finite.
 
     Args:
-        place: Of the series that it belongs to.
-        group: The name of that in the legend.
+        index: Index of the series it belongs to.
+        group: Name of that series in the legend.
     """
-    is_known = np.isfinite(low) & np.isfinite(high)
-    runs = [each for each in np.split(np.arange(len(x)), np.flatnonzero(np.diff(is_known)) + 1) if is_known[each].any()]
-    if not runs:
+    is_finite = np.isfinite(low) & np.isfinite(high)
+    segments = [
+        indices
+        for indices in np.split(np.arange(len(x)), np.flatnonzero(np.diff(is_finite)) + 1)
+        if is_finite[indices].any()
+    ]
+    if not segments:
         return
-    around = [np.concatenate([each, each[::-1]]) for each in runs]
+    around = [np.concatenate([indices, indices[::-1]]) for indices in segments]
     gap = np.array([np.nan])
-    xs = np.concatenate([part for each in around for part in (x[each].astype(np.float64), gap)][:-1])
-    edges = [np.concatenate([high[each], low[each][::-1]]) for each in runs]
-    ys = np.concatenate([part for each in edges for part in (each, gap)][:-1])
-    shown.add_trace(
+    xs = np.concatenate([part for indices in around for part in (x[indices].astype(np.float64), gap)][:-1])
+    edges = [np.concatenate([high[indices], low[indices][::-1]]) for indices in segments]
+    ys = np.concatenate([part for edge in edges for part in (edge, gap)][:-1])
+    fig.add_trace(
         go.Scatter(
             x=xs,
-            y=numbers(ys),
+            y=float32(ys),
             mode="lines",
             line={"width": 0},
             fill="toself",
-            fillcolor=faint(colour(place), 0.18),
+            fillcolor=translucent(series_colour(index), 0.18),
             hoverinfo="skip",
             showlegend=False,
             legendgroup=group,
-            name=f"{group}: least and most",
+            name=f"{group}: min and max",
         )
     )
 
 
-def set_legend(shown: go.Figure) -> go.Figure:
-    """Show a legend below the axis where there is more than one series, with room for its rows."""
-    names = [each.name or "" for each in shown.data if each.showlegend is not False]
-    shown.update_layout(showlegend=len(names) > 1)
+def set_legend(fig: go.Figure) -> go.Figure:
+    """Show a legend below the axis if there is more than one series, with room for its rows."""
+    names = [trace.name or "" for trace in fig.data if trace.showlegend is not False]
+    fig.update_layout(showlegend=len(names) > 1)
     if len(names) < 2:
-        return shown
+        return fig
     widest = 45 + 6.3 * max(map(len, names))
     columns = max(1, int(_LEGEND_PIXELS // widest))
     rows = min(-(-len(names) // columns), 6)
-    return shown.update_layout(margin={"b": 58 + 19 * rows}, meta={**(shown.layout.meta or {}), "legend_rows": rows})
+    return fig.update_layout(margin={"b": 58 + 19 * rows}, meta={**(fig.layout.meta or {}), "legend_rows": rows})
 
 
-def moments(times_ns: npt.NDArray[np.int64] | Sequence[int]) -> npt.NDArray[np.float64]:
-    """Times in ns since the epoch as Plotly's date axes take them: milliseconds since the epoch, UTC."""
+def epoch_ms(times_ns: npt.NDArray[np.int64] | Sequence[int]) -> npt.NDArray[np.float64]:
+    """Convert ns since the epoch to what Plotly's date axes take: milliseconds since the epoch, UTC."""
     return np.asarray(np.asarray(times_ns, np.int64) / 1e6, np.float64).round(0)
 
 
-def numbers(values: Any) -> npt.NDArray[np.float32]:
-    """Numbers to draw, packed to four bytes; what is not finite, or too large for that, has no point."""
+def float32(values: Any) -> npt.NDArray[np.float32]:
+    """Convert numbers for drawing to float32; non-finite or too large ones become NaN and have no point."""
     with np.errstate(over="ignore"):
         packed = np.asarray(values, np.float64).astype(np.float32)
     return np.where(np.isfinite(packed), packed, np.float32("nan"))
 
 
-def set_time_axis(shown: go.Figure) -> go.Figure:
-    """Make x a time axis; the page that shows it turns UTC into the viewer's own time."""
-    shown.update_xaxes(type="date", title_text="time (UTC)")
-    meta = dict(shown.layout.meta or {})
-    return shown.update_layout(meta={**meta, "axis": "time"})
+def set_time_axis(fig: go.Figure) -> go.Figure:
+    """Make x a time axis; the dashboard converts UTC to the viewer's time zone."""
+    fig.update_xaxes(type="date", title_text="time (UTC)")
+    meta = dict(fig.layout.meta or {})
+    return fig.update_layout(meta={**meta, "axis": "time"})
 
 
-def set_step_axis(shown: go.Figure, title: str = "step") -> go.Figure:
-    """Make x an axis of whole steps."""
-    shown.update_xaxes(title_text=title, tickformat=",d")
-    meta = dict(shown.layout.meta or {})
-    return shown.update_layout(meta={**meta, "axis": "step"})
+def set_step_axis(fig: go.Figure, title: str = "step") -> go.Figure:
+    """Make x an axis of integer steps."""
+    fig.update_xaxes(title_text=title, tickformat=",d")
+    meta = dict(fig.layout.meta or {})
+    return fig.update_layout(meta={**meta, "axis": "step"})
 
 
-def left_out(shown: go.Figure, count: int, what: str) -> go.Figure:
-    """Say that so many more are there than are drawn."""
-    return add_note(shown, f"and {count:,} more {what}") if count > 0 else shown
+def note_omitted(fig: go.Figure, count: int, noun: str) -> go.Figure:
+    """Note how many items were not drawn."""
+    return add_note(fig, f"and {count:,} more {noun}") if count > 0 else fig
 
 
-def add_note(shown: go.Figure, words: str, *, hue: str | None = None) -> go.Figure:
-    """Say something above the right end of a chart."""
-    return shown.add_annotation(
-        text=words,
+def add_note(fig: go.Figure, text: str, *, colour: str | None = None) -> go.Figure:
+    """Add a note above the right end of a chart."""
+    return fig.add_annotation(
+        text=text,
         showarrow=False,
         x=1,
         y=1,
@@ -258,14 +264,14 @@ def add_note(shown: go.Figure, words: str, *, hue: str | None = None) -> go.Figu
         yref="paper",
         xanchor="right",
         yanchor="bottom",
-        font={"size": 11, **({"color": hue} if hue else {})},
+        font={"size": 11, **({"color": colour} if colour else {})},
     )
 
 
 def phase_colour(phase: str) -> str:
-    """The colour of a part of a job or a step."""
+    """Return the colour of a phase of a job or step."""
     return PHASE_COLOURS.get(phase, GREY)
 
 
 PHASE_ORDER: Final = (*PHASES, "watching", "other", "eval", "predict")
-"""The order in which phases are stacked and told."""
+"""Order in which phases are stacked and listed."""

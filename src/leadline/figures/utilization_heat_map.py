@@ -1,4 +1,4 @@
-"""The whole system at one glance: a row for every core and every GPU, time across."""
+"""Utilization heat map: a row for every core and GPU, time across."""
 
 from __future__ import annotations
 
@@ -11,65 +11,66 @@ import pyarrow.compute as pc
 
 from leadline.analysis.sensors import by_sensor
 from leadline.figures import theme
-from leadline.figures.usage import device_words
+from leadline.figures.usage import device_label
 from leadline.reader.window import natural_sort_key
 
 _METRIC: Final = "utilization_percent"
 _KINDS: Final = ("cpu", "gpu")
 _ROW_PIXELS: Final = 16
-_MOST_ROWS: Final = 256
+_MAX_ROWS: Final = 256
 
 
-def heat_map(table: pa.Table, *, title: str = "Use of every core and GPU") -> go.Figure:
-    """How much every core and every GPU was used over time, node by node, the first at the top.
+def heat_map(table: pa.Table, *, title: str = "Utilization of every core and GPU") -> go.Figure:
+    """Draw the utilization of every core and GPU over time, node by node, the first at the top.
 
     Args:
-        table: As ``Digest.system`` gives it; only ``utilization_percent`` of cores and GPUs is drawn. Where nothing
-            was measured there is a gap.
+        table: From ``Digest.system``; only ``utilization_percent`` of cores and GPUs is drawn. Missing samples are
+            gaps.
     """
-    is_meant = pc.and_(pc.equal(table["metric"], _METRIC), pc.is_in(table["kind"], pa.array(_KINDS)))
-    table = table.filter(pc.and_(is_meant, pc.not_equal(table["device"], "total")))
+    is_utilization = pc.and_(pc.equal(table["metric"], _METRIC), pc.is_in(table["kind"], pa.array(_KINDS)))
+    table = table.filter(pc.and_(is_utilization, pc.not_equal(table["device"], "total")))
     if not table.num_rows:
-        return theme.empty("neither cores nor GPUs were measured", title)
+        return theme.empty("no CPU core or GPU was measured", title)
     sensors = sorted(
-        by_sensor(table), key=lambda each: (natural_sort_key(each.node), each.kind, natural_sort_key(each.device))
+        by_sensor(table),
+        key=lambda sensor: (natural_sort_key(sensor.node), sensor.kind, natural_sort_key(sensor.device)),
     )
-    times, places = np.unique(table["time_ns"].to_numpy(), return_inverse=True)
+    times, time_indices = np.unique(table["time_ns"].to_numpy(), return_inverse=True)
     mean = table["mean"].to_numpy()
     values = np.full((len(sensors), len(times)), np.nan)
-    for at, each in enumerate(sensors):
-        values[at, places[each.rows]] = mean[each.rows]
-    rows = [(each.node, each.kind, each.device) for each in sensors]
+    for row_index, sensor in enumerate(sensors):
+        values[row_index, time_indices[sensor.rows]] = mean[sensor.rows]
+    rows = [(sensor.node, sensor.kind, sensor.device) for sensor in sensors]
     names = _names(rows)
-    shown = theme.figure(title, meta={"rows": [list(each) for each in rows[:_MOST_ROWS]]})
-    shown.add_trace(
+    fig = theme.figure(title, meta={"rows": [list(row) for row in rows[:_MAX_ROWS]]})
+    fig.add_trace(
         go.Heatmap(
-            x=theme.moments(times),
-            y=names[:_MOST_ROWS],
-            z=_packed(values[:_MOST_ROWS]),
+            x=theme.epoch_ms(times),
+            y=names[:_MAX_ROWS],
+            z=_pack(values[:_MAX_ROWS]),
             zmin=0,
             zmax=100,
             zauto=False,
-            colorscale=theme.USED,
+            colorscale=theme.UTILIZATION_SCALE,
             hoverongaps=False,
             hovertemplate="%{y}<br>%{x}<br>%{z:.0f} %<extra></extra>",
-            colorbar={"title": {"text": "used (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
+            colorbar={"title": {"text": "utilization (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         )
     )
-    shown.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
-    shown.update_layout(height=min(900, max(240, 110 + _ROW_PIXELS * min(len(rows), _MOST_ROWS))))
-    theme.left_out(shown, len(rows) - _MOST_ROWS, "devices")
-    return theme.set_time_axis(shown)
+    fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
+    fig.update_layout(height=min(900, max(240, 110 + _ROW_PIXELS * min(len(rows), _MAX_ROWS))))
+    theme.note_omitted(fig, len(rows) - _MAX_ROWS, "devices")
+    return theme.set_time_axis(fig)
 
 
 def _names(rows: list[tuple[str, str, str]]) -> list[str]:
-    several = len({node for node, _, _ in rows}) > 1
-    return theme.labels(
-        ((f"{node} " if several else "") + device_words(kind, device) for node, kind, device in rows), 40
+    has_several_nodes = len({node for node, _, _ in rows}) > 1
+    return theme.unique_labels(
+        ((f"{node} " if has_several_nodes else "") + device_label(kind, device) for node, kind, device in rows), 40
     )
 
 
-def _packed(values: Any) -> Any:
-    """Per cent as bytes, 1 % fine, where there are no gaps; else as small floats."""
+def _pack(values: Any) -> Any:
+    """Pack percentages as bytes with a resolution of 1 % if there are no gaps, else as float32."""
     values = np.where(np.isfinite(values), np.clip(values, 0, 255), np.nan)
     return np.round(values).astype(np.uint8) if not np.isnan(values).any() else values.round(1).astype(np.float32)

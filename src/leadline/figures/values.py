@@ -1,4 +1,4 @@
-"""The values of a tensor: how they are spread at a step, and how that changed from step to step."""
+"""Distributions of a tensor's values at a step and over steps."""
 
 from __future__ import annotations
 
@@ -7,73 +7,75 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from leadline.analysis.histograms import MOST, Histograms, even_edges
+from leadline.analysis.histograms import MAX_MAGNITUDE, Histograms, even_edges
 from leadline.figures import theme
 
-_MOST_RIDGES: Final = 12
+_MAX_RIDGES: Final = 12
 _OVERLAP: Final = 1.8
 
 
 def over_steps(
-    found: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
+    histograms: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
 ) -> go.Figure:
-    """Histograms over steps as a heat map: the share of the elements in each bin.
+    """Draw histograms over steps as a heat map of the share of elements in each bin.
 
     Args:
-        found: As ``analysis.histograms.read_histograms`` gives them.
-        unit: Of the values.
+        histograms: From ``analysis.histograms.read_histograms``.
+        unit: Unit of the values.
     """
-    if not found.steps:
+    if not histograms.steps:
         return theme.empty(missing, title)
-    shares = 100.0 * found.shares()
-    middles = (found.edges[1:] + found.edges[:-1]) / 2
-    shown = theme.figure(title or f"{theme.plain(found.tensor)} over steps", y=_titled(unit))
-    shown.add_trace(
+    shares = 100.0 * histograms.shares()
+    middles = (histograms.edges[1:] + histograms.edges[:-1]) / 2
+    fig = theme.figure(title or f"{theme.plain_text(histograms.tensor)} over steps", y=_value_axis_title(unit))
+    fig.add_trace(
         go.Heatmap(
-            x=np.asarray(found.steps),
-            y=theme.numbers(middles),
-            z=theme.numbers(shares.T.round(2)),
-            colorscale=theme.MAGNITUDES,
+            x=np.asarray(histograms.steps),
+            y=theme.float32(middles),
+            z=theme.float32(shares.T.round(2)),
+            colorscale=theme.MAGNITUDE_SCALE,
             zmin=0,
             hoverongaps=False,
             hovertemplate="step %{x:,}, %{y:.3g}: %{z:.2f} %<extra></extra>",
             colorbar={"title": {"text": "elements (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         )
     )
-    return theme.set_step_axis(shown)
+    return theme.set_step_axis(fig)
 
 
 def ridge(
-    found: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
+    histograms: Histograms, *, title: str = "", unit: str = "", missing: str = "no histogram was captured"
 ) -> go.Figure:
-    """Histograms as curves behind each other, the first step at the back; of many steps some, evenly chosen."""
-    if not found.steps:
+    """Draw histograms as a ridge plot, the first step at the back; many steps are subsampled evenly."""
+    if not histograms.steps:
         return theme.empty(missing, title)
-    count = len(found.steps)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_RIDGES)).round().astype(int))
-    shares = found.shares()[chosen]
+    count = len(histograms.steps)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MAX_RIDGES)).round().astype(int))
+    shares = histograms.shares()[chosen]
     scale = _OVERLAP / float(shares.max() or 1.0)
-    middles = theme.numbers((found.edges[1:] + found.edges[:-1]) / 2)
-    shown = theme.figure(title or f"{theme.plain(found.tensor)}, step by step", x=_titled(unit), y="step")
-    for place, row in enumerate(shares):
-        floor = len(chosen) - 1 - place
-        hue = theme.PALETTE[0]
-        shown.add_trace(
+    middles = theme.float32((histograms.edges[1:] + histograms.edges[:-1]) / 2)
+    fig = theme.figure(
+        title or f"{theme.plain_text(histograms.tensor)}, step by step", x=_value_axis_title(unit), y="step"
+    )
+    for position, row in enumerate(shares):
+        baseline = len(chosen) - 1 - position
+        colour = theme.PALETTE[0]
+        fig.add_trace(
             go.Scatter(
                 x=np.concatenate([middles, middles[::-1]]),
-                y=theme.numbers(np.concatenate([floor + scale * row, np.full(len(row), floor)])),
+                y=theme.float32(np.concatenate([baseline + scale * row, np.full(len(row), baseline)])),
                 mode="lines",
-                line={"color": hue, "width": 1},
+                line={"color": colour, "width": 1},
                 fill="toself",
-                fillcolor=theme.faint(hue, 0.35),
+                fillcolor=theme.translucent(colour, 0.35),
                 hoverinfo="name",
-                name=f"step {found.steps[chosen[place]]:,}",
+                name=f"step {histograms.steps[chosen[position]]:,}",
                 showlegend=False,
             )
         )
-    ticks = [f"{found.steps[each]:,}" for each in chosen][::-1]
-    shown.update_yaxes(tickvals=list(range(len(chosen))), ticktext=ticks)
-    return shown
+    ticks = [f"{histograms.steps[index]:,}" for index in chosen][::-1]
+    fig.update_yaxes(tickvals=list(range(len(chosen))), ticktext=ticks)
+    return fig
 
 
 def at_step(
@@ -84,35 +86,39 @@ def at_step(
     unit: str = "",
     bins: int = 60,
     title: str = "",
-    missing: str = "the tensor itself was not stored at this step",
+    missing: str = "the raw tensor was not stored at this step",
 ) -> go.Figure:
-    """How the values of a tensor are spread at one step; what is not finite is counted in words.
+    """Draw the distribution of a tensor's values at one step; non-finite values are counted in a note.
 
     Args:
-        values: Its elements, ``(*shape,)``; None: they are not known.
+        values: Its elements, ``(*shape,)``; None: unknown.
     """
     if values is None:
         return theme.empty(missing, title)
     flat = np.asarray(values, np.float64).ravel()
-    finite = flat[np.abs(flat) <= MOST]  # no NaN is
+    finite = flat[np.abs(flat) <= MAX_MAGNITUDE]  # also excludes NaN
     if not finite.size:
-        return theme.empty("none of the values is finite" if flat.size else "the tensor has no elements", title)
+        return theme.empty("no value is finite" if flat.size else "the tensor has no elements", title)
     counts, edges = np.histogram(finite, even_edges(finite.min(), finite.max(), bins))
-    shown = theme.figure(title or f"{theme.plain(tensor)} at step {step:,}", x=_titled(unit), y="elements (count)")
-    shown.add_trace(
+    fig = theme.figure(
+        title or f"{theme.plain_text(tensor)} at step {step:,}", x=_value_axis_title(unit), y="elements (count)"
+    )
+    fig.add_trace(
         go.Bar(
-            x=theme.numbers((edges[1:] + edges[:-1]) / 2),
+            x=theme.float32((edges[1:] + edges[:-1]) / 2),
             y=counts,
             width=float(edges[1] - edges[0]),
             marker={"color": theme.PALETTE[0], "line": {"width": 0}},
             hovertemplate="%{x:.4g}: %{y:,}<extra></extra>",
         )
     )
-    lost = flat.size - finite.size
-    if lost:
-        theme.add_note(shown, f"{lost:,} of {flat.size:,} values are not finite or too large", hue=theme.PALETTE[3])
-    return shown.update_layout(bargap=0)
+    excluded_count = flat.size - finite.size
+    if excluded_count:
+        theme.add_note(
+            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.PALETTE[3]
+        )
+    return fig.update_layout(bargap=0)
 
 
-def _titled(unit: str) -> str:
+def _value_axis_title(unit: str) -> str:
     return f"value ({unit})" if unit else "value"

@@ -1,9 +1,9 @@
-"""What a framework adapter offers to capture, and what it tells those who subscribe."""
+"""The protocols between framework adapters and the recorder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from leadline.frameworks.scores import Scores
 from leadline.records.names import Family
@@ -17,135 +17,159 @@ from leadline.training.recording import Opener, Recording
 from leadline.training.timeline.listener import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
+# --- calls from an adapter to the recorder ----------------------------------------------------------------
+
 
 class StepCallbacks(Protocol):
-    """What an adapter calls while a training runs; every call goes through the guard.
+    """The calls that an adapter makes while a training runs; each goes through the guard.
 
-    **Order** - within a step: ``loss`` any number of times, then for each optimizer that steps
+    **Order** - within a step: ``record_loss`` any number of times, then for each optimizer that steps
     ``before_update`` and ``after_update``.
     """
 
     timeline: StepTimeline
-    """What adds up the times of the step under way."""
+    """Adds up the times of the current step."""
 
     listener: StepListener
-    """Who wants to know where the step under way is."""
+    """Follows the current step while a profile window is open or pending."""
+
+    @property
+    def evaluation(self) -> EvalCallbacks:
+        """The calls about eval steps."""
 
     def wants_loss(self) -> bool:
-        """Whether the loss of the step under way is captured; asked before it is read."""
+        """Return whether the loss of the current step is captured; called before the loss is read."""
 
     def wants_gradient_norms(self) -> bool:
-        """Whether the norms of all gradients of the step under way are captured."""
+        """Return whether the gradient norms of the current step are captured."""
 
     def wants_checks(self) -> bool:
-        """Whether what the hooks noticed of the loop is captured at the step under way."""
+        """Return whether the loop checks of the current step are captured."""
 
-    def checks(self, values: Mapping[str, float]) -> None:
-        """What they noticed; after ``before_update``."""
+    def captures_checks(self) -> bool:
+        """Return whether the loop checks are captured at any step."""
 
-    def loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
-        """A backward pass began at a scalar; ``site`` tells the places in the script apart, ``name`` the loss call.
+    def record_checks(self, values: Mapping[str, float]) -> None:
+        """Record the results of the loop checks; called after ``before_update``."""
+
+    def record_loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
+        """Record the scalar at which a backward pass begins.
 
         Args:
-            value: A number, or one of the adapter's that is still on a device: such can be added, and divided by
-                numbers, and ``Adapter.row`` takes them.
-            marks: Collections that it is a member of beside ``losses``.
+            site: Identifies the place in the script.
+            value: A number, or a device scalar of the adapter: it supports addition and division by numbers, and
+                ``DeviceScalars.row`` accepts it.
+            name: The loss call, if known.
+            marks: Collections that the loss belongs to beside ``losses``.
         """
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
-        """Numbers of the step under way, by name.
+        """Record numbers of the current step by name.
 
         Args:
             collection: ``scalars`` or ``metrics``.
-            marks: Collections that they are members of beside it.
+            marks: Collections that the numbers belong to beside ``collection``.
         """
 
-    def scores(self, scores: Scores, values: Sequence[float]) -> None:
-        """What the step under way has scored on evaluation sets.
+    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
+        """Record the scores of the current step on the evaluation sets.
 
         Args:
-            scores: The very same tuple as long as they stay the same.
-            values: Of each its number.
+            scores: The identical tuple as long as the scores stay the same.
+            values: One number for each score.
         """
 
-    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        """A step of somebody without gradients is over that leaves nothing behind but these numbers.
+    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        """End a step without gradients that records nothing but these scores. May raise ``TrainingStopped``.
 
-        True where nothing else is due: there is no more to be told of it. False: nothing was done, and the step is to
-        be told in full, by ``scores``, ``before_update`` and ``after_update``. May raise ``TrainingStopped``.
-        """
-
-    def last_step(self, family: Family) -> None:
-        """The step under way is the training's last: what would be captured of that family later is due now."""
-
-    def training_begins(self, owner: object) -> bool:
-        """A training that says when it ends begins: from here on its steps are the steps.
-
-        Args:
-            owner: Stands where an optimizer does: ``before_update`` and ``after_update`` tell of its steps.
         Returns:
-            False: another such training goes on; this one has no steps of its own.
+            True if nothing else is scheduled: the step is complete. False if nothing was done: the adapter must report
+            the step in full, with ``record_scores``, ``before_update`` and ``after_update``.
         """
 
-    def training_ends(self, owner: object) -> None:
-        """It has ended; the next optimizer that steps owns the clock."""
+    def capture_last_step(self, family: Family) -> None:
+        """Capture now what is scheduled for later steps of that family: the current step is the training's last."""
 
-    def event(self, name: str, args: dict[str, Any]) -> None:
-        """Something happened that the timeline keeps."""
+    def begin_training(self, owner: object) -> bool:
+        """Begin a training that announces its end: until then its steps are the steps of the run.
+
+        Args:
+            owner: Takes the place of an optimizer in ``before_update`` and ``after_update``.
+        Returns:
+            False if another such training is running: this one has no steps of its own.
+        """
+
+    def end_training(self, owner: object) -> None:
+        """End such a training; the next optimizer that steps owns the clock."""
+
+    def record_event(self, name: str, args: dict[str, Any]) -> None:
+        """Add an event to the timeline."""
+
+    def add_overhead(self, own_ns: int, begun_ns: int) -> None:
+        """Count time that no other call covers as overhead.
+
+        Args:
+            begun_ns: When it began, in ``time.perf_counter_ns``.
+        """
 
     def before_update(self, optimizer: object) -> None:
-        """An optimizer is about to use the gradients as they now are."""
+        """Called before an optimizer uses the gradients."""
 
-    def eval_step_begins(self) -> Sequence[CaptureItem]:
-        """A forward pass of an eval step begins; which wishes are due."""
-
-    def evaluation_mode(self) -> str:
-        """The mode of the eval step under way: ``eval``, or what the script said."""
-
-    def eval_loss(self, name: str | None, value: object) -> None:
-        """A loss was called in the eval step under way; None: the model gave it, nobody knows its call."""
-
-    def eval_step_ends(self, forward: Forward) -> None:
-        """The eval step under way is over. May raise ``TrainingStopped``."""
-
-    def eval_step_was_training(self) -> None:
-        """What was taken for an eval step was a training step's forward pass."""
-
-    def has_checks(self) -> bool:
-        """Whether the checks of the loop are captured at any step."""
-
-    def spent(self, own_ns: int, begun_ns: int) -> None:
-        """Something of ours that no other probe tells of took so long, from that moment of the clock on."""
-
-    def after_update(self, optimizer: object, *, is_skipped: object, is_part: bool = False) -> None:
-        """The outermost step of an optimizer has returned. May raise ``TrainingStopped``.
+    def after_update(self, optimizer: object, *, is_skipped: Any, is_part: bool = False) -> None:
+        """Called when the outermost step of an optimizer has returned. May raise ``TrainingStopped``.
 
         Args:
-            is_skipped: Whether a gradient scaler skipped it; where only a device knows, a number like a loss's.
-            is_part: Another optimizer's step, which is told last, ends what this one is a part of.
+            is_skipped: Whether a gradient scaler skipped the step; a device scalar where only the device knows.
+            is_part: Whether this optimizer is part of another, whose own call follows and ends the step.
         """
+
+
+class EvalCallbacks(Protocol):
+    """The calls that an adapter makes about eval steps."""
+
+    def begin_step(self) -> Sequence[CaptureItem]:
+        """Begin an eval step with its forward pass; return the items to capture."""
+
+    def mode(self) -> str:
+        """Return the mode of the current eval step: ``eval``, or the mode that the script has set."""
+
+    def record_loss(self, name: str | None, value: object) -> None:
+        """Record a loss of the current eval step.
+
+        Args:
+            name: The loss call; None if the model returned the loss itself.
+        """
+
+    def end_step(self, forward: Forward) -> None:
+        """End the current eval step. May raise ``TrainingStopped``."""
+
+    def discard_step(self) -> None:
+        """Discard the current eval step: its forward pass was that of a training step."""
+
+
+# --- captured data ----------------------------------------------------------------------------------------
 
 
 class Program(Protocol):
-    """Captures some statistics and raw tensors of one optimizer's parameters; made once, run at many steps."""
+    """Captures some statistics and raw tensors of one optimizer's parameters; built once, run at many steps."""
 
     update_layout: SeriesLayout | None
-    """What ``after`` gives; None: it needs not be called."""
+    """The layout of the row of ``after``; None if ``after`` need not be called."""
 
     def before(self) -> tuple[SeriesLayout, bytes | PendingNumbers] | None:
-        """Compute what is to be read before the update: the layout, and one float64 a column."""
+        """Compute the statistics before the update: the layout, and one float64 per column."""
 
     def after(self) -> bytes | PendingNumbers | None:
-        """Compute what the update changed: one float64 a column of ``update_layout``; None: that cannot be had."""
+        """Compute the statistics of the update: one float64 per column of ``update_layout``; None if unavailable."""
 
     def raw_form(self) -> CaptureForm | None:
-        """The form of the raw tensors as they are now; None: nothing raw is asked."""
+        """Return the form of the raw tensors at this step; None if none are captured."""
 
     def fill(self, buffer: HostBuffer | None) -> Pending | None:
-        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is.
+        """Copy the raw tensors into a buffer of ``raw_form()``; return the pending copy, None if it is complete.
 
         Args:
-            buffer: None: there is no room for them, and they are forgotten.
+            buffer: None if there is no memory for them: the tensors are dropped.
         """
 
 
@@ -153,78 +177,68 @@ class Subject(Protocol):
     """One optimizer with the parameters that it updates."""
 
     model: str
-    """The root module's class."""
+    """The class of the root module."""
     optimizer: str
     parameters: int
 
     def is_current(self) -> bool:
-        """Whether the optimizer still updates the parameters that it did."""
+        """Return whether the optimizer still updates the same parameters."""
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> Program | None:
-        """A program for those wishes; None where they select nothing of this subject."""
+        """Build a program for the items; None if they select nothing of this optimizer."""
 
     def hyperparameters(self) -> Mapping[str, object]:
-        """The optimizer's settings as they are now, by name: numbers, perhaps some that are still on a device."""
+        """Return the current settings of the optimizer by name: numbers, possibly device scalars."""
 
     def clipped(self) -> Mapping[str, object]:
-        """What clipping these gradients found, by name, since this was last asked: numbers likewise."""
+        """Return the gradient norms that clipping has computed since the last call, by name: numbers likewise."""
 
 
 class Forward(Protocol):
-    """What a training step's first forward pass took and gave."""
+    """The tensors captured in the first forward pass of a training step."""
 
     own_ns: int
-    """The time that capturing it took within the pass."""
+    """The overhead of the capture within the pass."""
     begun_ns: int
-    """When the pass began, as ``time.perf_counter_ns`` tells it; 0: there was none."""
+    """When the pass began, in ``time.perf_counter_ns``; 0 if there was no pass."""
     accuracy: dict[str, Any]
-    """The share of samples predicted right, where a classification loss was called and it is wished for."""
+    """The share of correctly predicted samples, if a classification loss was called and accuracy is captured."""
 
     def row(self) -> tuple[SeriesLayout, bytes | PendingNumbers] | None:
-        """Its statistics: the layout, and one float64 a column."""
+        """Return the statistics: the layout, and one float64 per column."""
 
     def raw_form(self) -> CaptureForm | None:
-        """The form of its raw tensors; None: there are none."""
+        """Return the form of the raw tensors; None if there are none."""
 
     def fill(self, buffer: HostBuffer | None) -> Pending | None:
-        """Copy the raw tensors into a buffer of ``raw_form()``; what tells when that is done, None: it is.
+        """Copy the raw tensors into a buffer of ``raw_form()``; return the pending copy, None if it is complete.
 
         Args:
-            buffer: None: there is no room for them, and they are forgotten.
+            buffer: None if there is no memory for them: the tensors are dropped.
         """
 
 
-class Depths(Protocol):
-    """What only frameworks can tell that compute on devices of their own."""
-
-    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        """What records every operator call of a window."""
-
-    def watch_fetching(self, profiles: str, guard: Guard) -> Opener:
-        """Have the workers of data loaders look for windows; what records one."""
-
-    def out_of_memory(self, tell: Callable[[str], None]) -> MemoryWatch:
-        """What tells that an accelerator has no memory left."""
-
-    def is_out_of_memory(self, error: object) -> bool:
-        """Whether an error says that there is no memory left."""
-
-    def memory(self, optimizers: Iterable[object]) -> dict[str, Any]:
-        """What the training's lasting tensors take, by module and category; in bytes."""
+# --- adapters and their capabilities ----------------------------------------------------------------------
 
 
-class MemoryWatch(Protocol):
-    """Waits for an accelerator to have no memory left."""
+class Captures(Protocol):
+    """The capture of optimizers, and of data between the beginning and the end of a step."""
 
-    def start(self) -> None:
-        """Begin to wait."""
+    def subject(self, optimizer: object) -> Subject:
+        """Return the parameters of an optimizer, with names."""
 
-    def stop(self) -> None:
-        """Wait no longer."""
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        """Return whether an item may select data that is captured between the beginning and the end of a step."""
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        """Capture the items in the forward pass of the step that begins."""
+
+    def end_forward(self) -> Forward | None:
+        """Stop the capture; return what was captured."""
 
 
-class Adapter(Protocol):
-    """A framework.
+class Adapter(Captures, Protocol):
+    """The adapter of a framework; further capabilities are the protocols below, each of which an adapter may lack.
 
     **Changes nothing** - no call changes a bit of the training, its random state or its settings.
 
@@ -233,68 +247,116 @@ class Adapter(Protocol):
 
     name: str
     family: Family
-    depths: Depths | None
-    """None: it has no devices of its own."""
 
     def version(self) -> str:
-        """The framework's version."""
+        """Return the version of the framework."""
 
-    def install(self, probes: StepCallbacks, guard: Guard) -> None:
-        """Begin to call ``probes``, each call through the guard."""
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        """Begin to call ``callbacks``, each call through the guard."""
 
     def uninstall(self) -> None:
-        """Stop calling them."""
+        """Stop calling the callbacks."""
 
     def knows(self, thing: object) -> bool:
-        """Whether an optimizer, model or number is one of this framework's."""
+        """Return whether an optimizer, model or number belongs to this framework."""
 
     def register(self, model: object) -> None:
-        """Name a model, so that it need not be looked for.
+        """Register a model, so that it need not be searched for.
 
         Raises:
-            TypeError: It is none of this framework's.
+            TypeError: It is not a model of this framework.
         """
 
-    def hears(self, item: CaptureItem) -> bool:
-        """Whether a wish may mean what it captures between the beginning and the end of a step."""
-
     def describe(self) -> dict[str, Any]:
-        """What the worker's document says of the training, by key; plain JSON values."""
+        """Return the entries of the worker document about the training: plain JSON values."""
 
-    def survey(self, optimizers: Sequence[object]) -> dict[str, Any]:
-        """What a doctor reports of optimizers that stepped: ``models``, ``optimizers``, ``module_kinds``."""
 
-    def uncovered(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
-        """What is alive and not watched, or in part only: ``what`` and ``why`` of each.
+@runtime_checkable
+class Evaluates(Protocol):
+    """The capability to detect eval steps."""
+
+    def end_evaluation(self) -> None:
+        """End the current eval step, if there is one."""
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        """Follow the mode that the script has set: evaluation, or no longer."""
+
+
+@runtime_checkable
+class DeviceScalars(Protocol):
+    """The capability to read numbers that may still be on a device."""
+
+    def knows(self, thing: object) -> bool:
+        """Return whether a number belongs to this framework."""
+
+    def number(self, value: object) -> object:
+        """Return a scalar of the framework (or anything that float() accepts) as a number or as a device scalar."""
+
+    def row(self, values: Sequence[object]) -> bytes | PendingNumbers:
+        """Return numbers, of which some may be device scalars, as a row."""
+
+
+@runtime_checkable
+class Distributes(Protocol):
+    """The capability to train on several ranks."""
+
+    def is_distributed(self) -> bool:
+        """Return whether this process is one rank of several."""
+
+    def rank(self) -> int | None:
+        """Return the rank of this process in a distributed job, if the framework knows it."""
+
+
+@runtime_checkable
+class Profiles(Protocol):
+    """The capability to record operators and data loaders."""
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        """Return a recording of every operator call of a window."""
+
+    def watch_data_loading(self, folder: str, guard: Guard) -> Opener:
+        """Make the workers of data loaders look for profile windows; return the opener of their recordings.
+
+        Args:
+            folder: The profiles folder of the run.
+        """
+
+
+@runtime_checkable
+class Diagnoses(Protocol):
+    """The capability to report models, optimizers and coverage gaps to ``leadline doctor``."""
+
+    def inventory(self, optimizers: Sequence[object]) -> dict[str, Any]:
+        """Return ``models``, ``optimizers`` and ``module_kinds`` of optimizers that stepped."""
+
+    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
+        """Return ``what`` is not captured, or only in part, and ``why``.
 
         Args:
             optimizers: Those of this framework that stepped.
-            backwards: How many backward passes were seen.
+            backwards: The number of backward passes.
         """
 
-    def subject(self, optimizer: object) -> Subject:
-        """What an optimizer updates, with names."""
 
-    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
-        """Capture those wishes from the forward pass of the step that begins."""
+@runtime_checkable
+class MeasuresMemory(Protocol):
+    """The capability to report the memory of an accelerator."""
 
-    def end_forward(self) -> Forward | None:
-        """Stop; what was captured."""
+    def watch_memory(self, on_out_of_memory: Callable[[str], None]) -> MemoryWatch:
+        """Return a watch that calls a function when an accelerator runs out of memory."""
 
-    def end_evaluation(self) -> None:
-        """The eval step under way, if there is one, is over."""
+    def is_out_of_memory(self, error: object) -> bool:
+        """Return whether an error is an out-of-memory error."""
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
-        """The script says that what follows is evaluation, or that it is no longer."""
+    def memory_by_owner(self, optimizers: Iterable[object]) -> dict[str, Any]:
+        """Return the bytes of the training's persistent tensors, by module and category."""
 
-    def is_distributed(self) -> bool:
-        """Whether this process is one rank of several."""
 
-    def rank(self) -> int | None:
-        """This process's rank in a distributed job, where the framework knows it."""
+class MemoryWatch(Protocol):
+    """Waits for an accelerator to run out of memory."""
 
-    def number(self, value: object) -> object:
-        """A scalar of the framework (or anything float() takes) as a number, or as one that is still on a device."""
+    def start(self) -> None:
+        """Begin to wait."""
 
-    def row(self, values: Sequence[object]) -> bytes | PendingNumbers:
-        """Numbers, some of which may be still on a device, as a row."""
+    def stop(self) -> None:
+        """Stop waiting."""

@@ -1,4 +1,4 @@
-"""What a step leaves behind as numpy arrays: statistics and raw copies of those that are wished for, by name."""
+"""Capture of numpy arrays within a step: statistics and raw copies."""
 
 from __future__ import annotations
 
@@ -34,67 +34,66 @@ _SAFETENSORS_TYPES: Final = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-_MOST_FORMS: Final = 16
-_BESIDE_RAW: Final = ("max",)
-_NOT_HERE: Final = frozenset({"update", "number", "pair"})
-"""Sources of statistics that one array by itself does not have."""
+_MAX_FORMS: Final = 16
+_WITH_RAW: Final = ("max",)
+_UNAVAILABLE: Final = frozenset({"update", "number", "pair"})
+"""Sources of statistics that do not apply to a single array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some columns of a row that recur."""
+    """Recurring columns of a row."""
 
     tensors: tuple[TensorInfo, ...]
     columns: tuple[tuple[int, str], ...]
-    """For each value: index into ``tensors``, name of the statistic."""
+    """For each value the index into ``tensors`` and the name of the statistic."""
 
 
 class CapturedArrays:
-    """See ``leadline.frameworks.adapter.Forward``: filled array by array within a step, emptied by the recorder.
+    """See ``leadline.frameworks.adapter.Forward``: filled array by array within a step, read by the recorder.
 
     Args:
-        tell: Takes a line about something that cannot be captured.
-        change_bytes: Memory for what arrays were at their previous capture; beyond it what compares with that is
-            absent.
+        note: Takes a line about something that cannot be captured.
+        change_bytes: Memory for previous captures; beyond it statistics that compare with them are absent.
     """
 
-    def __init__(self, tell: Callable[[str], None], *, change_bytes: int = 64 << 20) -> None:
+    def __init__(self, note: Callable[[str], None], *, change_bytes: int = 64 << 20) -> None:
         self.own_ns = self.begun_ns = 0
         self.accuracy: dict[str, Any] = {}
-        self._tell = tell
+        self._note = note
         self._items: Sequence[CaptureItem] = ()
         self._mode = "train"
         self._blocks: list[tuple[Block, npt.NDArray[np.float64]]] = []
         self._raw: list[tuple[str, Array]] = []
-        self._known: dict[tuple[Any, ...], Block] = {}
+        self._known_blocks: dict[tuple[Any, ...], Block] = {}
         self._layouts: dict[tuple[int, ...], tuple[list[Block], SeriesLayout]] = {}
         self._forms: dict[tuple[Any, ...], CaptureForm] = {}
-        self._earlier: dict[tuple[str, str], Array] = {}
-        self._lasting: dict[str, tuple[Array, tuple[str, ...], npt.NDArray[np.float64]]] = {}
-        self._room_bytes = change_bytes
+        self._previous: dict[tuple[str, str], Array] = {}
+        self._constant: dict[str, tuple[Array, tuple[str, ...], npt.NDArray[np.float64]]] = {}
+        self._free_bytes = change_bytes
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was kept since ``begin``."""
+        """Whether nothing was captured since ``begin``."""
         return not self._blocks and not self._raw
 
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
-        """Forget what was captured before; from here on these are the wishes."""
+        """Discard earlier captures, and capture these items from now on."""
         self._items, self._mode, self.own_ns, self.begun_ns = items, mode, 0, 0
         self._blocks, self._raw = [], []
 
-    def wish(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-        """Which statistics of an array are wished for, and whether it itself is."""
-        own = frozenset(collections)
-        chosen = [item for item in self._items if item.selects(name, own)]
-        statistics = tuple(dict.fromkeys(each for item in chosen for each in item.statistics))
-        return statistics, any(item.raw for item in chosen)
+    def requested(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+        """Return the statistics of an array that the items select, and whether they select the array itself."""
+        members = frozenset(collections)
+        items = [item for item in self._items if item.selects(name, members)]
+        statistics = tuple(dict.fromkeys(statistic for item in items for statistic in item.statistics))
+        return statistics, any(item.raw for item in items)
 
-    def numbers(self, block: Block, values: npt.NDArray[np.float64]) -> None:
-        """Keep numbers that are worked out already.
+    def keep_numbers(self, block: Block, values: npt.NDArray[np.float64]) -> None:
+        """Keep statistics that are computed already.
 
         Shape:
-            values: one for each of the block's columns.
+            values: one per column of the block.
         """
         self._blocks.append((block, values))
 
@@ -105,99 +104,100 @@ class CapturedArrays:
         array: Array,
         *,
         without: frozenset[str] = frozenset(),
-        is_lasting: bool = False,
+        is_constant: bool = False,
     ) -> None:
-        """Read an array at once, if somebody wishes for it: it may be changed a moment later.
+        """Capture an array at once, if an item selects it: it may change immediately afterwards.
 
         Args:
-            without: Statistics that are not taken, since somebody else knows better.
-            is_lasting: Nobody changes it: what was worked out of the very same array is so still.
+            without: Statistics that are not computed, because the caller computes them.
+            is_constant: Whether it never changes: statistics of the identical array are reused.
         """
-        statistics, is_raw = self.wish(name, collections)
-        found = [find_statistic(each) for each in statistics if each not in without]
-        for each in found:
-            if each.is_vector and each.source not in _NOT_HERE and not is_empty_of(each.source, array):
-                self.vector(name, each.name, compute_vector(each.name, array))
-        columns = tuple(each.name for each in found if not each.is_vector and each.source not in _NOT_HERE)
+        statistics, is_raw = self.requested(name, collections)
+        selected = [find_statistic(statistic) for statistic in statistics if statistic not in without]
+        available = [statistic for statistic in selected if statistic.source not in _UNAVAILABLE]
+        for statistic in available:
+            if statistic.is_vector and _has_source(statistic.source, array):
+                self.keep_vector(name, statistic.name, compute_vector(statistic.name, array))
+        columns = tuple(statistic.name for statistic in available if not statistic.is_vector)
         if is_raw and not columns:
-            columns = _BESIDE_RAW  # a row tells which collections it is a member of
+            columns = _WITH_RAW  # the row carries the collections of the array
         if columns:
-            self._keep_numbers(name, collections, array, columns, is_lasting=is_lasting)
+            self._keep_statistics(name, collections, array, columns, is_constant=is_constant)
         if is_raw:
-            self.raw(name, array)
+            self.keep_raw(name, array)
 
-    def _keep_numbers(
-        self, name: str, collections: tuple[str, ...], array: Array, columns: tuple[str, ...], *, is_lasting: bool
+    def _keep_statistics(
+        self, name: str, collections: tuple[str, ...], array: Array, columns: tuple[str, ...], *, is_constant: bool
     ) -> None:
-        known = self._lasting.get(name) if is_lasting else None
+        known = self._constant.get(name) if is_constant else None
         if known is not None and known[0] is array and known[1] == columns:
             values = known[2]
         else:
             values = self._values(name, array, columns)
-            if is_lasting and not _compares(columns):
-                self._lasting[name] = (array, columns, values)
-        mine = (*collections, *custom_collections(self._items, name, collections))
-        key = (name, mine, array.shape, array.dtype, columns)
-        if key not in self._known:
-            info = TensorInfo(name, mine, tuple(array.shape), str(array.dtype))
-            self._known[key] = Block((info,), tuple((0, each) for each in columns))
-        self._blocks.append((self._known[key], values))
+            if is_constant and not _compares(columns):
+                self._constant[name] = (array, columns, values)
+        members = (*collections, *custom_collections(self._items, name, collections))
+        key = (name, members, array.shape, array.dtype, columns)
+        if key not in self._known_blocks:
+            info = TensorInfo(name, members, tuple(array.shape), str(array.dtype))
+            self._known_blocks[key] = Block((info,), tuple((0, statistic) for statistic in columns))
+        self._blocks.append((self._known_blocks[key], values))
 
     def _values(self, name: str, array: Array, columns: tuple[str, ...]) -> npt.NDArray[np.float64]:
-        before = self._before(name, array) if _compares(columns) else None
+        previous = self._swap_previous(name, array) if _compares(columns) else None
         values = []
-        for each in columns:
-            if find_statistic(each).source == "change" and before is None:
+        for statistic in columns:
+            if find_statistic(statistic).source == "change" and previous is None:
                 values.append(float("nan"))
             else:
-                values.append(compute(each, array, before))
+                values.append(compute(statistic, array, previous))
         return np.array(values, np.float64)
 
-    def _before(self, name: str, array: Array) -> Array | None:
-        """What the array was at its previous capture; as it is now it is what the next is compared with."""
+    def _swap_previous(self, name: str, array: Array) -> Array | None:
+        """Return the array at its previous capture, and keep it as it is now for the next."""
         key = (self._mode, name)
-        known = self._earlier.pop(key, None)
-        self._room_bytes += known.nbytes if known is not None else 0
-        if array.nbytes <= self._room_bytes:
-            self._earlier[key] = array.copy()
-            self._room_bytes -= array.nbytes
+        known = self._previous.pop(key, None)
+        self._free_bytes += known.nbytes if known is not None else 0
+        if array.nbytes <= self._free_bytes:
+            self._previous[key] = array.copy()
+            self._free_bytes -= array.nbytes
         else:
-            self._tell(f"what {name} was before is not kept: it takes {array.nbytes:,} bytes")
+            self._note(f"changes of {name} are not computed: a copy of it takes {array.nbytes:,} bytes")
         return known if known is not None and known.shape == array.shape else None
 
-    def vector(self, name: str, statistic: str, values: Array) -> None:
-        """Keep a statistic that is an array itself."""
+    def keep_vector(self, name: str, statistic: str, values: Array) -> None:
+        """Keep a statistic that is itself an array."""
         self._raw.append((vector_name(name, statistic), values))
 
-    def raw(self, name: str, array: Array) -> None:
+    def keep_raw(self, name: str, array: Array) -> None:
         """Keep a copy of an array."""
         if str(array.dtype) not in _SAFETENSORS_TYPES:
-            self._tell(f"{name} is not stored: safetensors has no type {array.dtype}")
+            self._note(f"{name} is not stored: safetensors has no type {array.dtype}")
             return
         self._raw.append((name, np.array(array, order="C")))
 
     def row(self) -> tuple[SeriesLayout, bytes] | None:
-        """The statistics of what was captured since ``begin``."""
+        """Return the statistics captured since ``begin``."""
         if not self._blocks:
             return None
         blocks, self._blocks = self._blocks, []
         key = tuple(id(block) for block, _ in blocks)
         if key not in self._layouts:
-            if len(self._layouts) > _MOST_FORMS:
+            if len(self._layouts) > _MAX_FORMS:
                 self._layouts.clear()
             parts = [block for block, _ in blocks]
-            self._layouts[key] = (parts, _joined(parts))  # the parts live on, so that no other has their ids
+            self._layouts[key] = (parts, _joined(parts))  # the parts are kept alive, so that their ids stay unique
         values = np.concatenate([values for _, values in blocks])
         return self._layouts[key][1], values.astype("<f8").tobytes()
 
     def raw_form(self) -> CaptureForm | None:
-        """The form of the raw arrays that were captured."""
+        """Return the form of the captured raw arrays."""
         if not self._raw:
             return None
-        self._raw.sort(key=lambda each: -each[1].dtype.itemsize)  # the widest first: each is aligned to its elements
+        self._raw.sort(key=lambda entry: -entry[1].dtype.itemsize)  # widest first: all are aligned to their elements
         key = (self._mode, *((name, array.shape, array.dtype) for name, array in self._raw))
         if key not in self._forms:
-            if len(self._forms) > _MOST_FORMS:
+            if len(self._forms) > _MAX_FORMS:
                 self._forms.clear()
             entries = [(name, _SAFETENSORS_TYPES[str(a.dtype)], tuple(a.shape), a.nbytes) for name, a in self._raw]
             self._forms[key] = CaptureForm(entries, self._mode)
@@ -207,7 +207,7 @@ class CapturedArrays:
         """Copy the raw arrays into a buffer of ``raw_form()``.
 
         Args:
-            buffer: None: there is no room for them, and they are forgotten.
+            buffer: None if there is no memory for them: the arrays are dropped.
         """
         raw, self._raw = self._raw, []
         if buffer is None:
@@ -219,13 +219,13 @@ class CapturedArrays:
 
 
 def _compares(columns: Sequence[str]) -> bool:
-    """Whether one of these statistics compares an array with what it was before."""
-    return any(find_statistic(each).source == "change" for each in columns)
+    """Return whether one of these statistics compares an array with its previous capture."""
+    return any(find_statistic(statistic).source == "change" for statistic in columns)
 
 
-def is_empty_of(source: str, array: Array) -> bool:
-    """Whether an array has nothing of which a statistic of that source could speak."""
-    return source == "units" and array.ndim < 1
+def _has_source(source: str, array: Array) -> bool:
+    """Return whether an array has the dimensions that a source of statistics needs."""
+    return source != "units" or array.ndim >= 1
 
 
 def _joined(blocks: Sequence[Block]) -> SeriesLayout:

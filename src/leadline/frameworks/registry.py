@@ -1,4 +1,4 @@
-"""The frameworks that are captured: which import brings which adapter."""
+"""The frameworks that have an adapter."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FRAMEWORKS: Final = {
     "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
 }
-"""By the name that a script imports; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
+"""Adapter classes by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
 
 
-def make_adapter(framework: str, tell: Callable[[str], None]) -> Adapter:
-    """The adapter of a framework that is imported.
+def make_adapter(framework: str, note: Callable[[str], None]) -> Adapter:
+    """Return the adapter of an imported framework.
 
     Args:
-        tell: Takes a line about something that cannot be captured.
+        note: Takes a line about something that cannot be captured.
     Raises:
-        AttributeError, ImportError: This version of the framework is not as the adapter knows it.
+        AttributeError, ImportError: The adapter does not support this version of the framework.
     """
     module, _, name = FRAMEWORKS[framework].partition(":")
-    return cast(Adapter, getattr(import_module(module), name)(tell))
+    return cast(Adapter, getattr(import_module(module), name)(note))

@@ -1,4 +1,4 @@
-"""Numbers of which the same come with every step."""
+"""Scores on evaluation sets: the same metrics at every step."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Score:
     """``<set>-<metric>``."""
     is_loss: bool
     marks: tuple[str, ...] = ()
-    """``training_set`` or ``validation_set``: collections that it is a member of beside its own."""
+    """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
 
 
 Scores = tuple[Score, ...]
-"""Those of a training, the very same tuple as long as they stay the same."""
+"""The scores of a training: the identical tuple as long as they stay the same."""

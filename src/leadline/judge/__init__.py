@@ -1,1 +1,1 @@
-"""Judging runs: planning what rules need, showing them the stream, and writing down what they say."""
+"""The judge: resolution of rules and actions, evaluation of rules on a run, and delivery of actions."""

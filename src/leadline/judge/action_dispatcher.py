@@ -1,4 +1,4 @@
-"""Doing what a run asks to be done about what happens in it: who is told of what, once each, and what came of it."""
+"""Dispatch of notifications to the actions of a run, and the log of their outcomes."""
 
 from __future__ import annotations
 
@@ -19,151 +19,156 @@ from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
 from leadline.records.notification import Notification
 from leadline.store import layout
-from leadline.store.actions import last_lines
+from leadline.store.actions import latest_lines
 from leadline.store.documents import append_line
 
 _LOG = logging.getLogger(__name__)
-_MOST_TOLD: Final = 3
-"""Failures of one action beyond so many are written down, not told in the terminal."""
+_MAX_ANNOUNCED_FAILURES: Final = 3
+"""So many failures of one action are announced in the terminal; all of them are logged."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One ``--on``."""
+    """One ``--on`` option."""
 
-    lane: DeliveryQueue
+    queue: DeliveryQueue
     name: str
-    """As it is spoken."""
-    place: int
-    """How many before it are spoken the same."""
+    """The display name."""
+    position: int
+    """How many entries before it have the same name."""
     followed: set[str] = field(default_factory=set)
-    """Ids of the notices that were handed to it."""
+    """The ids of the notifications that were handed to it."""
     failures: int = 0
     announced: set[str] = field(default_factory=set)
-    """What the terminal was told of it."""
+    """What was announced of it in the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What acting must know of the run beyond the notices."""
+    """What the actions need to know of the job, and how they announce something in its terminal."""
 
     workers: Callable[[], tuple[TrainingProgress, ...]]
-    """Those that still run."""
-    can_be_heard: Callable[[str], bool]
-    """Whether somebody is still there who takes up requests to a place: ``worker``, ``agent``."""
-    tell: Callable[[str, str, bool], None]
-    """Told what the terminal shall say: of whom, what, and whether it is a failure."""
+    """Returns the workers that are running."""
+    accepts_requests: Callable[[str], bool]
+    """Returns whether requests to a place (``worker``, ``agent``) are still accepted."""
+    announce: Callable[[str, str, bool], None]
+    """Called with rule, message and whether it is a failure, to announce it in the terminal."""
 
 
 class ActionDispatcher:
-    """The actions of a run.
+    """Hands notifications to the actions of a run.
+
+    **Once each** - a notification that was handled by an earlier judge of the run is not handled again.
 
     Args:
-        manifest: Whose actions they are.
-        is_acting: Whether anything is done.
+        manifest: The manifest of the run.
+        is_acting: Whether actions are performed at all.
     """
 
-    def __init__(self, run: str, manifest: Manifest, around: JobContext, *, is_acting: bool = True) -> None:
-        self._run, self._manifest, self._around = run, manifest, around
+    def __init__(self, run: str, manifest: Manifest, context: JobContext, *, is_acting: bool = True) -> None:
+        self._run, self._manifest, self._context = run, manifest, context
         self._path = os.path.join(run, layout.ACTIONS)
         self._unwritten: list[dict[str, Any]] = []
-        self._before = last_lines(run) if is_acting else {}
+        self._before = latest_lines(run) if is_acting else {}
         self._entries: list[_Entry] = []
         for spec in manifest.actions if is_acting else ():
             self._add(spec)
 
     @property
-    def wants_statuses(self) -> bool:
-        """Whether somebody wants to be told of more than findings."""
-        specs = (each.lane.spec for each in self._entries)
+    def needs_statuses(self) -> bool:
+        """Whether an action is interested in more than findings."""
+        specs = (entry.queue.spec for entry in self._entries)
         return any(spec.rule == JOB or tuple(spec.statuses) != ("IssuesFound",) for spec in specs)
 
     @property
-    def lanes(self) -> list[DeliveryQueue]:
-        """The actions, each with what waits for it."""
-        return [each.lane for each in self._entries]
+    def queues(self) -> list[DeliveryQueue]:
+        """The queues of all actions."""
+        return [entry.queue for entry in self._entries]
 
     @property
     def pending(self) -> list[str]:
-        """The actions for which something waits, as they are spoken."""
-        return list(dict.fromkeys(each.name for each in self._entries if each.lane.pending))
+        """The display names of the actions with pending deliveries."""
+        return list(dict.fromkeys(entry.name for entry in self._entries if entry.queue.pending))
 
-    def imply(self, alias: str, actions: Iterable[str]) -> None:
-        """A rule's own parameters ask for actions."""
+    def add_implied(self, alias: str, actions: Iterable[str]) -> None:
+        """Add the actions that the parameters of a rule imply."""
         for action in actions:
-            specs = [each.lane.spec for each in self._entries]
-            if not any(each.rule in ("*", alias) and canonical(each.action) == canonical(action) for each in specs):
+            specs = [entry.queue.spec for entry in self._entries]
+            if not any(spec.rule in ("*", alias) and canonical(spec.action) == canonical(action) for spec in specs):
                 self._add(ActionSpec(alias, action))
 
-    def follow(self, notice: Notification) -> str | None:
-        """Do what follows a notice; what the terminal shall say behind a finding.
+    def dispatch(self, notice: Notification) -> str | None:
+        """Hand a notification to the actions that follow it.
 
-        What a judge before this one did is not done again: a notice's id is the same whoever judges.
+        What an earlier judge did is not done again: the id of a notification does not depend on the judge.
+
+        Returns:
+            What is to be announced in the terminal behind a finding; None: nothing.
         """
-        told = None
+        announcement = None
         for entry in self._entries:
-            if _matches(entry.lane.spec, notice) and notice.id not in entry.followed:
+            if _matches(entry.queue.spec, notice) and notice.id not in entry.followed:
                 entry.followed.add(notice.id)
-                told = self._hand_on(entry, notice) or told
-        return told
+                announcement = self._enqueue(entry, notice) or announcement
+        return announcement
 
-    def _hand_on(self, entry: _Entry, notice: Notification) -> str | None:
-        known = self._before.get((notice.id, entry.name, entry.place))
-        if known is None and isinstance(entry.lane, ActionQueue):
-            self._write_line(entry, Delivery(notice), "asked", Outcome("under way"))
-        return entry.lane.add(notice, known)
+    def _enqueue(self, entry: _Entry, notice: Notification) -> str | None:
+        known = self._before.get((notice.id, entry.name, entry.position))
+        if known is None and isinstance(entry.queue, ActionQueue):
+            self._write_line(entry, Delivery(notice), "asked", Outcome("in progress"))
+        return entry.queue.add(notice, known)
 
-    def turn(self) -> None:
-        """Do what is due; nothing here takes time."""
+    def advance(self) -> None:
+        """Start what is ready to be delivered; never blocks."""
         now = time.monotonic()
-        for lane in self.lanes:
-            lane.turn(now)
+        for queue in self.queues:
+            queue.advance(now)
         if self._unwritten:
             self.write()
 
     def give_up(self, why: str) -> None:
-        """Nothing more is tried; what was not delivered is written down as such."""
-        for lane in self.lanes:
-            lane.give_up(why)
+        """Try nothing any more, and log what was not delivered."""
+        for queue in self.queues:
+            queue.give_up(why)
         self.write()
 
     def close(self) -> None:
-        """No notice comes any more."""
-        for lane in self.lanes:
-            lane.close()
+        """Close the queues: no more notifications follow."""
+        for queue in self.queues:
+            queue.close()
 
     def _add(self, spec: ActionSpec) -> None:
-        name = spoken(spec)
-        place = sum(each.name == name for each in self._entries)
+        name = display_name(spec)
+        position = sum(entry.name == name for entry in self._entries)
 
         def report(delivery: Delivery, result: Result, outcome: Outcome) -> None:
             self._write_line(entry, delivery, result, outcome)
-            if isinstance(entry.lane, ActionQueue) or result != "done":
-                self._tell(entry, delivery.notice, result, outcome)
+            if isinstance(entry.queue, ActionQueue) or result != "done":
+                self._announce(entry, delivery.notice, result, outcome)
 
-        entry = _Entry(self._lane(spec, report), name, place)
+        entry = _Entry(self._make_queue(spec, report), name, position)
         self._entries.append(entry)
 
-    def _lane(self, spec: ActionSpec, report: Report) -> DeliveryQueue:
-        """Built-in actions that only ask others run here; all others, and every stranger's, in a courier."""
-        around, is_volatile = self._around, None
+    def _make_queue(self, spec: ActionSpec, report: Report) -> DeliveryQueue:
+        """Return an inline queue for built-in actions that only make requests, and a process for all others."""
+        context, is_volatile = self._context, None
         try:
             if is_built_in(spec.action):
                 is_volatile = find_action(spec.action).is_volatile
             if is_built_in(spec.action) and find_action(spec.action).place != "judge":
                 action = make_action(spec.action, spec.parameters)
-                return InlineQueue(spec, action, self._run, report, around.workers, around.can_be_heard)
+                return InlineQueue(spec, action, self._run, report, context.workers, context.accepts_requests)
         except LeadlineError as error:
-            _LOG.info("%s cannot be made here; its courier says so: %s", spec.action, error)
+            _LOG.info("%s cannot be constructed here; its action worker reports it: %s", spec.action, error)
         folder = spec.folder or self._manifest.folder
-        order = {
+        setup = {
             "run": self._run,
             "follows": spec.rule,
             "action": spec.action,
             "parameters": spec.parameters,
             "folder": folder,
         }
-        return ActionQueue(spec, order, report, around.workers, is_volatile=is_volatile)
+        return ActionQueue(spec, setup, report, context.workers, is_volatile=is_volatile)
 
     def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
         notice = delivery.notice
@@ -179,42 +184,42 @@ class ActionDispatcher:
             "notice": notice.id,
             "attempts": delivery.attempts,
         }
-        self._unwritten.append(line if entry.place == 0 else {**line, "entry": entry.place})
+        self._unwritten.append(line if entry.position == 0 else {**line, "entry": entry.position})
         self.write()
 
-    def _tell(self, entry: _Entry, notice: Notification, result: Result, outcome: Outcome) -> None:
-        """What failed for good is said in the terminal, the first few times; so is what a courier has to say."""
-        who = notice.rule or JOB
+    def _announce(self, entry: _Entry, notice: Notification, result: Result, outcome: Outcome) -> None:
+        """Announce final failures, up to a limit, and each announcement of an action once."""
+        rule = notice.rule or JOB
         if result in ("failed", "given up"):
             entry.failures += 1
-            if entry.failures <= _MOST_TOLD:
-                self._around.tell(who, f"{entry.name} {outcome.outcome}", True)
-            elif entry.failures == _MOST_TOLD + 1:
-                self._around.tell(who, f"{entry.name}: further failures are not told one by one", True)
+            if entry.failures <= _MAX_ANNOUNCED_FAILURES:
+                self._context.announce(rule, f"{entry.name} {outcome.outcome}", True)
+            elif entry.failures == _MAX_ANNOUNCED_FAILURES + 1:
+                self._context.announce(rule, f"{entry.name}: further failures are not listed", True)
         elif result == "done" and outcome.announcement and outcome.announcement not in entry.announced:
             entry.announced.add(outcome.announcement)
-            self._around.tell(who, f"{entry.name}: {outcome.announcement}", False)
+            self._context.announce(rule, f"{entry.name}: {outcome.announcement}", False)
 
     def write(self) -> None:
-        """Write down what was done; what the disk refuses is kept for the next call."""
+        """Append the pending lines to the action log; what cannot be written is kept for the next call."""
         try:
             while self._unwritten:
                 append_line(self._path, self._unwritten[0])
                 del self._unwritten[0]
         except OSError as error:
-            _LOG.info("actions.jsonl could not be written; it is tried again: %s", error)
+            _LOG.info("actions.jsonl could not be written and will be retried: %s", error)
 
 
-def spoken(spec: ActionSpec) -> str:
-    """An action as people are told of it: ``notify:$MAIL``."""
+def display_name(spec: ActionSpec) -> str:
+    """Return the name of an action as it is shown to users: ``notify:$MAIL``."""
     return spec.spoken or canonical(spec.action)
 
 
 def _matches(spec: ActionSpec, notice: Notification) -> bool:
-    """Whether an action follows a notice.
+    """Return whether an action follows a notification.
 
-    ``*`` as the rule is every rule, and the job too where every status is asked for. A rule's status is followed when
-    it is reached; with every status asked for, also what else changes: its verdict, closings.
+    The rule ``*`` matches every rule, and the job as well if every status is followed. A status of a rule is followed
+    when it is reached; with every status, other changes are followed too: the verdict, closed findings.
     """
     is_every = EVERY_STATUS in spec.statuses
     if notice.rule is None:

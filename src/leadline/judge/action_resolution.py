@@ -1,4 +1,4 @@
-"""What is to follow the rules' findings and the job's ends: worked out, and tried, before the training starts."""
+"""Resolution of ``--on`` options to actions, and their checks before the training starts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from leadline.records.names import EVERY_RULE, EVERY_STATUS, JOB, JOB_ENDED
 def resolve_actions(
     options: Iterable[ActionOption], *, targets: Mapping[str, str], source: str = "option"
 ) -> list[ActionSpec]:
-    """What ``--on`` options mean, as the manifest has it.
+    """Resolve ``--on`` options to action specifications for the manifest.
 
     Args:
         targets: The named targets of the configuration file.
-        source: Where they stand: ``option`` or ``config``.
+        source: Where the options were given: ``option`` or ``config``.
     Raises:
         UnknownNameError: An action, parameter or target does not exist.
-        ConfigurationError: A parameter is refused or missing, or is a secret that is given as it is.
+        ConfigurationError: A parameter is invalid or missing, or is a secret in plain text.
     """
-    return [_resolve_action(each, targets, source) for each in options]
+    return [_resolve_action(option, targets, source) for option in options]
 
 
 def _resolve_action(option: ActionOption, targets: Mapping[str, str], source: str) -> ActionSpec:
@@ -44,47 +44,47 @@ def _resolve_action(option: ActionOption, targets: Mapping[str, str], source: st
         rule=option.rule,
         action=registry.canonical(option.action),
         statuses=_statuses(option, kind),
-        parameters={name: list(each) if isinstance(each, tuple) else each for name, each in parameters.items()},
-        spoken=_spoken(option, kind),
+        parameters={name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()},
+        spoken=_display_name(option, kind),
         folder=option.folder,
         source=source,
     )
 
 
 def _statuses(option: ActionOption, kind: type[Action]) -> tuple[str, ...]:
-    """Those asked for, or the action's own; of the job, which has others, its ends."""
+    """Return the statuses of the option, else those of the action; for the job, which has others, its final ones."""
     if option.status:
         return (option.status,)
     return tuple(sorted(JOB_ENDED)) if option.rule == JOB and EVERY_STATUS not in kind.statuses else kind.statuses
 
 
-def _spoken(option: ActionOption, kind: type[Action]) -> str:
-    """How people are told of it: as it was written, the name its own, of a file's path the end."""
-    name, words = os.path.basename(registry.canonical(option.action)), option.words
+def _display_name(option: ActionOption, kind: type[Action]) -> str:
+    """Return the action as the user wrote it, with its canonical name and, for a file, the last part of the path."""
+    name, words = os.path.basename(registry.canonical(option.action)), option.arguments
     if words is None:
-        given = {key: each for key, each in option.parameters.items() if key not in ("target", kind.target)}
-        target = [str(each) for key, each in option.parameters.items() if key not in given]
-        words = ",".join([*target, *(f"{key}={_word(each)}" for key, each in given.items())])
+        named = {key: value for key, value in option.parameters.items() if key not in ("target", kind.target)}
+        target = [str(value) for key, value in option.parameters.items() if key not in named]
+        words = ",".join([*target, *(f"{key}={_format_value(value)}" for key, value in named.items())])
     return f"{name}:{words}" if words else name
 
 
-def _word(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return ",".join(map(_word, value))
+        return ",".join(map(_format_value, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def merge(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:
-    """Each that is asked for several times, once."""
-    return tuple({repr(replace(each, spoken="", source="")): each for each in actions}.values())
+    """Remove duplicates."""
+    return tuple({repr(replace(spec, spoken="", source="")): spec for spec in actions}.values())
 
 
 def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:
-    """Refuse actions that could not run, as far as can be said without looking outside.
+    """Refuse actions that cannot work, as far as that is known without contacting their targets.
 
     Raises:
         UnknownNameError: An action, one of its parameters or its rule does not exist.
-        ConfigurationError: A parameter is refused.
+        ConfigurationError: A parameter is invalid.
     """
     for spec in actions:
         if spec.rule not in (EVERY_RULE, JOB) and spec.rule not in aliases:
@@ -94,23 +94,23 @@ def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> No
 
 
 def try_actions(actions: Iterable[ActionSpec], environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse actions that will not work: their variables, what must be installed, and whether their targets answer.
+    """Refuse actions whose variables are not set, whose packages are missing or whose targets do not answer.
 
     Raises:
         ConfigurationError: A variable is not set, or a target is malformed or cannot be reached.
-        MissingExtraError: What an action needs is not installed.
+        MissingExtraError: A package that an action needs is not installed.
     """
-    tried = {repr((each.action, each.folder, each.parameters)): each for each in actions}
+    tried = {repr((spec.action, spec.folder, spec.parameters)): spec for spec in actions}
     for spec in tried.values():
-        where = f"{'on' if spec.source == 'config' else '--on'} {spec.rule}={spec}"
+        option = f"{'on' if spec.source == 'config' else '--on'} {spec.rule}={spec}"
         kind = registry.find_action(spec.action, spec.folder)
         absent = secrets.missing(spec.parameters, environment, kind.verbatim)
         if absent:
             state = "is empty" if absent[0] in environment else "is not set"
-            raise ConfigurationError(f"{where}: the variable {absent[0]} {state}; export it before the start")
+            raise ConfigurationError(f"{option}: the variable {absent[0]} {state}; export it before the start")
         parameters, hidden = secrets.resolve(spec.parameters, environment, kind.verbatim)
         try:
             registry.make_action(spec.action, parameters, spec.folder).check()
         except (ConfigurationError, MissingExtraError) as error:
             kind_of_error = MissingExtraError if isinstance(error, MissingExtraError) else ConfigurationError
-            raise kind_of_error(secrets.scrub(f"{where}: {error}", hidden)) from None
+            raise kind_of_error(secrets.scrub(f"{option}: {error}", hidden)) from None

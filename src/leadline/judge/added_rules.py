@@ -1,4 +1,4 @@
-"""Rules that a run was given while it ran: a control request each, which stays in the run as what it is judged by."""
+"""Rules that were added to a run while it was running, by control requests that stay in the run."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from leadline.records.request import REFUSED, RULE, Acknowledgement, Request
 from leadline.store.control import RequestReader, read_acknowledgements, read_requests, write_acknowledgement
 
 JUDGE: Final = "judge"
-"""Who answers."""
+"""The worker name in the judge's acknowledgements."""
 
 Add = Callable[[Sequence[RuleSpec]], None]
 
 
 def rules_of(run: str, manifest: Manifest) -> tuple[RuleSpec, ...]:
-    """The rules of a run: those that it began with, then those that it was given while it ran.
+    """Return the rules of a run: those of its manifest, then those that were added while it was running.
 
-    Of two of one name the first counts.
+    Of two rules with the same name the first one counts.
     """
-    found = {spec.alias: spec for spec in manifest.rules}
+    rules = {spec.alias: spec for spec in manifest.rules}
     for request in read_requests(run):
         for spec in _specs(request) or ():
-            found.setdefault(spec.alias, spec)
-    return tuple(found.values())
+            rules.setdefault(spec.alias, spec)
+    return tuple(rules.values())
 
 
 class AddedRules:
-    """The requests for more rules, as they come to the judge of a job that runs.
+    """The requests for more rules that reach the judge of a running job.
 
     Args:
-        known: Tells the names of the rules that judge already.
-        add: Called with rules that are new.
+        known: Returns the names of the rules that are evaluated already.
+        add: Called with new rules.
     """
 
     def __init__(self, run: str, known: Callable[[], Collection[str]], add: Add) -> None:
         self._run, self._known, self._add = run, known, add
         self._inbox = RequestReader(run)
-        answered = {each.id for each in read_acknowledgements(run) if each.worker == JUDGE}
+        answered = {answer.id for answer in read_acknowledgements(run) if answer.worker == JUDGE}
         self._inbox.skip(answered)
-        self._began_with = frozenset(known())
+        self._initial = frozenset(known())
 
     def take(self, step: int) -> None:
-        """Take up what came, and answer it.
+        """Take the requests that arrived, and acknowledge them.
 
         Args:
-            step: The last that was judged.
+            step: The last step that was evaluated.
         """
         for request in self._inbox.take():
             if request.kind == RULE:
@@ -57,27 +57,27 @@ class AddedRules:
         specs = _specs(request)
         if specs is None:
             return f"{REFUSED}it cannot be read"
-        new = [each for each in specs if each.alias not in self._known()]
+        new = [spec for spec in specs if spec.alias not in self._known()]
         if new:
             self._add(new)
-        elif not {each.alias for each in specs} <= self._began_with:
-            return f"{REFUSED}a rule of that name judges already"
+        elif not {spec.alias for spec in specs} <= self._initial:
+            return f"{REFUSED}a rule of that name exists already"
         return "taken"
 
     def _answer(self, request: Request, outcome: str, step: int) -> None:
         try:
             write_acknowledgement(self._run, Acknowledgement(request.id, JUDGE, step, time.time_ns(), outcome))
         except OSError:
-            return  # a full disk keeps no rule from judging
+            return  # a full disk must not keep the rule from being evaluated
 
 
 def _specs(request: Request) -> tuple[RuleSpec, ...] | None:
-    """The rules that a request names; None: it is none that can be read."""
+    """Return the rules of a request; None: it is invalid."""
     if request.kind != RULE:
         return ()
     try:
-        specs = tuple(RuleSpec(**each) for each in request.parameters.get("rules", ()))
+        specs = tuple(RuleSpec(**rule) for rule in request.parameters.get("rules", ()))
     except TypeError:
         return None
-    is_whole = all(isinstance(each.alias, str) and each.alias.strip(". /") and "/" not in each.alias for each in specs)
-    return specs if is_whole else None
+    is_valid = all(isinstance(spec.alias, str) and spec.alias.strip(". /") and "/" not in spec.alias for spec in specs)
+    return specs if is_valid else None

@@ -1,4 +1,4 @@
-"""Which finding comes of which: so that a verdict leads with the cause."""
+"""Attribution of findings to the findings that caused them."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ from typing import Final
 
 from leadline.records.finding import Finding
 
-REACH_STEPS: Final = 1000
-"""So long after a finding has closed what it explains may still follow from it."""
+MAX_DISTANCE_STEPS: Final = 1000
+"""A finding may explain another one that opens up to so many steps after it has closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FiredRule:
-    """A rule that found something."""
+    """A rule that fired."""
 
     alias: str
     rule: str
     """The rule's own name."""
     findings: Sequence[Finding]
-    """In the order in which they opened."""
+    """Its findings in the order in which they opened."""
     explains: tuple[str, ...] = ()
-    """Names of rules whose findings may follow from its own."""
+    """The names of rules whose findings this one may explain."""
 
     @property
     def step(self) -> int:
-        """The step at which it first found something."""
+        """The step of the first finding."""
         return self.findings[0].step
 
     def may_lead_to(self, other: FiredRule) -> bool:
-        """Whether it declares to explain the other rule, and found something when or before that first did."""
+        """Return whether the rule declares to explain another rule, and fired no later than that rule first did."""
         if other.rule not in self.explains or other.alias == self.alias:
             return False
         return any(
-            each.step <= other.step and (each.is_open or other.step <= each.last_step + REACH_STEPS)
-            for each in self.findings
+            finding.step <= other.step and (finding.is_open or other.step <= finding.last_step + MAX_DISTANCE_STEPS)
+            for finding in self.findings
         )
 
 
-def causes(found: Iterable[FiredRule]) -> dict[str, str]:
-    """For each rule whose first finding follows from another's: the alias of the rule at the root of it.
+def causes(fired: Iterable[FiredRule]) -> dict[str, str]:
+    """Return the alias of the root cause of each rule whose first finding is explained by another rule.
 
-    Of several that may be the cause the earliest is taken; where two explain each other at the same step, neither is.
+    Of several candidates the earliest is chosen; of two rules that explain each other at the same step neither is.
     """
-    known = {each.alias: each for each in found}
-    parents = {alias: _parent(each, known) for alias, each in known.items()}
-    roots = {alias: _root(alias, parents) for alias in known}
+    rules = {rule.alias: rule for rule in fired}
+    parents = {alias: _parent(rule, rules) for alias, rule in rules.items()}
+    roots = {alias: _root(alias, parents) for alias in rules}
     return {alias: root for alias, root in roots.items() if root is not None and root != alias}
 
 
-def _parent(effect: FiredRule, known: Mapping[str, FiredRule]) -> str | None:
+def _parent(effect: FiredRule, rules: Mapping[str, FiredRule]) -> str | None:
     candidates = [
-        each
-        for each in known.values()
-        if each.may_lead_to(effect) and not (each.step == effect.step and effect.may_lead_to(each))
+        rule
+        for rule in rules.values()
+        if rule.may_lead_to(effect) and not (rule.step == effect.step and effect.may_lead_to(rule))
     ]
-    return min(candidates, key=lambda each: each.step).alias if candidates else None
+    return min(candidates, key=lambda rule: rule.step).alias if candidates else None
 
 
 def _root(alias: str, parents: Mapping[str, str | None]) -> str | None:
-    """The end of the way from effect to cause; a way that goes round in a circle has none."""
+    """Return the end of the chain from effect to cause; None: the chain is a cycle."""
     seen = {alias}
-    at = alias
-    while (parent := parents[at]) is not None:
+    current = alias
+    while (parent := parents[current]) is not None:
         if parent in seen:
             return None
         seen.add(parent)
-        at = parent
-    return at
+        current = parent
+    return current

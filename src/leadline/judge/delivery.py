@@ -1,4 +1,4 @@
-"""Deliveries: one notice on its way to one action, the manners in which that is done, and what came of it."""
+"""The delivery of a notification to an action: its attempts, its rate limit, and the interface of delivery queues."""
 
 from __future__ import annotations
 
@@ -12,78 +12,83 @@ from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
 from leadline.store.actions import Line
 
-MOST_WAIT_SECONDS: Final = 60.0
+MAX_WAIT_SECONDS: Final = 60.0
 
 Result = Literal["asked", "done", "failed", "given up", "dry run", "skipped"]
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One notice for one action."""
+    """One notification for one action."""
 
     notice: Notification
     attempts: int = 0
     why: str = ""
-    """How the last try failed."""
+    """Why the last attempt failed."""
     not_before: float = 0.0
-    """When the next try may be made, on the monotonic clock."""
+    """When the next attempt may start, on the monotonic clock."""
     was_done: bool = False
-    """Whether a judge before this one did it."""
+    """Whether an earlier judge delivered it."""
 
-    def fail(self, manners: RetryPolicy, now: float, why: str, after_seconds: float | None = None) -> bool:
-        """Take in that a try failed; whether another follows."""
-        wait = min(MOST_WAIT_SECONDS, manners.backoff * 2.0 ** min(self.attempts - 1, 30))
-        self.not_before = now + max(wait, min(MOST_WAIT_SECONDS, after_seconds or 0.0))
+    def fail(self, policy: RetryPolicy, now: float, why: str, after_seconds: float | None = None) -> bool:
+        """Record a failed attempt, and return whether another one follows."""
+        wait = min(MAX_WAIT_SECONDS, policy.backoff * 2.0 ** min(self.attempts - 1, 30))
+        self.not_before = now + max(wait, min(MAX_WAIT_SECONDS, after_seconds or 0.0))
         self.why = why
-        return self.attempts <= manners.retries
+        return self.attempts <= policy.retries
 
     @property
     def failure(self) -> str:
-        """That it failed for good, in words."""
-        tries = "" if self.attempts <= 1 else f" after {self.attempts} tries"
-        return f"failed{tries}: {self.why}"
+        """The final failure, for the action log."""
+        attempts = "" if self.attempts <= 1 else f" after {self.attempts} attempts"
+        return f"failed{attempts}: {self.why}"
 
 
 Report = Callable[[Delivery, Result, Outcome], None]
-"""Told of every result."""
+"""Called with every result of a delivery."""
 
 
 class RateLimit:
-    """What of the notices of a rule is told: once or every time, and not again within the cool-down.
+    """Suppresses findings of a rule: all but the first, or those within the cool-down.
 
-    Only findings are held back, and the closings of those that were.
+    Other notifications are never suppressed, except that a finding was closed whose opening was.
     """
 
     def __init__(self) -> None:
         self._done: dict[str | None, int] = {}
-        self._withheld: set[str] = set()
+        self._skipped: set[str] = set()
 
-    def has_done(self, notice: Notification) -> None:
-        """A finding was told."""
+    def record_delivered(self, notice: Notification) -> None:
+        """Record that a finding was delivered."""
         if notice.kind == "finding":
             self._done[notice.rule] = notice.time_ns
 
-    def has_withheld(self, notice: Notification) -> None:
-        """A finding was not told; nor will its closing be."""
-        self._withheld.add(notice.id.replace("/opened/", "/closed/"))
+    def record_skipped(self, notice: Notification) -> None:
+        """Record that a finding was suppressed; so will be its closing."""
+        self._skipped.add(notice.id.replace("/opened/", "/closed/"))
 
-    def why_not(self, notice: Notification, manners: RetryPolicy) -> str:
-        """Why a notice is not told; "": it is."""
-        if notice.kind == "closed" and notice.id in self._withheld:
-            return "its opening was not told"
+    def reason_to_skip(self, notice: Notification, policy: RetryPolicy) -> str:
+        """Return why a notification is suppressed; empty: it is not."""
+        if notice.kind == "closed" and notice.id in self._skipped:
+            return "its opening was not delivered"
         if notice.kind != "finding" or notice.rule not in self._done:
             return ""
-        if manners.is_once:
-            return "only the first of a rule is told"
-        passed = (notice.time_ns - self._done[notice.rule]) / 1e9
-        return f"within its cool-down of {manners.cooldown:g} s" if 0 <= passed < manners.cooldown else ""
+        if policy.is_once:
+            return "only the first finding of a rule is delivered"
+        elapsed = (notice.time_ns - self._done[notice.rule]) / 1e9
+        return f"within the cool-down of {policy.cooldown:g} s" if 0 <= elapsed < policy.cooldown else ""
 
 
 class DeliveryQueue(Protocol):
-    """What is still to be delivered to one action.
+    """The pending deliveries of one action.
 
-    Promises: nothing blocks; what comes of each notice is reported, its last result is final; whatever an action
-    does, the lane stays fit for the next.
+    Implementations promise:
+
+    **Never blocks** - every method returns at once.
+
+    **Every result is reported** - the last result of a notification is final.
+
+    **Isolated** - whatever an action does, the queue can deliver the next notification.
     """
 
     spec: ActionSpec
@@ -96,9 +101,9 @@ class DeliveryQueue(Protocol):
 
     def add(self, notice: Notification, known: Line | None = None) -> str | None: ...
 
-    def turn(self, now: float) -> None: ...
+    def advance(self, now: float) -> None: ...
 
-    def hear(self) -> None: ...
+    def receive(self) -> None: ...
 
     def give_up(self, why: str) -> None: ...
 

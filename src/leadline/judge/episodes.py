@@ -1,4 +1,4 @@
-"""Turning verdicts into findings: episodes that open, go on and close."""
+"""Findings made from verdicts: episodes that open, continue and close."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any
 
-from leadline.records.finding import MOST_NAMED, Finding
+from leadline.records.finding import MAX_NAMED_TENSORS, Finding
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 
 Event = dict[str, Any]
@@ -16,8 +16,8 @@ Event = dict[str, Any]
 class Episodes:
     """The findings of one rule.
 
-    An episode belongs to a mode. It goes on while the rule fires, and closes at a step that is clear and at which
-    one of its tensors was seen: a step that shows only the loss says nothing about a gradient.
+    An episode belongs to a mode. It continues while the rule fires, and closes at a clear step at which one of its
+    tensors was captured: a step that has only the loss does not say that a gradient has recovered.
     """
 
     def __init__(self, rule: str) -> None:
@@ -29,28 +29,28 @@ class Episodes:
     def apply(
         self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Callable[[], Collection[str]] | None
     ) -> list[Event]:
-        """What a verdict opens or closes.
+        """Return the findings that a verdict opens or closes.
 
         Args:
-            seen: Tells the tensors that were there to be judged; None: all that matter (a moment is judged as a whole).
+            seen: Returns the captured tensors; None: all that matter (a scan covers everything).
         """
         match verdict:
             case Fired():
                 return self._fire(verdict, step, mode, time_ns)
-            case Clear() if mode in self._open and self._is_settled(mode, seen):
+            case Clear() if mode in self._open and self._can_close(mode, seen):
                 return [_event("closed", replace(self._open.pop(mode), is_open=False))]
             case Clear() | Undecided():
                 return []
 
-    def _is_settled(self, mode: str, seen: Callable[[], Collection[str]] | None) -> bool:
+    def _can_close(self, mode: str, seen: Callable[[], Collection[str]] | None) -> bool:
         named = self._named[mode]
         return seen is None or not named or not named.isdisjoint(seen())
 
     def _fire(self, fired: Fired, step: int, mode: str, time_ns: int) -> list[Event]:
-        known = self._open.get(mode)
-        if known is not None:
+        open_finding = self._open.get(mode)
+        if open_finding is not None:
             self._named[mode] |= frozenset(fired.tensors)
-            self._open[mode] = replace(known, last_step=step, count=known.count + 1)
+            self._open[mode] = replace(open_finding, last_step=step, count=open_finding.count + 1)
             return []
         self.count += 1
         evidence = dict(fired.evidence) if mode == "train" else {**fired.evidence, "mode": mode}
@@ -63,7 +63,7 @@ class Episodes:
             time_ns,
             fired.message,
             fired.suggestion,
-            tuple(fired.tensors[:MOST_NAMED]),
+            tuple(fired.tensors[:MAX_NAMED_TENSORS]),
             len(fired.tensors),
             fired.worker,
             evidence,

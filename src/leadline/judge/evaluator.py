@@ -1,4 +1,4 @@
-"""Showing rules a run's stream, step after step, and keeping what they say of it."""
+"""Evaluation of rules on the stream of a run, step by step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from leadline.errors import LeadlineError
 from leadline.judge.episodes import Episodes, Event
-from leadline.judge.model_kind import ModelKind, is_of_networks
-from leadline.reader.feed import NEVER, Feed
+from leadline.judge.model_kind import ModelKind, is_network_collection
+from leadline.reader.feed import MAX_STEP, Feed
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
 from leadline.reader.other_run import OtherRun
@@ -26,29 +26,29 @@ from leadline.rules.rule import Rule
 from leadline.statistics.definitions import is_vector
 
 _CLOCK_EVERY: Final = 16
-"""Points between two looks at the clock, when the time for one answer is limited."""
+"""The number of points between two readings of the clock, when the time for one answer is limited."""
 
 
 @dataclass(slots=True)
 class EvaluationProgress:
-    """What came of some judging, as it goes from a rule worker to the judge: plain JSON values inside."""
+    """The progress of an evaluation, as a rule worker reports it to the judge; contains plain JSON values."""
 
     rules: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By alias: ``RuleTrack.state()``, of the rules that were judged."""
+    """By alias: ``RuleTrack.state()`` of the rules that were evaluated."""
     events: list[tuple[str, Event]] = field(default_factory=list)
-    """What opened and closed, by alias, in order."""
-    begun_again: list[str] = field(default_factory=list)
-    """Aliases of rules of which all is told again from the start."""
+    """The findings that opened and closed, by alias, in order."""
+    restarted: list[str] = field(default_factory=list)
+    """The aliases of rules that were evaluated again from the start."""
     judged_step: int = -1
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """For each worker the last step that is known of, and its time."""
+    """For each worker its last known step, and the time of that step."""
     damage: list[str] = field(default_factory=list)
     has_more: bool = False
-    """Whether there is more to judge at once."""
+    """Whether more can be evaluated at once."""
 
 
 class RuleTrack:
-    """One rule on its way through a run."""
+    """The state of one rule in the stream of a run."""
 
     def __init__(self, alias: str, rule: Rule, run: str) -> None:
         self.alias, self.rule = alias, rule
@@ -66,21 +66,21 @@ class RuleTrack:
         return any(need.raw or any(map(is_vector, need.statistics)) for need in self.needs.tensors)
 
     def begin(self) -> None:
-        """Forget what was judged."""
+        """Forget everything that was evaluated."""
         self.view = View(self.needs.tensors)
         self.episodes = Episodes(self.alias)
         self.judged_steps = self.clear_steps = 0
         self.why = ""
         self.missed: dict[Throttling, None] = {}
-        self._concerned: tuple[Throttling, ...] = ()
-        self._thinnings_version = 0
+        self._relevant: tuple[Throttling, ...] = ()
+        self._throttling_version = 0
         self.memory: Any = None
         self.product: dict[str, Any] = {}
         self._interval = Interval()
         self.others = self._open_others()
 
     def _open_others(self) -> dict[str, OtherRun]:
-        """The runs that are compared with; names are looked up where the run itself lies."""
+        """Open the runs to compare with; names are looked up in the folder of the run itself."""
         root = os.path.dirname(os.path.abspath(self._run))
         needs, with_arrays = self.needs.tensors, self.needs_arrays
         try:
@@ -89,32 +89,32 @@ class RuleTrack:
             self.error = str(error)
             return {}
 
-    def beside(self, point: Point) -> dict[str, Window]:
-        """What the other runs have at a point, by name."""
-        found = {name: other.window(point) for name, other in self.others.items()}
-        return {name: window for name, window in found.items() if window is not None}
+    def other_windows(self, point: Point) -> dict[str, Window]:
+        """Return what the other runs have at a point, by name."""
+        windows = {name: other.window(point) for name, other in self.others.items()}
+        return {name: window for name, window in windows.items() if window is not None}
 
-    def miss(self, point: Point, thinnings: ThrottlingHistory) -> bool:
-        """Whether the overhead budget left out something that the rule needs of a point; kept for the verdict."""
-        if not thinnings.version or not point.rows:
+    def record_missed(self, point: Point, throttling: ThrottlingHistory) -> bool:
+        """Return whether throttling left out data that the rule needs at a point; remembered for the verdict."""
+        if not throttling.version or not point.rows:
             return False
-        if self._thinnings_version != thinnings.version:
-            self._thinnings_version = thinnings.version
-            self._concerned = thinnings.concerning(self.alias, self.needs.tensors)
+        if self._throttling_version != throttling.version:
+            self._throttling_version = throttling.version
+            self._relevant = throttling.affecting(self.alias, self.needs.tensors)
         mode_step = max(row.mode_step for row in point.rows)
-        self.missed |= dict.fromkeys(each for each in self._concerned if each.has_missed_by(point.mode, mode_step))
-        return any(each.is_missing_at(point.mode, mode_step) for each in self._concerned)
+        self.missed |= dict.fromkeys(entry for entry in self._relevant if entry.has_missed_by(point.mode, mode_step))
+        return any(entry.is_missing_at(point.mode, mode_step) for entry in self._relevant)
 
-    def at_moment(self, scan: Scan) -> Window | None:
-        """What it is shown of a moment, with all that came since the last; None: it scans less often."""
+    def scan_window(self, scan: Scan) -> Window | None:
+        """Return the window of a scan, with all data since the last one; None: the rule scans less often."""
         self._interval.extend(scan.interval, self.needs)
-        if not _is_due(self.needs, scan):
+        if not _is_scan_time(self.needs, scan):
             return None
         interval, self._interval = self._interval, Interval()
         return Window(scan.last_step, "train", scan.time_ns, scan=replace(scan, interval=interval))
 
     def judge(self, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
-        """Ask the rule, and turn its verdict into what opens and closes."""
+        """Evaluate the rule, and return the findings that its verdict opens or closes."""
         verdict = self._evaluate(window)
         if verdict is None:
             return []
@@ -128,7 +128,7 @@ class RuleTrack:
         return self.episodes.apply(verdict, window.step, window.mode, window.time_ns, seen)
 
     def _evaluate(self, window: Window) -> Verdict | None:
-        """The verdict; None where the rule raised. The boundary "rule worker": a stranger's code may do anything."""
+        """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
         try:
             window.memory = self.memory = self.rule.remember(self.memory, window)
             verdict = self.rule.evaluate(window)
@@ -140,10 +140,10 @@ class RuleTrack:
         return verdict
 
     def state(self, *, is_of_trees: bool = False) -> dict[str, Any]:
-        """Where it stands: ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error``, ``product``.
+        """Return the state as ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error`` and ``product``.
 
         Args:
-            is_of_trees: Whether what trains is a booster, and no network.
+            is_of_trees: Whether boosted trees are trained, and no network.
         """
         if self.episodes.count:
             verdict, why = "fired", ""
@@ -163,11 +163,11 @@ class RuleTrack:
         }
 
 
-class _Lane:
-    """Rules that go through the stream together.
+class _RuleGroup:
+    """Rules that read the stream together.
 
-    Those that need arrays have one of their own: arrays come later than the numbers of their step, and nobody else
-    should wait for them. So does each that needs other runs: it waits for those.
+    Rules that need arrays form a group of their own: arrays arrive later than the numbers of their step, and other
+    rules should not wait for them. So does every rule that compares with other runs, because it waits for those.
     """
 
     def __init__(self, run: str, tracks: list[RuleTrack], grid: TimeGrid) -> None:
@@ -177,20 +177,20 @@ class _Lane:
         self.feed = Feed(run, grid, with_arrays=self._with_arrays)
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
-        """Read what came; whether all must be judged again."""
+        """Read new data; return whether everything must be evaluated again."""
         self._is_over = is_over
         self.feed.refresh(is_over=is_over, gone=gone)
         for other in self._others():
             other.refresh()
-        if not self.feed.is_overtaken:
+        if not self.feed.has_late_data:
             return False
         self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
         self.feed.refresh(is_over=is_over, gone=gone)
         return True
 
     def points(self) -> Iterator[Point]:
-        """The steps that can be judged; other runs are not waited for when this one is over."""
-        limit = NEVER if self._is_over else min((each.horizon for each in self._others()), default=NEVER)
+        """Return the steps that can be evaluated; a run that is over does not wait for the other runs."""
+        limit = MAX_STEP if self._is_over else min((other.horizon for other in self._others()), default=MAX_STEP)
         return self.feed.points(limit)
 
     def _others(self) -> list[OtherRun]:
@@ -198,15 +198,15 @@ class _Lane:
 
 
 class Evaluator:
-    """All rules of one process on their way through a run.
+    """Evaluates the rules of one process on a run.
 
     Args:
-        run: The run's folder.
+        run: The run directory.
         rules: Aliases and rules.
         started_ns: When the run started.
-        mark: Told the alias of the rule that is being asked ("" when none is), so that somebody else can tell
-            which one hangs.
-        is_over: Nobody writes the run any more: no rule would wait for what another needs, and so the stream is read
+        mark: Called with the alias of the rule that is about to be evaluated, and with "" afterwards, so that
+            another process can tell which rule hangs.
+        is_over: Whether the run is complete. No rule would wait for data of another one then, and the stream is read
             once for all of them.
     """
 
@@ -228,32 +228,33 @@ class Evaluator:
         together = [track for track in self._tracks if not track.needs.runs]
         arrays = [track for track in together if track.needs_arrays and not is_over]
         others = [track for track in together if track not in arrays]
-        self._lanes = [_Lane(run, each, self._grid) for each in (others, arrays, *alone) if each]
+        self._groups = [_RuleGroup(run, tracks, self._grid) for tracks in (others, arrays, *alone) if tracks]
 
     def advance(
-        self, *, is_over: bool = False, gone: Collection[str] = (), most_seconds: float = float("inf")
+        self, *, is_over: bool = False, gone: Collection[str] = (), max_seconds: float = float("inf")
     ) -> EvaluationProgress:
-        """Judge what came.
+        """Evaluate new data.
 
         Args:
-            is_over: Nobody writes the run any more, and nobody did when this call began.
-            gone: Workers of which the same is known.
-            most_seconds: After so long what is done is told, and the rest left for the next call.
+            is_over: Whether the run was complete before this call.
+            gone: Workers that had ended before this call.
+            max_seconds: The time limit; what is not evaluated by then is left for the next call.
         """
         progress = EvaluationProgress()
-        until = time.monotonic() + most_seconds
+        until = time.monotonic() + max_seconds
         self._grid.refresh(is_over=is_over, gone=gone)
-        for lane in self._lanes:
-            if lane.refresh(is_over=is_over, gone=gone):
-                self._begin_again([track for track in lane.tracks if not track.is_of_time], progress)
-        if self._grid.is_overtaken:
-            self._begin_again([track for track in self._tracks if track.is_of_time], progress)
+        for group in self._groups:
+            if group.refresh(is_over=is_over, gone=gone):
+                self._restart([track for track in group.tracks if not track.is_of_time], progress)
+        if self._grid.has_late_data:
+            self._restart([track for track in self._tracks if track.is_of_time], progress)
             self._grid.restart()
-        is_done = [self._judge_points(lane, progress, until) for lane in self._lanes]
+        is_done = [self._judge_points(group, progress, until) for group in self._groups]
         progress.has_more = not (all(is_done) and self._judge_scans(progress, until))
-        for lane in self._lanes[:1]:
-            progress.judged_step, progress.seen = lane.feed.judged_step, dict(lane.feed.seen)
-            progress.damage = [*lane.feed.damage, *(each for each in self._grid.damage if each not in lane.feed.damage)]
+        for group in self._groups[:1]:
+            progress.judged_step, progress.seen = group.feed.judged_step, dict(group.feed.seen)
+            damage = [line for line in self._grid.damage if line not in group.feed.damage]
+            progress.damage = [*group.feed.damage, *damage]
         progress.rules = {
             track.alias: track.state(is_of_trees=self._models.are_trees)
             for track in self._tracks
@@ -262,39 +263,39 @@ class Evaluator:
         self._dirty.clear()
         return progress
 
-    def _begin_again(self, tracks: Iterable[RuleTrack], progress: EvaluationProgress) -> None:
+    def _restart(self, tracks: Iterable[RuleTrack], progress: EvaluationProgress) -> None:
         for track in tracks:
             if track.error is None:
                 track.begin()
-                progress.begun_again.append(track.alias)
+                progress.restarted.append(track.alias)
                 self._dirty.add(track.alias)
 
-    def _judge_points(self, lane: _Lane, progress: EvaluationProgress, until: float) -> bool:
-        """Judge the steps that are whole; whether all were before ``until``."""
-        for count, point in enumerate(lane.points()):
-            if self._models.meet(point):
+    def _judge_points(self, group: _RuleGroup, progress: EvaluationProgress, until: float) -> bool:
+        """Evaluate the complete steps; return whether that was done before ``until``."""
+        for count, point in enumerate(group.points()):
+            if self._models.update(point):
                 self._dirty.update(track.alias for track in self._tracks)
-            for track in lane.tracks:
+            for track in group.tracks:
                 if not track.is_of_time:
-                    self._judge_point(track, point, lane.feed.thinnings, progress)
+                    self._judge_point(track, point, group.feed.throttling, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
     def _judge_point(
-        self, track: RuleTrack, point: Point, thinnings: ThrottlingHistory, progress: EvaluationProgress
+        self, track: RuleTrack, point: Point, throttling: ThrottlingHistory, progress: EvaluationProgress
     ) -> None:
         known = len(track.missed)
-        is_missing = track.miss(point, thinnings)
+        is_missing = track.record_missed(point, throttling)
         if len(track.missed) > known:
             self._dirty.add(track.alias)
-        window = track.view.show(point)
+        window = track.view.select(point)
         if window is None or track.error is not None:
             return
-        window.is_thinned = window.is_thinned or is_missing
-        window.others = track.beside(point)
-        self._ask(track, window, track.view.names, progress)
-        track.view.keep()
+        window.is_incomplete = window.is_incomplete or is_missing
+        window.others = track.other_windows(point)
+        self._ask(track, window, track.view.tensor_names, progress)
+        track.view.advance()
 
     def _judge_scans(self, progress: EvaluationProgress, until: float) -> bool:
         tracks = [track for track in self._tracks if track.is_of_time]
@@ -302,7 +303,7 @@ class Evaluator:
             return True
         for count, scan in enumerate(self._grid.scans()):
             for track in tracks:
-                window = track.at_moment(scan) if track.error is None else None
+                window = track.scan_window(scan) if track.error is None else None
                 if window is not None:
                     self._ask(track, window, None, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
@@ -319,46 +320,46 @@ class Evaluator:
         progress.events += [(track.alias, event) for event in events]
 
 
-def _is_due(needs: Needs, scan: Scan) -> bool:
-    """Whether a moment lies on the coarser grid of a rule that scans less often than every second."""
+def _is_scan_time(needs: Needs, scan: Scan) -> bool:
+    """Return whether a rule that scans less often than every second is evaluated at a scan."""
     seconds = max(1, round(needs.scan_seconds or 1.0))
     return (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
 
 
 def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
-    """Why a rule that saw nothing could not decide.
+    """Return why a rule without any data is undecided.
 
     Args:
-        is_of_trees: Whether what trains is a booster, and no network.
+        is_of_trees: Whether boosted trees are trained, and no network.
     """
-    if is_of_trees and needs.tensors and is_of_networks(needs.tensors[0].collection):
+    if is_of_trees and needs.tensors and is_network_collection(needs.tensors[0].collection):
         return "boosted trees have no gradients, weights or layers"
     if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
-        return "no labels that are classes were captured; those of a regression or ranking are none"
+        return "no class labels were captured; those of a regression or ranking are not classes"
     if needs.metrics:
-        return "the machine was not sampled for long enough"
+        return "not enough system metrics were sampled"
     if needs.scan_seconds is not None:
-        return "no step was seen"
-    wanted = [f"no {need.collection} were captured" for need in needs.tensors if need.collection not in (None, "all")]
-    if wanted:
-        return wanted[0]
+        return "no step was recorded"
+    reasons = [f"no {need.collection} were captured" for need in needs.tensors if need.collection not in (None, "all")]
+    if reasons:
+        return reasons[0]
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
 
 
 def describe_error(error: BaseException) -> str:
-    """An exception in one line: its type, message, and the line of the rule that raised it."""
+    """Return an exception in one line: its type, message, and the line of the rule that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = os.path.dirname(os.path.abspath(__file__))
-    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
+    own_folder = os.path.dirname(os.path.abspath(__file__))
+    theirs = [frame for frame in frames if not frame.filename.startswith(own_folder)]
     where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
     message = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        message = "it wanted more memory than rules may take"
+        message = "it exceeded the memory limit for rules"
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
 
 
 def to_message(progress: EvaluationProgress) -> dict[str, Any]:
-    """As plain JSON values."""
-    return {each.name: getattr(progress, each.name) for each in fields(progress)}
+    """Return the progress as plain JSON values."""
+    return {field.name: getattr(progress, field.name) for field in fields(progress)}

@@ -1,4 +1,4 @@
-"""Actions that ask the training or its agent for something: done in the judge, and final once that has answered."""
+"""The queue of an action that makes control requests: performed inside the judge, and final once it is acknowledged."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from leadline.judge.delivery import Delivery, RateLimit, Report
 from leadline.judge.retry_policy import RetryPolicy
 from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
-from leadline.records.request import ENDED, FAILED, REFUSED, Acknowledgement
+from leadline.records.request import FAILED, REFUSED, TRAINING_ENDED, Acknowledgement
 from leadline.store import layout
-from leadline.store.actions import FINAL, Line, settled
+from leadline.store.actions import FINAL_STATES, Line, request_outcome
 from leadline.store.documents import read_document
 
 if TYPE_CHECKING:
     from leadline.judge.snapshots import Segments
 
-_TOO_LATE: Final = f"too late: {ENDED}"
-_HEAR_SECONDS: Final = 0.05
-"""Between two looks for answers."""
+_TOO_LATE: Final = f"too late: {TRAINING_ENDED}"
+_CHECK_SECONDS: Final = 0.05
+"""The interval at which answers are read."""
 
 
 class InlineQueue:
-    """One action that makes control requests, and what waits for it.
+    """One action that makes control requests, and its pending deliveries.
 
     Args:
-        workers: Tells who still runs.
-        can_be_heard: Tells whether somebody is still there who takes requests of that place up.
+        workers: Returns the workers that are running.
+        accepts_requests: Returns whether requests to a place (``worker``, ``agent``) are still accepted.
     """
 
     def __init__(
@@ -42,83 +42,85 @@ class InlineQueue:
         run: str,
         report: Report,
         workers: Callable[[], tuple[TrainingProgress, ...]],
-        can_be_heard: Callable[[str], bool],
+        accepts_requests: Callable[[str], bool],
     ) -> None:
         self.spec = spec
         self.descriptor = None
-        self._action, self._manners, self._run = action, RetryPolicy.of(action), run
-        self._report, self._workers, self._can_be_heard = report, workers, can_be_heard
+        self._action, self._policy, self._run = action, RetryPolicy.of(action), run
+        self._report, self._workers, self._accepts_requests = report, workers, accepts_requests
         self._waiting: list[Delivery] = []
-        self._asked: dict[str, tuple[Delivery, Outcome]] = {}
-        self._restraint = RateLimit()
-        self._heard_at = 0.0
+        self._pending: dict[str, tuple[Delivery, Outcome]] = {}
+        self._rate_limit = RateLimit()
+        self._checked_at = 0.0
         self._segments: Segments | None = None
 
     @property
     def pending(self) -> int:
-        """How many notices wait: for another try, or for an answer that can still come when all is judged."""
-        is_answered = self._action.place == "agent" and self._can_be_heard("agent")
-        return len(self._waiting) + (len(self._asked) if is_answered else 0)
+        """The number of deliveries that wait for another attempt, or for an answer that may arrive after the end."""
+        is_answered = self._action.place == "agent" and self._accepts_requests("agent")
+        return len(self._waiting) + (len(self._pending) if is_answered else 0)
 
     def add(self, notice: Notification, known: Line | None = None) -> str | None:
-        """One more notice; what the terminal shall say of it.
+        """Add a notification and make the first attempt.
 
         Args:
-            known: What a judge before this one wrote of it last.
+            known: The last line that an earlier judge logged for it.
+        Returns:
+            What is to be announced in the terminal behind a finding.
         """
         delivery = Delivery(notice)
-        if known is None or (known["state"] not in FINAL and not known.get("request")):
+        if known is None or (known["state"] not in FINAL_STATES and not known.get("request")):
             self._waiting.append(delivery)
             return self._try(delivery, time.monotonic())
-        self._restraint.has_done(notice)
-        if known["state"] not in FINAL:
-            self._asked[known["request"]] = (delivery, Outcome(known["outcome"], known["step"], known["request"]))
+        self._rate_limit.record_delivered(notice)
+        if known["state"] not in FINAL_STATES:
+            self._pending[known["request"]] = (delivery, Outcome(known["outcome"], known["step"], known["request"]))
         return None
 
-    def turn(self, now: float) -> None:
-        """Ask again where that is due, and see who has answered."""
-        for delivery in [each for each in self._waiting if now >= each.not_before]:
+    def advance(self, now: float) -> None:
+        """Make the attempts that are ready, and check for answers."""
+        for delivery in [delivery for delivery in self._waiting if now >= delivery.not_before]:
             self._try(delivery, now)
-        if self._asked and now - self._heard_at >= _HEAR_SECONDS:
-            self._heard_at = now
-            self._hear_answers(now)
+        if self._pending and now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            self._check_answers(now)
 
-    def hear(self) -> None:
-        """Nobody speaks to it: answers are files."""
+    def receive(self) -> None:
+        """Do nothing: the answers are files."""
 
     def give_up(self, why: str) -> None:
-        """Nothing more is tried; what somebody may yet take up stays asked."""
-        self._hear_answers(time.monotonic())
+        """Try nothing any more; requests that may still be taken stay ``asked``."""
+        self._check_answers(time.monotonic())
         for delivery in self._waiting:
-            tail = f" (the last of {delivery.attempts} tries: {delivery.why})" if delivery.why else ""
+            tail = f" (last of {delivery.attempts} attempts: {delivery.why})" if delivery.why else ""
             self._report(delivery, "given up", Outcome(f"given up: {why}{tail}"))
         self._waiting.clear()
-        if self._asked and not self._can_be_heard(self._action.place):
-            for delivery, asked in self._asked.values():
-                told = f"{asked.outcome}: the run ended before anybody took it up"
-                self._report(delivery, "skipped", Outcome(told, asked.step, asked.request))
-            self._asked.clear()
+        if self._pending and not self._accepts_requests(self._action.place):
+            for delivery, asked in self._pending.values():
+                text = f"{asked.outcome}: the run ended before it was taken"
+                self._report(delivery, "skipped", Outcome(text, asked.step, asked.request))
+            self._pending.clear()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
     def _try(self, delivery: Delivery, now: float) -> str | None:
-        why_not = "" if delivery.attempts else self._restraint.why_not(delivery.notice, self._manners)
-        if why_not or not self._can_be_heard(self._action.place):
+        reason_to_skip = "" if delivery.attempts else self._rate_limit.reason_to_skip(delivery.notice, self._policy)
+        if reason_to_skip or not self._accepts_requests(self._action.place):
             self._waiting.remove(delivery)
-            self._restraint.has_withheld(delivery.notice)
-            why = f"skipped: {why_not}" if why_not else _TOO_LATE
+            self._rate_limit.record_skipped(delivery.notice)
+            why = f"skipped: {reason_to_skip}" if reason_to_skip else _TOO_LATE
             self._report(delivery, "skipped", Outcome(why))
             return None
         delivery.attempts += 1
-        occasion = ActionContext(
+        context = ActionContext(
             self._run, self._with_snapshots(delivery.notice), self._workers(), time.time_ns(), self.spec.rule
         )
-        outcome = self._run_action(delivery, occasion, now)
+        outcome = self._run_action(delivery, context, now)
         return outcome.announcement if outcome is not None else None
 
     def _with_snapshots(self, notice: Notification) -> Notification:
-        """The notice with what the run holds of its tensors by now, where the action hands it on to others."""
+        """Add snapshots of the tensors to a notification that the agent passes on to other programs."""
         is_handed_on = self._action.place == "agent" and self._action.wants_snapshot and not self._action.dry_run
         if notice.kind != "finding" or not notice.tensors or not is_handed_on:
             return notice
@@ -127,16 +129,16 @@ class InlineQueue:
         self._segments = self._segments or Segments()
         try:
             return replace(notice, tensors=snapshots(self._run, notice, self._segments, wait_seconds=0.0))
-        except (LeadlineError, OSError):  # a run that cannot be read is no reason to tell nobody
+        except (LeadlineError, OSError):  # a run that cannot be read must not prevent the notification
             return notice
 
-    def _run_action(self, delivery: Delivery, occasion: ActionContext, now: float) -> Outcome | None:
-        """The boundary "action runner": an action that fails is written down, and judging goes on."""
+    def _run_action(self, delivery: Delivery, context: ActionContext, now: float) -> Outcome | None:
+        """The boundary "action runner": record the failure of an action, and continue with the evaluation."""
         try:
             if self._action.dry_run:
-                outcome = Outcome(f"dry run: {self._action.describe(occasion)}")
+                outcome = Outcome(f"dry run: {self._action.describe(context)}")
             else:
-                outcome = self._action.run(occasion)
+                outcome = self._action.run(context)
         except (RejectedError, LeadlineError) as error:
             self._fail(delivery, now, f"{error}", is_final=True)
             return None
@@ -148,47 +150,47 @@ class InlineQueue:
             return None
         self._waiting.remove(delivery)
         if outcome.is_nothing:
-            self._restraint.has_withheld(delivery.notice)
+            self._rate_limit.record_skipped(delivery.notice)
             self._report(delivery, "skipped", outcome)
             return outcome
-        self._restraint.has_done(delivery.notice)
+        self._rate_limit.record_delivered(delivery.notice)
         if self._action.dry_run or outcome.request is None:
             self._report(delivery, "dry run" if self._action.dry_run else "done", outcome)
         else:
-            self._asked[outcome.request] = (delivery, outcome)
+            self._pending[outcome.request] = (delivery, outcome)
             self._report(delivery, "asked", outcome)
         return outcome
 
     def _fail(
         self, delivery: Delivery, now: float, why: str, after_seconds: float | None = None, is_final: bool = False
     ) -> None:
-        if delivery.fail(self._manners, now, why, after_seconds) and not is_final:
+        if delivery.fail(self._policy, now, why, after_seconds) and not is_final:
             if delivery.attempts == 1:
-                self._report(delivery, "asked", Outcome(f"under way; the first try failed: {why}"))
+                self._report(delivery, "asked", Outcome(f"in progress; the first attempt failed: {why}"))
             return
         if delivery in self._waiting:
             self._waiting.remove(delivery)
         self._report(delivery, "failed", Outcome(delivery.failure))
 
-    def _hear_answers(self, now: float) -> None:
+    def _check_answers(self, now: float) -> None:
         answers = self._read_answers()
-        running = {each.worker for each in self._workers()} if self._can_be_heard("worker") else set()
-        for request, (delivery, asked) in list(self._asked.items()):
-            said = answers.get(request, [])
-            if said and self._is_whole(said, running):
-                del self._asked[request]
-                self._settle(delivery, asked, said, now)
+        running = {worker.worker for worker in self._workers()} if self._accepts_requests("worker") else set()
+        for request, (delivery, asked) in list(self._pending.items()):
+            acknowledgements = answers.get(request, [])
+            if acknowledgements and self._is_complete(acknowledgements, running):
+                del self._pending[request]
+                self._complete(delivery, asked, acknowledgements, now)
 
-    def _is_whole(self, said: list[Acknowledgement], running: Collection[str]) -> bool:
-        """Whether all have answered who will; the agent is one."""
-        return self._action.place == "agent" or not set(running) - {each.worker for each in said}
+    def _is_complete(self, answers: list[Acknowledgement], running: Collection[str]) -> bool:
+        """Return whether every running worker has answered; the agent answers alone."""
+        return self._action.place == "agent" or not set(running) - {answer.worker for answer in answers}
 
-    def _settle(self, delivery: Delivery, asked: Outcome, said: list[Acknowledgement], now: float) -> None:
-        state, outcome = settled(asked.outcome, said)
+    def _complete(self, delivery: Delivery, asked: Outcome, answers: list[Acknowledgement], now: float) -> None:
+        state, outcome = request_outcome(asked.outcome, answers)
         if state == "done":
             self._report(delivery, "done", Outcome(outcome, asked.step, asked.request))
             return
-        if outcome == f"{REFUSED}{ENDED}":
+        if outcome == f"{REFUSED}{TRAINING_ENDED}":
             self._report(delivery, "skipped", Outcome(_TOO_LATE, asked.step, asked.request))
             return
         self._waiting.append(delivery)
@@ -197,17 +199,17 @@ class InlineQueue:
         )
 
     def _read_answers(self) -> dict[str, list[Acknowledgement]]:
-        """The answers to what was asked for, by request; read when something came."""
+        """Return the answers to the pending requests, by request."""
         folder = os.path.join(self._run, layout.ACKS)
         try:
             names = os.listdir(folder)
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        found: dict[str, list[Acknowledgement]] = {}
+        answers: dict[str, list[Acknowledgement]] = {}
         for name in sorted(names):
             request = name.partition(".")[0]
-            if request in self._asked and name.endswith(".json"):
+            if request in self._pending and name.endswith(".json"):
                 document = read_document(os.path.join(folder, name))
                 if isinstance(document, dict):
-                    found.setdefault(request, []).append(Acknowledgement(**document))
-        return found
+                    answers.setdefault(request, []).append(Acknowledgement(**document))
+        return answers

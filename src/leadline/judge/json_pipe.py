@@ -15,7 +15,7 @@ def send(descriptor: int, message: Any) -> None:
     """Write one message.
 
     Raises:
-        BrokenPipeError: Nobody reads.
+        BrokenPipeError: The other side is gone.
     """
     view = memoryview(encode(message) + b"\n")
     while view:
@@ -23,7 +23,7 @@ def send(descriptor: int, message: Any) -> None:
 
 
 class MessageReader:
-    """The messages that come through a pipe."""
+    """Reads messages from a pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -31,7 +31,7 @@ class MessageReader:
         self._data = b""
 
     def receive(self) -> list[Any]:
-        """Wait for bytes, and give the messages that are whole; none once the other side is gone."""
+        """Wait for data, and return the complete messages; none once the other side is gone."""
         chunk = os.read(self.descriptor, _CHUNK_BYTES)
         if not chunk:
             self.is_closed = True

@@ -1,4 +1,4 @@
-"""What kind of model trains, as far as the stream of a run has told: a network, or boosted trees."""
+"""The kind of model that a run trains: neural networks or boosted trees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET
 from leadline.records.names import CHECKS, GRADIENT_NORMS, OPTIMIZER_VARIABLES, TREE_COLLECTIONS, is_module_collection
 from leadline.records.series import SeriesLayout
 
-_OF_NETWORKS: Final = frozenset(
+_NETWORK_COLLECTIONS: Final = frozenset(
     {
         "gradients",
         "weights",
@@ -19,19 +19,19 @@ _OF_NETWORKS: Final = frozenset(
         CHECKS,
     }
 )
-_OF_BOTH: Final = frozenset({"labels", "predictions"})
-_OF_TREES: Final = TREE_COLLECTIONS | {TRAINING_SET, VALIDATION_SET}
+_SHARED_COLLECTIONS: Final = frozenset({"labels", "predictions"})
+_TREE_COLLECTIONS: Final = TREE_COLLECTIONS | {TRAINING_SET, VALIDATION_SET}
 
 
-def is_of_networks(collection: str | None) -> bool:
-    """Whether a collection is one that only networks have: gradients, what modules take and give …"""
-    if collection is None or collection in _OF_BOTH:
+def is_network_collection(collection: str | None) -> bool:
+    """Return whether only networks have a collection: gradients, inputs and outputs of modules …"""
+    if collection is None or collection in _SHARED_COLLECTIONS:
         return False
-    return collection in _OF_NETWORKS or is_module_collection(collection)
+    return collection in _NETWORK_COLLECTIONS or is_module_collection(collection)
 
 
 class ModelKind:
-    """What was met of models in a run."""
+    """The kind of model, as far as the captured tensors show it."""
 
     def __init__(self) -> None:
         self.has_network = self.has_trees = False
@@ -39,16 +39,16 @@ class ModelKind:
 
     @property
     def are_trees(self) -> bool:
-        """Whether there are boosters, and no network."""
+        """Whether there are boosted trees, and no network."""
         return self.has_trees and not self.has_network
 
-    def meet(self, point: Point) -> bool:
-        """Look at what was captured; whether one knows more by it."""
+    def update(self, point: Point) -> bool:
+        """Look at what was captured; return whether more is known by it."""
         before = (self.has_network, self.has_trees)
         for row in point.rows:
             if id(row.layout) not in self._seen:
                 self._seen[id(row.layout)] = row.layout
-                found = {each for info in row.layout.tensors for each in info.collections}
-                self.has_network |= any(map(is_of_networks, found))
-                self.has_trees |= not found.isdisjoint(_OF_TREES)
+                collections = {name for info in row.layout.tensors for name in info.collections}
+                self.has_network |= any(map(is_network_collection, collections))
+                self.has_trees |= not collections.isdisjoint(_TREE_COLLECTIONS)
         return (self.has_network, self.has_trees) != before

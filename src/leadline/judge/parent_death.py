@@ -1,4 +1,4 @@
-"""Processes that end with the judge that started them, however it ended."""
+"""Termination of a process with its parent, however the parent ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def die_with_parent() -> None:
-    """Have this process killed when the one that started it is gone."""
+    """Have the kernel kill this process when its parent is gone."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

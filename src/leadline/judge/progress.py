@@ -1,4 +1,4 @@
-"""How far the workers of a run are, and how fast they go."""
+"""The training progress and speed of the workers of a run."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any, Final
 
 from leadline.actions.action import TrainingProgress
 
-_PACE_POINTS: Final = 16
+_MAX_POINTS: Final = 16
 
 
 class WorkerProgress:
-    """How far each worker is, and how fast it goes."""
+    """The last steps of each worker, and the speed computed from them."""
 
     def __init__(self) -> None:
         self._points: dict[str, deque[tuple[int, int]]] = {}
 
-    def see(self, seen: Mapping[str, Sequence[int]]) -> None:
-        """Take in the last step known of each worker, and its time."""
+    def update(self, seen: Mapping[str, Sequence[int]]) -> None:
+        """Record the last known step of each worker, and its time."""
         for worker, (step, time_ns) in seen.items():
-            points = self._points.setdefault(worker, deque(maxlen=_PACE_POINTS))
+            points = self._points.setdefault(worker, deque(maxlen=_MAX_POINTS))
             if not points or points[-1][0] < step:
                 points.append((step, time_ns))
 
     def progress(self, workers: Mapping[str, Mapping[str, Any]], gone: Iterable[str]) -> tuple[TrainingProgress, ...]:
-        """How far those are that still run; their own documents may know of a later step than their streams."""
+        """Return the progress of running workers; a worker's document may know a later step than its stream."""
         running = (set(workers) | set(self._points)) - set(gone)
         return tuple(self._of(worker, workers.get(worker, {})) for worker in sorted(running))
 
@@ -33,6 +33,6 @@ class WorkerProgress:
         points = self._points.get(worker) or deque([(-1, 0)])
         (first, first_ns), (last, last_ns) = points[0], points[-1]
         seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
-        said = (int(document.get("step", -1)), int(document.get("time_ns", 0)))
-        step, time_ns = max((last, last_ns), said)
+        reported = (int(document.get("step", -1)), int(document.get("time_ns", 0)))
+        step, time_ns = max((last, last_ns), reported)
         return TrainingProgress(worker, step, time_ns, max(0.0, seconds))

@@ -9,9 +9,9 @@ from leadline.judge.parent_death import die_with_parent
 
 
 def main() -> int:
-    """Render the report into the run; one line on standard error where that fails."""
-    for each in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+    """Render the report into the run; an error is one line on standard error."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     die_with_parent()
     try:
         from leadline.reports.__main__ import main as render

@@ -1,4 +1,4 @@
-"""The reports that rules keep up to date: rendered by processes of their own, which the judge never waits for."""
+"""The reports that rules keep up to date, rendered in separate processes."""
 
 from __future__ import annotations
 
@@ -10,126 +10,129 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, Final
 
-FIRST_SECONDS: Final = 10.0
-"""When a report is rendered first: there is something to see by then."""
-EVERY_SECONDS: Final = 30.0
-"""How long at least between the beginnings of two renderings of a report."""
+FIRST_AFTER_SECONDS: Final = 10.0
+"""When a report is rendered for the first time: there is something to see by then."""
+MIN_INTERVAL_SECONDS: Final = 30.0
+"""The minimum interval between the starts of two renderings of a report."""
 SHARE: Final = 10.0
-"""A rendering that took so long is left alone so many times as long: at most a tenth of one processor goes into it."""
-LONGEST_SECONDS: Final = 600.0
-"""A rendering that takes longer is ended."""
-_LAST_WORDS: Final = 300
+"""After a rendering follows a pause of so many times its duration: at most a tenth of one processor is used."""
+MAX_SECONDS: Final = 600.0
+"""The time limit of a rendering."""
+_MAX_ERROR_CHARACTERS: Final = 300
 
 
 @dataclass(slots=True)
 class _Rendering:
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
-    """A file without a name: a pipe would have to be emptied."""
+    errors: IO[bytes]
+    """An unnamed file for standard error: a pipe would have to be read continuously."""
     began: float
 
 
-def printing(run: str, product: str) -> list[str]:
-    """The command that renders a report of a run."""
+def render_command(run: str, product: str) -> list[str]:
+    """Return the command that renders a report of a run."""
     return [sys.executable, "-m", "leadline.judge.render_report", run, product]
 
 
 class ReportRenderer:
     """Keeps one report of a run up to date.
 
-    A process renders it at low priority and ends with the judge; a report is replaced when a new one is whole. What
-    goes wrong there is told once and harms nobody.
+    **Never waits** - a process renders the report at low priority and ends with the judge. The old report is
+    replaced when the new one is complete. A failure is reported once and affects nothing else.
 
     Args:
-        name: What the report is called: ``profiling report``.
-        command: Renders it, and says on standard error why it could not.
-        say: Told in a line why a report could not be rendered.
-        clock: Seconds that only grow.
+        name: The name of the report: ``profiling report``.
+        command: Renders the report, with errors on standard error.
+        warn: Called with the reason if a report could not be rendered.
+        clock: A monotonic clock in seconds.
 
     Attributes:
-        is_wanted: Something was judged that the report does not have yet.
+        is_outdated: Whether something was evaluated that the report does not contain yet.
     """
 
     def __init__(
         self,
         name: str,
         command: Sequence[str],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._command = list(command)
-        self.name, self._say, self._clock = name, say, clock
+        self.name, self._warn, self._clock = name, warn, clock
         self._rendering: _Rendering | None = None
-        self._due_at = clock() + FIRST_SECONDS
-        self.is_wanted = self._has_told = False
+        self._next_at = clock() + FIRST_AFTER_SECONDS
+        self.is_outdated = self._has_warned = False
 
     @property
     def is_busy(self) -> bool:
-        """Whether a rendering is under way."""
+        """Whether a rendering is in progress."""
         return self._rendering is not None
 
-    def want(self) -> None:
-        """Have what was judged meanwhile told by the report."""
-        self.is_wanted = True
+    def mark_outdated(self) -> None:
+        """Have the report rendered again."""
+        self.is_outdated = True
 
-    def turn(self, *, is_last: bool = False) -> None:
-        """See to what is under way, and begin anew where it is wanted and time.
+    def advance(self, *, is_last: bool = False) -> None:
+        """Supervise the running process, and start the next rendering if it is needed and due.
 
         Args:
-            is_last: Nothing more is judged: begin at once.
+            is_last: Whether nothing more will be evaluated: start at once.
         """
         now = self._clock()
-        self._look_after(now)
-        if self._rendering is None and self.is_wanted and (is_last or now >= self._due_at):
+        self._supervise(now)
+        if self._rendering is None and self.is_outdated and (is_last or now >= self._next_at):
             self._begin(now)
 
     def close(self) -> None:
-        """End what is under way."""
+        """Kill the running process."""
         if self._rendering is not None:
             self._rendering.process.kill()
             self._collect(self._rendering)
 
     def _begin(self, now: float) -> None:
-        self.is_wanted, self._due_at = False, now + EVERY_SECONDS
+        self.is_outdated, self._next_at = False, now + MIN_INTERVAL_SECONDS
         try:
-            self._rendering = self._started(now)
+            self._rendering = self._start_process(now)
         except OSError as error:
-            self._tell(error.strerror or str(error))
+            self._report_failure(error.strerror or str(error))
 
-    def _started(self, now: float) -> _Rendering:
-        """A rendering that has begun.
+    def _start_process(self, now: float) -> _Rendering:
+        """Start a rendering.
 
         Raises:
-            OSError: It could not.
+            OSError: It cannot be started.
         """
-        said = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the process writes into it
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the process writes to it
         try:
-            process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said)
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+            )
         except OSError:
-            said.close()
+            errors.close()
             raise
-        return _Rendering(process, said, now)
+        return _Rendering(process, errors, now)
 
-    def _look_after(self, now: float) -> None:
+    def _supervise(self, now: float) -> None:
         rendering = self._rendering
         if rendering is None:
             return
         if rendering.process.poll() is None:
-            if now - rendering.began <= LONGEST_SECONDS:
+            if now - rendering.began <= MAX_SECONDS:
                 return
             rendering.process.kill()
-        self._due_at = now + max(EVERY_SECONDS, SHARE * (now - rendering.began))
+        self._next_at = now + max(MIN_INTERVAL_SECONDS, SHARE * (now - rendering.began))
         self._collect(rendering)
 
     def _collect(self, rendering: _Rendering) -> None:
         self._rendering = None
-        with rendering.said as file:
+        with rendering.errors as file:
             if rendering.process.wait() > 0:
                 file.seek(0)
                 lines = file.read().decode(errors="replace").strip().splitlines()
-                self._tell(lines[-1].removeprefix("leadline: ")[:_LAST_WORDS] if lines else "it did not say why")
+                line = lines[-1].removeprefix("leadline: ")[:_MAX_ERROR_CHARACTERS] if lines else "unknown error"
+                self._report_failure(line)
 
-    def _tell(self, why: str) -> None:
-        if not self._has_told:
-            self._has_told = True
-            self._say(f"the {self.name} could not be made: {why}")
+    def _report_failure(self, why: str) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            self._warn(f"could not render the {self.name}: {why}")

@@ -1,4 +1,4 @@
-"""How an action wants to be done: what the judge must know of it without making one."""
+"""The retry policy of an action: what the judge must know of an action without constructing it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leadline.actions.action import Action
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The parameters that every action has, and what its class says; plain JSON values."""
+    """The parameters for repetition, retries and timeout that every action has; plain JSON values."""
 
     dry_run: bool
     cooldown: float
@@ -23,6 +23,6 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, action: Action) -> RetryPolicy:
-        """Those of an action."""
+        """Return the policy of an action."""
         is_once = action.episodes == "once"
         return cls(action.dry_run, action.cooldown, is_once, action.retries, action.backoff, action.timeout)

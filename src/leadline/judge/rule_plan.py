@@ -1,4 +1,4 @@
-"""What the rules of a run are, and what must be captured for them; worked out before the training starts."""
+"""Resolution of the rules of a run, and the captures that they need; done before the training starts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EVERY_STEP: Final = 1
 
 
 def resolve_rules(specs: Sequence[RuleSpec]) -> list[tuple[RuleSpec, Rule]]:
-    """The rules that specifications mean, each with its specification as it will be recorded.
+    """Resolve rule specifications to rules, each with its specification as it will be recorded.
 
     Returns:
-        Pairs in the order given; in the specification the rule has its own name (not Amazon's) and the
-        parameters are as the fields have them.
+        Pairs in the order given; the specification has Leadline's name of the rule (not Amazon's) and the
+        parameters as the rule has them.
     Raises:
         UnknownNameError: A rule or parameter does not exist.
-        ConfigurationError: A parameter is refused, a rule file does not import, or two rules share a name.
+        ConfigurationError: A parameter is invalid, a rule file cannot be imported, or two rules share a name.
     """
     resolved = [(spec, resolve_rule(spec)) for spec in specs]
     aliases: set[str] = set()
@@ -37,13 +37,13 @@ def resolve_rules(specs: Sequence[RuleSpec]) -> list[tuple[RuleSpec, Rule]]:
                 f"two rules are named {spec.alias!r}; give one another name: --rule OTHER={spec.rule}"
             )
         if "/" in spec.alias or not spec.alias.strip(". ") or spec.alias in (EVERY_RULE, JOB):
-            raise ConfigurationError(f"{spec.alias!r} is no name for a rule; give it one: --rule NAME={spec.rule}")
+            raise ConfigurationError(f"{spec.alias!r} is not a valid name of a rule; use --rule NAME={spec.rule}")
         aliases.add(spec.alias)
     return [(recorded(spec, rule), rule) for spec, rule in resolved]
 
 
 def resolve_rule(spec: RuleSpec) -> Rule:
-    """The rule that one specification means.
+    """Resolve one rule specification.
 
     Raises:
         As ``resolve_rules``.
@@ -62,17 +62,17 @@ def resolve_rule(spec: RuleSpec) -> Rule:
 
 
 def recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:
-    """A specification as the manifest has it."""
+    """Return a specification as it is recorded in the manifest."""
     parameters = {name: getattr(rule, name) for name in spec.parameters}
-    plain = {name: list(each) if isinstance(each, tuple) else each for name, each in parameters.items()}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
     return replace(spec, rule=canonical(spec.rule), parameters=plain)
 
 
 def check_runs(rules: Iterable[tuple[RuleSpec, Rule]], root: str) -> None:
-    """Refuse rules that compare with runs that are not there.
+    """Refuse rules that compare with runs that do not exist.
 
     Args:
-        root: The folder below which the run will stand, and where their names are looked up.
+        root: The folder that will contain the run, in which the names are looked up.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
     """
@@ -84,27 +84,27 @@ def check_runs(rules: Iterable[tuple[RuleSpec, Rule]], root: str) -> None:
 
 
 def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) -> tuple[CaptureItem, ...]:
-    """What must be captured for rules.
+    """Return the capture items that rules need.
 
-    A need without an interval becomes an item whose schedule says nothing (``Schedule()``): it has its collection's
-    interval in the preset. A rule that is followed by an action is shown every step, but what modules take and give
-    at the preset's: a forward hook at every step is nothing that an action may cause.
+    A need without an interval becomes an item with an empty schedule (``Schedule()``), which takes the interval of
+    its collection from the preset. A rule that triggers an action is evaluated at every step, except on the inputs
+    and outputs of modules: an action must not cause forward hooks at every step.
     """
     resolved = list(rules)
     check_actions(actions, [spec.alias for spec, _ in resolved])
     items = []
     for spec, rule in resolved:
-        is_acted_on = bool(rule.implied_actions("")) or any(_acts_on(each, spec.alias) for each in actions)
+        is_acted_on = bool(rule.implied_actions("")) or any(_acts_on(action, spec.alias) for action in actions)
         for need in _checked_needs(rule).tensors:
             is_hooked = need.collection is not None and is_module_collection(need.collection)
-            is_each = (is_acted_on and not is_hooked) or need.end is not None
-            every = need.every if need.every is not None else _EVERY_STEP if is_each else None
+            needs_every_step = (is_acted_on and not is_hooked) or need.end is not None
+            every = need.every if need.every is not None else _EVERY_STEP if needs_every_step else None
             items.append(_item(need, every, f"rule:{spec.alias}"))
     return tuple(items)
 
 
 def _acts_on(action: ActionSpec, alias: str) -> bool:
-    """Whether it waits for a rule's findings; one that mirrors every status is no reason to look oftener."""
+    """Return whether an action follows the findings of a rule; one that mirrors every status needs no more data."""
     return action.rule in (EVERY_RULE, alias) and "IssuesFound" in action.statuses
 
 
@@ -122,10 +122,10 @@ def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:
 
 
 def _checked_needs(rule: Rule) -> Needs:
-    """A rule's needs, or an error that says what is wrong with them.
+    """Return the needs of a rule.
 
     Raises:
-        ConfigurationError: They are none, or name statistics that do not exist.
+        ConfigurationError: They are invalid, or name statistics that do not exist.
     """
     from leadline.statistics.definitions import find_statistic
 

@@ -1,4 +1,4 @@
-"""The rule workers of a judge: started, asked, and replaced when a rule brings one down."""
+"""The rule workers of a judge: started, asked, and replaced when a rule crashes one."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from leadline.rules.registry import BUILT_IN
 HANG_SECONDS: Final = 30.0
 START_SECONDS: Final = 120.0
 MEMORY_BYTES: Final = 2 << 30
-_MOST_FALLS: Final = 3
-"""How often a worker may fall without a rule being to blame."""
-_STARVED: Final = "it wanted more memory than rules may take"
+_MAX_CRASHES: Final = 3
+"""How often a worker may crash when no rule is responsible."""
+_OUT_OF_MEMORY: Final = "it exceeded the memory limit for rules"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What a rule may take."""
+    """The limits of time and memory for a rule."""
 
     hang_seconds: float = HANG_SECONDS
-    """For thinking about one step."""
+    """For the evaluation of one step."""
     memory_bytes: int = MEMORY_BYTES
-    """Beyond what its worker takes before the rule is made."""
+    """Beyond what the worker uses before the rule is constructed."""
     start_seconds: float = START_SECONDS
-    """For being imported and made, and for reading what is to be judged."""
+    """For importing and constructing the rule, and for reading the data to evaluate."""
 
 
 class RuleProcess:
-    """One rule worker and the rules in it.
+    """One rule worker and its rules.
 
     Attributes:
-        is_finished: It judged the last of a run that is over, or has no rule that can be judged.
-        described: What it said of its rules when it was ready, by alias.
+        is_finished: Whether a complete run was evaluated to its end, or no rule is left that can be evaluated.
+        described: The descriptions of its rules, by alias, from when it was ready.
     """
 
     def __init__(
@@ -47,133 +47,133 @@ class RuleProcess:
         manifest: Manifest,
         specs: Iterable[RuleSpec],
         limits: WorkerLimits,
-        blame: Callable[[str, str], None],
-        seats: WorkerProcesses | None = None,
+        mark_failed: Callable[[str, str], None],
+        worker_processes: WorkerProcesses | None = None,
     ) -> None:
         self.specs = list(specs)
         self._kind = tuple((spec.rule, spec.folder) for spec in self.specs if spec.rule not in BUILT_IN)
-        self._seats = seats or WorkerProcesses()
+        self._worker_processes = worker_processes or WorkerProcesses()
         self.is_finished = not self.specs
         self.described: dict[str, dict[str, Any]] = {}
         self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
-        self._limits, self._blame = limits, blame
-        self._falls = 0
+        self._limits, self._mark_failed = limits, mark_failed
+        self._crashes = 0
         self._is_busy = False
         self._is_ready = False
-        self._was_over = self._is_whole = False
-        self._is_wanted = True
-        self._seat: WorkerProcess | None = None
+        self._was_over = self._is_complete = False
+        self._has_work = True
+        self._worker: WorkerProcess | None = None
         self._progress_at = (0, 0.0)
 
     @property
     def descriptor(self) -> int:
-        """What becomes readable when it answers."""
-        return self._seated.descriptor
+        """The descriptor that becomes readable when the worker answers."""
+        return self._running_worker.descriptor
 
     @property
-    def _seated(self) -> WorkerProcess:
-        assert self._seat is not None
-        return self._seat
+    def _running_worker(self) -> WorkerProcess:
+        assert self._worker is not None
+        return self._worker
 
     def start(self, *, is_over: bool) -> None:
-        """Take a process, and give it its rules.
+        """Take a process from the pool, and send it the rules.
 
         Args:
-            is_over: The run is judged as it stands.
+            is_over: Whether the run is evaluated as it is.
         """
-        self._is_whole = is_over
-        self._seat = self._seats.take(self._kind)
+        self._is_run_over = is_over
+        self._worker = self._worker_processes.take(self._kind)
         self._is_busy = self._is_ready = False
         rules = [asdict(spec) for spec in self.specs]
-        order = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
-        order["is_over"] = is_over
-        self._send({**order, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes})
+        setup = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
+        setup["is_over"] = is_over
+        self._send({**setup, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes})
 
-    def want(self) -> None:
-        """There is something new to judge."""
-        self._is_wanted = True
+    def mark_pending(self) -> None:
+        """Note that there is new data to evaluate."""
+        self._has_work = True
 
     def ask(self, *, is_over: bool, gone: Collection[str]) -> None:
-        """Let it judge, if it is idle and there is something to judge."""
-        if self._is_busy or self.is_finished or not self._is_wanted:
+        """Have the worker evaluate new data, if it is idle and there is some."""
+        if self._is_busy or self.is_finished or not self._has_work:
             return
-        self._is_busy, self._is_wanted, self._was_over = True, False, is_over
+        self._is_busy, self._has_work, self._was_over = True, False, is_over
         self._progress_at = (-1, time.monotonic())
         self._send({"is_over": is_over, "gone": sorted(gone)})
 
     def receive(self) -> list[dict[str, Any]]:
-        """Its answers; when it has fallen it is replaced, and none come."""
-        answers = self._seated.receive()
-        if self._seated.has_fallen:
-            self._fallen(self._how_it_ended())
+        """Return its answers; a worker that has crashed is replaced, and there are none."""
+        answers = self._running_worker.receive()
+        if self._running_worker.has_exited:
+            self._on_crash(self._how_it_ended())
             return []
         if answers and not self._is_ready:
             self._is_ready, self._progress_at = True, (-1, time.monotonic())
             self.described, *answers = answers[0]["rules"], *answers[1:]
-            self.is_finished = all("error" in each for each in self.described.values())
+            self.is_finished = all("error" in description for description in self.described.values())
         for answer in answers:
             self._is_busy = False
-            self._is_wanted = self._is_wanted or bool(answer["has_more"])
+            self._has_work = self._has_work or bool(answer["has_more"])
             self.is_finished = self._was_over and not answer["has_more"]
         return answers
 
     def check_hang(self) -> None:
-        """Replace it when the rule that is being asked has not answered for too long."""
+        """Replace the worker if the rule that it is evaluating has not answered for too long."""
         if not self._is_busy:
             return
-        (asked, place), now = self._seated.slate.read(), time.monotonic()
+        (evaluation, place), now = self._running_worker.status.read(), time.monotonic()
         is_judging = place >= 0 and self._is_ready
         limit = self._limits.hang_seconds if is_judging else max(self._limits.start_seconds, self._limits.hang_seconds)
-        if asked != self._progress_at[0]:
-            self._progress_at = (asked, now)
+        if evaluation != self._progress_at[0]:
+            self._progress_at = (evaluation, now)
         elif now - self._progress_at[1] > limit:
-            self._fallen(f"gave no answer for {limit:g} s")
+            self._on_crash(f"gave no answer for {limit:g} s")
 
     def close(self) -> None:
-        """Leave the process, to the next run where it has done all that it was asked; else end it."""
-        seat, self._seat = self._seat, None
-        if seat is None:
+        """Return the process to the pool if it has done all that it was asked; otherwise kill it."""
+        worker, self._worker = self._worker, None
+        if worker is None:
             return
-        if self._is_ready and not self._is_busy and not seat.has_fallen:
-            self._seats.give_back(self._kind, seat)
+        if self._is_ready and not self._is_busy and not worker.has_exited:
+            self._worker_processes.give_back(self._kind, worker)
         else:
-            self._seats.remove(seat)
+            self._worker_processes.remove(worker)
 
-    def _fallen(self, how: str) -> None:
-        place = self._seated.slate.read()[1]
-        if how == _STARVED and len(self.specs) == 1:
+    def _on_crash(self, how: str) -> None:
+        place = self._running_worker.status.read()[1]
+        if how == _OUT_OF_MEMORY and len(self.specs) == 1:
             place = 0
-        self._seats.remove(self._seated)
-        self._seat = None
+        self._worker_processes.remove(self._running_worker)
+        self._worker = None
         if 0 <= place < len(self.specs):
             culprits = [self.specs.pop(place)]
         else:
-            self._falls += 1
-            culprits = self.specs if self._falls > _MOST_FALLS else []
+            self._crashes += 1
+            culprits = self.specs if self._crashes > _MAX_CRASHES else []
             self.specs = [] if culprits else self.specs
-        for each in culprits:
-            self._blame(each.alias, how)
-        self.is_finished, self._is_busy, self._is_wanted = not self.specs, False, True
+        for spec in culprits:
+            self._mark_failed(spec.alias, how)
+        self.is_finished, self._is_busy, self._has_work = not self.specs, False, True
         if self.specs:
-            self.start(is_over=self._is_whole)
+            self.start(is_over=self._is_run_over)
 
     def _how_it_ended(self) -> str:
-        status = self._seated.wait()
+        status = self._running_worker.wait()
         if status == OUT_OF_MEMORY:
-            return _STARVED
+            return _OUT_OF_MEMORY
         if status < 0:
-            return f"its process was ended by {signal.Signals(-status).name}"
-        return f"its process ended with status {status}"
+            return f"its process was killed by {signal.Signals(-status).name}"
+        return f"its process exited with status {status}"
 
     def _send(self, message: Any) -> None:
         try:
-            self._seated.send(message)
+            self._running_worker.send(message)
         except BrokenPipeError:
             self._is_busy = True
 
 
-def gather(specs: Iterable[RuleSpec]) -> list[list[RuleSpec]]:
-    """Which rules share a process: the built-in ones one, each other one its own."""
+def group_rules(specs: Iterable[RuleSpec]) -> list[list[RuleSpec]]:
+    """Group rules by process: all built-in rules share one, each custom rule has its own."""
     built_in = [spec for spec in specs if spec.rule in BUILT_IN]
     others = [[spec] for spec in specs if spec.rule not in BUILT_IN]
     return [*([built_in] if built_in else []), *others]

@@ -1,4 +1,4 @@
-"""What has come of each rule, and the documents that say so."""
+"""The results of the rules of a run, and the documents that contain them."""
 
 from __future__ import annotations
 
@@ -18,70 +18,69 @@ from leadline.store.documents import append_line, make_folder, read_document, wr
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
 _COUNTS_A_SECOND = 20
-"""Documents rewritten in a second for mere counts; with more rules each of them waits longer."""
+"""The number of documents rewritten in a second only for new counts; with more rules their interval grows."""
 _RETRY_SECONDS = 1.0
-_MOST_PHASES = 4
-_MOST_ANNOUNCED = 100
-"""Findings of one rule beyond so many are written down, not announced."""
+_MAX_PHASES = 4
+_MAX_ANNOUNCED = 100
+"""So many findings of one rule are announced; all of them are written."""
 
 
 @dataclass(slots=True)
 class RuleEntry:
-    """One rule."""
+    """The results of one rule."""
 
     spec: RuleSpec
     parameters: Mapping[str, Any]
-    """Those that were given; once the rule has been made, all."""
+    """The parameters that were given; all parameters once the rule was constructed."""
     explains: tuple[str, ...] = ()
-    """Names of rules whose findings may follow from this one's."""
+    """The names of rules whose findings may follow from those of this one."""
     verdict: str | None = None
     why: str = ""
     judged_steps: int = 0
     error: str | None = None
     product: Mapping[str, Any] = field(default_factory=dict)
-    """What a rule that never fires has gathered."""
+    """The data that a rule that never fires has collected."""
     findings: dict[int, Finding] = field(default_factory=dict)
-    """By id; those that closed as they closed."""
+    """The findings by id, closed ones in their final state."""
     open_ids: set[int] = field(default_factory=set)
-    """Of the findings that are open."""
+    """The ids of the findings that are open."""
     changed_ns: int = 0
-    """When something of it was heard last."""
+    """When an update of the rule arrived last."""
+    missing_data: str = ""
+    """Why data that the rule needs is not in the run; without a finding the rule is undecided then."""
 
     def status(self, *, is_complete: bool) -> str:
-        """As SageMaker names it."""
+        """Return the status under its name in SageMaker."""
         if self.error is not None:
             return "Error"
         if self.findings:
             return "IssuesFound"
         return "NoIssuesFound" if is_complete else "InProgress"
 
-    blind: str = ""
-    """Why something that it should have seen is not in the run; then nothing found is not clear."""
-
-    def spoken_verdict(self, *, is_complete: bool) -> str | None:
-        """``clear``, ``fired``, ``undecided``; None where it has none, or not yet."""
+    def current_verdict(self, *, is_complete: bool) -> str | None:
+        """Return ``clear``, ``fired`` or ``undecided``; None: it failed, or is not evaluated yet."""
         if self.findings:
             return "fired"
         if self.error is not None:
             return None
-        verdict = "undecided" if self.blind else self.verdict
+        verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
 
     @property
     def reason(self) -> str:
-        """Why it has no verdict."""
+        """Why it has no verdict; empty: it has one."""
         if self.error is not None or self.findings:
             return self.error or ""
-        return self.blind or ("" if self.verdict == "clear" else self.why)
+        return self.missing_data or ("" if self.verdict == "clear" else self.why)
 
 
-class RuleResults:
-    """All rules of a run; writes their documents unless it is told to keep them to itself.
+class RuleResultStore:
+    """The results of all rules of a run, written as documents into the run directory unless disabled.
 
     Attributes:
-        version: Counts what was heard of the rules.
-        delivering: The actions for which something waits when all is judged.
-        write_error: Why the documents could not be written the last time (a full disk); it is tried again.
+        version: The number of updates.
+        delivering: The actions with pending deliveries after everything was evaluated.
+        write_error: Why the documents could not be written the last time (a full disk); writing is retried.
     """
 
     def __init__(self, run: str, specs: Sequence[RuleSpec], *, is_written: bool) -> None:
@@ -95,7 +94,7 @@ class RuleResults:
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
         self._announcements: list[dict[str, Any]] = []
         self._time: dict[str, Any] | None = None
-        self._said: dict[str, tuple[str, str | None, int]] = {}
+        self._written: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
         self._summary_at = self._counts_at = 0.0
         self._is_stale = True
@@ -105,67 +104,67 @@ class RuleResults:
         if is_written:
             self._begin_documents()
 
-    def include(self, specs: Sequence[RuleSpec]) -> None:
-        """More rules judge from now on."""
+    def add_rules(self, specs: Sequence[RuleSpec]) -> None:
+        """Add rules that are evaluated from now on."""
         for spec in specs:
             self.entries[spec.alias] = RuleEntry(spec, dict(spec.parameters))
             if self._is_written:
                 self._begin_document(spec.alias)
-            self._note(spec.alias)
+            self._mark_changed(spec.alias)
         self._counts_seconds = max(_COUNTS_SECONDS, len(self.entries) / _COUNTS_A_SECOND)
 
     def update(self, alias: str, state: Mapping[str, Any]) -> None:
-        """Take in where a rule stands."""
+        """Update the state of a rule."""
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
         entry.error = entry.error or state["error"]
         entry.product = state["product"]
-        self._note(alias)
+        self._mark_changed(alias)
 
     def describe(self, alias: str, parameters: Mapping[str, Any], explains: tuple[str, ...]) -> None:
-        """Take in what a rule says of itself: all its parameters, and what its findings may lead to."""
+        """Set the parameters of a rule, and the rules that its findings may explain."""
         entry = self.entries[alias]
         entry.parameters, entry.explains = parameters, explains
-        self._note(alias)
+        self._mark_changed(alias)
 
-    def blame(self, alias: str, error: str) -> None:
-        """A rule brought its worker down."""
+    def mark_failed(self, alias: str, error: str) -> None:
+        """Record the error of a rule that crashed its worker."""
         self.entries[alias].error = error
-        self._note(alias)
+        self._mark_changed(alias)
 
-    def go_blind(self, alias: str, why: str) -> None:
-        """Something that a rule should have seen is not in the run."""
-        if self.entries[alias].blind != why:
-            self.entries[alias].blind = why
-            self._note(alias)
+    def set_missing_data(self, alias: str, why: str) -> None:
+        """Record why data that a rule needs is not in the run; empty: all of it is."""
+        if self.entries[alias].missing_data != why:
+            self.entries[alias].missing_data = why
+            self._mark_changed(alias)
 
-    def begin_again(self, alias: str) -> None:
-        """All of a rule is told again from the start."""
+    def restart(self, alias: str) -> None:
+        """Delete the findings of a rule that is evaluated again from the start."""
         self.entries[alias].findings.clear()
         self.entries[alias].open_ids.clear()
-        self._unwritten = [each for each in self._unwritten if each[0] != alias]
+        self._unwritten = [(name, event) for name, event in self._unwritten if name != alias]
         if self._is_written:
             self._clear_findings(alias)
-        self._note(alias)
+        self._mark_changed(alias)
 
     def add(self, alias: str, event: Mapping[str, Any]) -> Finding:
-        """Take in what opened or closed."""
+        """Add a finding that opened, or update one that closed."""
         finding = Finding(**{name: event[name] for name in Finding.__dataclass_fields__})
         entry = self.entries[alias]
         entry.findings[finding.id] = finding
         (entry.open_ids.add if finding.is_open else entry.open_ids.discard)(finding.id)
         self._unwritten.append((alias, event))
-        self._note(alias)
+        self._mark_changed(alias)
         return finding
 
     def announce(self, finding: Finding, action: str | None) -> None:
-        """Have the terminal told of a finding that opened, once."""
+        """Announce a new finding in the terminal, once."""
         known = {
-            (each["step"], each["message"])
-            for each in self._announcements
-            if each["rule"] == finding.rule and "kind" not in each
+            (announcement["step"], announcement["message"])
+            for announcement in self._announcements
+            if announcement["rule"] == finding.rule and "kind" not in announcement
         }
-        if (finding.step, finding.message) in known or len(known) >= _MOST_ANNOUNCED:
+        if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
             return
         self._announcements.append(
             {
@@ -179,9 +178,9 @@ class RuleResults:
         self._is_stale = True
 
     def write(self, *, at_once: bool = False) -> None:
-        """Write what changed: statuses at once, mere counts each second or two, the summary every 50 ms.
+        """Write what changed: statuses at once, mere counts every second or two, the summary every 50 ms.
 
-        What the disk refuses is kept, and tried again a second later.
+        What cannot be written is kept, and retried a second later.
         """
         now = time.monotonic()
         if not self._is_written or (now < self._retry_at and not at_once):
@@ -207,7 +206,7 @@ class RuleResults:
             self._summary_at, self._is_stale = now, False
 
     def summary(self) -> dict[str, Any]:
-        """``rules/summary.json``; of the rules those that found something lead, causes before what comes of them."""
+        """Return ``rules/summary.json``; rules that fired come first, causes before their effects."""
         explained = self.causes()
         return {
             "complete": self.is_complete,
@@ -216,40 +215,43 @@ class RuleResults:
             "updated_ns": time.time_ns(),
             "announcements": self._announcements,
             "time": self._time,
-            "rules": [self._summary_of(self.entries[each], explained.get(each)) for each in self.in_order(explained)],
+            "rules": [
+                self._summary_entry(self.entries[alias], explained.get(alias))
+                for alias in self.sorted_by_cause(explained)
+            ],
         }
 
     def causes(self) -> dict[str, str]:
-        """For each rule whose finding follows from another's: the alias of that one."""
+        """Return the alias of the root cause of each rule whose findings are explained by another rule."""
         return causes(
-            FiredRule(alias, entry.spec.rule, [entry.findings[each] for each in sorted(entry.findings)], entry.explains)
+            FiredRule(alias, entry.spec.rule, [entry.findings[key] for key in sorted(entry.findings)], entry.explains)
             for alias, entry in self.entries.items()
             if entry.findings
         )
 
-    def in_order(self, explained: Mapping[str, str]) -> list[str]:
-        """The aliases: those that found something by step, each followed by what it explains; then the others."""
+    def sorted_by_cause(self, explained: Mapping[str, str]) -> list[str]:
+        """Return the aliases: rules that fired by step, each followed by those that it explains, then the others."""
         firsts = {alias: min(entry.findings) for alias, entry in self.entries.items() if entry.findings}
         steps = {alias: self.entries[alias].findings[first].step for alias, first in firsts.items()}
 
-        def place(alias: str) -> tuple[bool, int, str, bool, int]:
+        def sort_key(alias: str) -> tuple[bool, int, str, bool, int]:
             if alias not in steps:
                 return True, 0, "", False, 0
             root = explained.get(alias, alias)
             return False, steps[root], root, root != alias, steps[alias]
 
-        return sorted(self.entries, key=place)
+        return sorted(self.entries, key=sort_key)
 
-    def _summary_of(self, entry: RuleEntry, cause: str | None) -> dict[str, Any]:
+    def _summary_entry(self, entry: RuleEntry, cause: str | None) -> dict[str, Any]:
         first = entry.findings[min(entry.findings)] if entry.findings else None
         suggestion = first.suggestion if first else None
         if cause is not None:
-            suggestion = f"what {cause} says first; this usually follows from it"
+            suggestion = f"the advice of {cause} first; this usually follows from it"
         return {
             "name": entry.spec.alias,
             "rule": entry.spec.rule,
             "status": entry.status(is_complete=self.is_complete),
-            "verdict": entry.spoken_verdict(is_complete=self.is_complete),
+            "verdict": entry.current_verdict(is_complete=self.is_complete),
             "why": entry.reason,
             "findings": len(entry.findings),
             "step": first.step if first else None,
@@ -259,18 +261,18 @@ class RuleResults:
         }
 
     def complete(self) -> None:
-        """The last of an ended run is judged."""
+        """Mark a complete run as completely evaluated."""
         self.is_complete = True
         if self._is_written:
-            self._time = self._where_time_went()
+            self._time = self._time_breakdown()
         for alias in self.entries:
-            self._note(alias)
+            self._mark_changed(alias)
 
     def finish(self, delivering: Sequence[str] = ()) -> None:
-        """Write all down.
+        """Write everything.
 
         Args:
-            delivering: What the judge still has to deliver.
+            delivering: The actions with pending deliveries.
         """
         if not self.is_complete:
             self.complete()
@@ -280,34 +282,36 @@ class RuleResults:
         self.write(at_once=True)
 
     def states(self) -> tuple[RuleState, ...]:
-        """Where the rules stand, as actions are told."""
+        """Return the states of all rules, as actions receive them."""
         return tuple(self._state(alias, entry) for alias, entry in self.entries.items())
 
     def _state(self, alias: str, entry: RuleEntry) -> RuleState:
         status = entry.status(is_complete=self.is_complete)
-        verdict = entry.spoken_verdict(is_complete=self.is_complete)
+        verdict = entry.current_verdict(is_complete=self.is_complete)
         is_open = bool(entry.open_ids)
         count = len(entry.findings)
         return RuleState(alias, entry.spec.rule, status, verdict, is_open, entry.reason, entry.changed_ns, count)
 
-    def say(self, rule: str, message: str, is_failure: bool) -> None:
-        """Have the terminal told what came of an action, once."""
+    def announce_action(self, rule: str, message: str, is_failure: bool) -> None:
+        """Announce the outcome of an action in the terminal, once."""
         kind = "failure" if is_failure else "action"
         line = {"step": None, "rule": rule, "message": message, "action": None, "kind": kind}
-        if all({**each, "id": 0} != {**line, "id": 0} for each in self._announcements):
+        if all({**announcement, "id": 0} != {**line, "id": 0} for announcement in self._announcements):
             self._announcements.append({"id": len(self._announcements) + 1, **line})
             self._is_stale = True
 
-    def _where_time_went(self) -> dict[str, Any] | None:
-        """The largest phases and what bound the run, for the last words on the terminal; None: no step was timed."""
-        from leadline.analysis.time_breakdown import phases, read_time  # loads pyarrow, which the judge needs only here
+    def _time_breakdown(self) -> dict[str, Any] | None:
+        """Return the largest phases and the bottleneck, for the summary in the terminal; None: no step was timed."""
+        # imports pyarrow, which the judge needs only here
+        from leadline.analysis.time_breakdown import phases, read_time_breakdown
 
         fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
-        found = read_time(self._run, fired)
-        parts = phases(found.steps)[:_MOST_PHASES]
-        return {"phases": parts, "bound": found.bound.brief() if found.bound else None} if parts else None
+        breakdown = read_time_breakdown(self._run, fired)
+        parts = phases(breakdown.steps)[:_MAX_PHASES]
+        bottleneck = breakdown.bottleneck
+        return {"phases": parts, "bound": bottleneck.summary() if bottleneck else None} if parts else None
 
-    def _note(self, alias: str) -> None:
+    def _mark_changed(self, alias: str) -> None:
         self.entries[alias].changed_ns = time.time_ns()
         self.version += 1
         self._changed.add(alias)
@@ -316,15 +320,15 @@ class RuleResults:
     def _write_status(self, alias: str, *, with_counts: bool) -> None:
         entry = self.entries[alias]
         status = entry.status(is_complete=self.is_complete)
-        spoken = (status, entry.spoken_verdict(is_complete=self.is_complete), len(entry.findings))
-        if not with_counts and self._said.get(alias) == spoken:
+        state = (status, entry.current_verdict(is_complete=self.is_complete), len(entry.findings))
+        if not with_counts and self._written.get(alias) == state:
             return
         document = {
             "name": alias,
             "rule": entry.spec.rule,
             "parameters": dict(entry.parameters),
             "status": status,
-            "verdict": spoken[1],
+            "verdict": state[1],
             "why": entry.reason,
             "judged_steps": entry.judged_steps,
             "findings": len(entry.findings),
@@ -332,7 +336,7 @@ class RuleResults:
             **({"product": dict(entry.product)} if entry.product else {}),
         }
         write_document(os.path.join(self._run, layout.rule_status(alias)), document)
-        self._said[alias] = spoken
+        self._written[alias] = state
         self._changed.discard(alias)
 
     def _begin_documents(self) -> None:

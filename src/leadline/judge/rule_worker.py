@@ -1,4 +1,4 @@
-"""A rule worker: a process that asks rules, and may hang, crash or eat its memory without the judge's harm."""
+"""The rule worker: a process that evaluates rules, isolated from the judge if one hangs, crashes or leaks memory."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from leadline.judge.worker_status import WorkerStatus
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
 
-_MOST_SECONDS = 0.25
-"""After so long a worker tells what it has, however much is left."""
-_CUSTOM_NICE = 10
-"""Custom rules yield to the training where both want the processor."""
+_MAX_SECONDS = 0.25
+"""After so long a worker reports what it has, even if there is more to evaluate."""
+_CUSTOM_RULE_NICE = 10
+"""Custom rules have a lower priority than the training."""
 OUT_OF_MEMORY = 77
-"""The status with which it ends when a rule left no memory for the worker itself."""
+"""The exit status after a rule left no memory for the worker itself."""
 
 
 def main() -> int:
-    """Answer until the judge closes the pipe; an order begins a run, what follows asks about it."""
-    inbox, outbox, slate = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2]), WorkerStatus(int(sys.argv[3]))
-    for each in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)
+    """Answer the judge until it closes the pipe; a setup message starts a run, further ones ask for evaluations."""
+    inbox, outbox, status = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2]), WorkerStatus(int(sys.argv[3]))
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     die_with_parent()
-    _settle()
+    _preload()
     worker: _Worker | None = None
     while not inbox.is_closed:
         for message in inbox.receive():
             if "run" in message:
                 worker = None
-                gc.collect()  # what the run before left would be taken from what this one's rules may take
-                worker = _Worker(message, slate)
+                gc.collect()  # garbage of the previous run would count against the memory limit of this one
+                worker = _Worker(message, status)
                 json_pipe.send(outbox, {"ready": True, "rules": worker.described})
             elif worker is not None:
                 json_pipe.send(outbox, worker.advance(message))
@@ -46,15 +46,15 @@ def main() -> int:
 
 
 def guarded() -> int:
-    """``main``, and a status of its own for a rule that left no memory for ourselves."""
+    """Run ``main``, with an exit status of its own if a rule left no memory for the worker itself."""
     try:
         return main()
     except MemoryError:
         return OUT_OF_MEMORY
 
 
-def _settle() -> None:
-    """Have what every run needs out of the collector's sight: it would take longer to look through than most runs."""
+def _preload() -> None:
+    """Import what every run needs, and exclude it from garbage collection, which would take longer than most runs."""
     import leadline.judge.evaluator
     import leadline.judge.rule_plan  # noqa: F401
 
@@ -66,51 +66,51 @@ class _Worker:
     """The rules of one worker.
 
     Attributes:
-        described: What the judge must know of each rule, by alias, as plain JSON values; of one that cannot be made
-            its ``error``. The judge itself runs nothing of a stranger's.
+        described: What the judge must know of each rule, by alias, as plain JSON values; ``error`` for a rule that
+            cannot be constructed. The judge itself never executes custom code.
     """
 
-    def __init__(self, order: dict[str, Any], slate: WorkerStatus) -> None:
+    def __init__(self, setup: dict[str, Any], status: WorkerStatus) -> None:
         from leadline.judge.evaluator import Evaluator
         from leadline.judge.rule_plan import resolve_rule
 
         self.described: dict[str, dict[str, Any]] = {}
-        specs = [RuleSpec(**each) for each in order["rules"]]
+        specs = [RuleSpec(**rule) for rule in setup["rules"]]
         places = {spec.alias: place for place, spec in enumerate(specs)} | {"": -1}
-        if order["is_custom"]:
-            os.nice(max(0, _CUSTOM_NICE - os.nice(0)))
-        _limit_memory(order["memory_bytes"])
+        if setup["is_custom"]:
+            os.nice(max(0, _CUSTOM_RULE_NICE - os.nice(0)))
+        _limit_memory(setup["memory_bytes"])
         rules = []
         for spec in specs:
-            slate.write(places[spec.alias])
+            status.write(places[spec.alias])
             try:
                 rule = resolve_rule(spec)
-                self.described[spec.alias] = _describe(rule, order["name"])
+                self.described[spec.alias] = _describe(rule, setup["name"])
                 rules.append((spec.alias, rule))
             except LeadlineError as error:
                 self.described[spec.alias] = {"error": str(error)}
-        slate.write(-1)
+        status.write(-1)
         self._judging = Evaluator(
-            order["run"],
+            setup["run"],
             rules,
-            started_ns=order["started_ns"],
-            mark=lambda alias: slate.write(places[alias]),
-            is_over=order["is_over"],
+            started_ns=setup["started_ns"],
+            mark=lambda alias: status.write(places[alias]),
+            is_over=setup["is_over"],
         )
 
     def advance(self, message: dict[str, Any]) -> dict[str, Any]:
         from leadline.judge.evaluator import to_message
 
         return to_message(
-            self._judging.advance(is_over=message["is_over"], gone=message["gone"], most_seconds=_MOST_SECONDS)
+            self._judging.advance(is_over=message["is_over"], gone=message["gone"], max_seconds=_MAX_SECONDS)
         )
 
 
 def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
-    """What the judge must know of a rule.
+    """Return what the judge must know of a rule.
 
     Raises:
-        ConfigurationError: It raises where it should say so.
+        ConfigurationError: A method of the rule raised.
     """
     import msgspec
 
@@ -120,7 +120,7 @@ def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
         return {
             "parameters": msgspec.structs.asdict(rule),
             "explains": list(rule.explains),
-            "needs": [asdict(each) for each in rule.needs().tensors],
+            "needs": [asdict(need) for need in rule.needs().tensors],
             "has_phases": bool(rule.needs().phases),
             "implied": list(rule.implied_actions(run_name)),
             "product": rule.product,
@@ -130,12 +130,12 @@ def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
 
 
 def _limit_memory(limit_bytes: int) -> None:
-    """So much more address space than is used now, so that a rule that wants more gets a ``MemoryError``."""
+    """Limit the address space beyond what is used now, so that a rule that wants more gets a ``MemoryError``."""
     with open("/proc/self/statm", "rb") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = used + limit_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
+    limit = used + limit_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Processes in which rules are judged: of one run after the other, for as long as none brings its process down."""
+"""The processes of rule workers, reused from run to run until a rule crashes one."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from leadline.errors import LeadlineError
 from leadline.judge import json_pipe
 from leadline.judge.worker_status import WorkerStatus
 
-_QUIET: Final = {
+_ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MALLOC_ARENA_MAX": "2",
 }
-"""What keeps a worker's address space near what it uses, so that its bound means something."""
-_MOST_KEPT_BYTES: Final = 1 << 30
-"""A process that holds more than this when its run is done is not given another."""
+"""Settings that keep the address space of a worker near what it uses, so that its limit is meaningful."""
+_MAX_KEPT_BYTES: Final = 1 << 30
+"""A process that uses more memory than this after a run is not reused."""
 
 
 class WorkersClosedError(LeadlineError):
-    """The seats are closed: somebody ended the judging."""
+    """The pool is closed: the evaluation was ended."""
 
 
 class WorkerProcess:
-    """One process and the ways to it.
+    """One process and its pipes.
 
     Attributes:
-        slate: What it is at this moment.
+        status: What the worker is doing at this moment.
     """
 
     def __init__(self) -> None:
         command_read, self._command = os.pipe()
         answer_read, answer_write = os.pipe()
-        self.slate = WorkerStatus()
-        passed = (command_read, answer_write, self.slate.descriptor)
+        self.status = WorkerStatus()
+        passed = (command_read, answer_write, self.status.descriptor)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "leadline.judge.rule_worker", *map(str, passed)],
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 pass_fds=passed,
-                env=os.environ | _QUIET,
+                env=os.environ | _ENVIRONMENT,
             )
         finally:
             os.close(command_read)
@@ -54,17 +54,17 @@ class WorkerProcess:
 
     @property
     def descriptor(self) -> int:
-        """What becomes readable when it answers."""
+        """The descriptor that becomes readable when the worker answers."""
         return self._inbox.descriptor
 
     @property
-    def has_fallen(self) -> bool:
-        """Whether it said its last."""
+    def has_exited(self) -> bool:
+        """Whether the process closed its end of the pipe."""
         return self._inbox.is_closed
 
     @property
     def held_bytes(self) -> int:
-        """The memory that it holds; 0 once it is gone."""
+        """The memory that the process uses; 0 once it is gone."""
         try:
             with open(f"/proc/{self._process.pid}/statm", "rb") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -72,39 +72,39 @@ class WorkerProcess:
             return 0
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Ask it.
+        """Send a message.
 
         Raises:
-            BrokenPipeError: It has fallen.
+            BrokenPipeError: The process has exited.
         """
         json_pipe.send(self._command, message)
 
     def receive(self) -> list[dict[str, Any]]:
-        """Wait for bytes, and give the answers that are whole."""
+        """Wait for data, and return the complete answers."""
         return self._inbox.receive()
 
     def wait(self) -> int:
-        """How it ended, once it said its last."""
+        """Wait for the process to exit, and return its status."""
         return self._process.wait()
 
     def end(self) -> None:
-        """End the process; the ways to it stay open until ``close``."""
+        """Kill the process; its pipes stay open until ``close``."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process, and close the ways to it."""
+        """Kill the process, and close its pipes."""
         self._process.kill()
         self._process.wait()
         os.close(self._command)
         os.close(self._inbox.descriptor)
-        self.slate.close()
+        self.status.close()
 
 
 class WorkerProcesses:
-    """Seats by the kind of rules that may sit there, kept from run to run; several threads may take from them.
+    """A pool of processes by kind of rules, reused from run to run; safe to use from several threads.
 
     Args:
-        is_kept: Whether a seat that is given back waits for the next run.
+        is_kept: Whether a process that is returned waits for the next run.
     """
 
     def __init__(self, *, is_kept: bool = False) -> None:
@@ -113,44 +113,44 @@ class WorkerProcesses:
         self._all: set[WorkerProcess] = set()
 
     def take(self, kind: Hashable) -> WorkerProcess:
-        """A seat that waits, or a new one.
+        """Return an idle process, or a new one.
 
         Raises:
-            SeatsClosedError: Nobody shall sit here any more.
+            WorkersClosedError: The pool is closed.
         """
         idle = self._idle.setdefault(kind, [])
-        seat = idle.pop() if idle else self._add()
+        worker = idle.pop() if idle else self._add()
         if self._is_closed:
-            self.remove(seat)
-            raise WorkersClosedError("judging was ended; judge again")
-        return seat
+            self.remove(worker)
+            raise WorkersClosedError("the evaluation was ended; judge again")
+        return worker
 
-    def give_back(self, kind: Hashable, seat: WorkerProcess) -> None:
-        """Let a seat wait for the next run."""
-        if not self._is_kept or self._is_closed or seat.held_bytes > _MOST_KEPT_BYTES:
-            self.remove(seat)
+    def give_back(self, kind: Hashable, worker: WorkerProcess) -> None:
+        """Return a process to the pool."""
+        if not self._is_kept or self._is_closed or worker.held_bytes > _MAX_KEPT_BYTES:
+            self.remove(worker)
         else:
-            self._idle.setdefault(kind, []).append(seat)
+            self._idle.setdefault(kind, []).append(worker)
 
-    def remove(self, seat: WorkerProcess) -> None:
-        """End a seat."""
-        self._all.discard(seat)
-        seat.close()
+    def remove(self, worker: WorkerProcess) -> None:
+        """Kill a process."""
+        self._all.discard(worker)
+        worker.close()
 
     def end(self) -> None:
-        """End all processes at once, from any thread; who sits there sees it fall, and gets no other."""
+        """Kill all processes at once, from any thread; their users see them exit, and get no others."""
         self._is_closed = True
-        for seat in list(self._all):
-            seat.end()
+        for worker in list(self._all):
+            worker.end()
 
     def close(self) -> None:
-        """End all, once nobody sits there any more."""
+        """Kill all processes, once none is in use any more."""
         self._is_closed = True
-        for seat in list(self._all):
-            self.remove(seat)
+        for worker in list(self._all):
+            self.remove(worker)
         self._idle.clear()
 
     def _add(self) -> WorkerProcess:
-        seat = WorkerProcess()
-        self._all.add(seat)
-        return seat
+        worker = WorkerProcess()
+        self._all.add(worker)
+        return worker

@@ -1,4 +1,4 @@
-"""What a rule worker is at this moment, in memory that the judge can read while the worker hangs."""
+"""The current activity of a rule worker, in shared memory that the judge can read while the worker hangs."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ import os
 import struct
 from typing import Final
 
-_FORM: Final = struct.Struct("<qi")
-_NONE: Final = -1
+_STRUCT: Final = struct.Struct("<qi")
+_NO_RULE: Final = -1
 
 
 class WorkerStatus:
-    """A counter of how often a rule was asked, and which one is being asked."""
+    """A counter of evaluations, and the index of the rule that is being evaluated."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         is_new = descriptor is None
-        self.descriptor = os.memfd_create("leadline-slate") if descriptor is None else descriptor
+        self.descriptor = os.memfd_create("leadline-status") if descriptor is None else descriptor
         if is_new:
             os.ftruncate(self.descriptor, mmap.PAGESIZE)
         self._memory = mmap.mmap(self.descriptor, mmap.PAGESIZE)
-        self._asked = 0
+        self._count = 0
         if is_new:
-            self.write(_NONE)
+            self.write(_NO_RULE)
 
     def write(self, rule: int) -> None:
-        """Say which rule is being asked, by its place; -1: none."""
-        self._asked += 1
-        _FORM.pack_into(self._memory, 0, self._asked, rule)
+        """Record which rule is being evaluated, by its index; -1: none."""
+        self._count += 1
+        _STRUCT.pack_into(self._memory, 0, self._count, rule)
 
     def read(self) -> tuple[int, int]:
-        """How often was written, and which rule is being asked."""
-        asked, rule = _FORM.unpack_from(self._memory, 0)
-        return int(asked), int(rule)
+        """Return the number of writes, and the index of the rule that is being evaluated."""
+        count, rule = _STRUCT.unpack_from(self._memory, 0)
+        return int(count), int(rule)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         self._memory.close()
         os.close(self.descriptor)

@@ -1,1 +1,1 @@
-"""Samples the machine and the job's processes; every number that could not be read is absent, never 0."""
+"""System monitoring: samples the machine and the job's processes; unreadable values are absent, never 0."""

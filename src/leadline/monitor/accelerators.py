@@ -1,4 +1,4 @@
-"""Accelerators that are there and that nothing here can read: named, so that nobody takes silence for idleness."""
+"""Detection of accelerators that no sampler supports, so that missing metrics are not mistaken for idle devices."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KNOWN: Final = (
     (re.compile(r"apex_\d+"), "Google Coral TPU"),
     (re.compile(r"xpu\d+|ipu\d+"), "accelerator"),
 )
-"""Device files by the driver's naming; the first that matches counts."""
+"""Device file patterns by driver; the first match counts."""
 
 
-class UnreadAccelerators:
-    """No channel, only a word on what stands in ``/dev`` and is not read.
+class UnsupportedAccelerators:
+    """Has no channels; reports the accelerators in ``/dev`` that are not sampled.
 
     Args:
         are_amd_read: Whether AMD GPUs are sampled elsewhere.
@@ -37,30 +37,30 @@ class UnreadAccelerators:
     channels: tuple[Channel, ...] = ()
 
     def __init__(self, devices: str = DEVICES, *, are_amd_read: bool = False) -> None:
-        found = _present(devices)
+        present = _present(devices)
         if are_amd_read:
-            del found["AMD GPU"]
-        self.absent = {"accelerator": f"present, not read: {_spoken(found)}"} if found else {}
+            del present["AMD GPU"]
+        self.absent = {"accelerator": f"present, not supported: {_format(present)}"} if present else {}
 
     def sample(self, now: float) -> Sequence[float | None]:
         return ()
 
 
 def _present(devices: str) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for folder in ("", "accel/"):
         try:
             names = os.listdir(os.path.join(devices, folder))
-        except OSError:  # the driver's folder is not there
+        except OSError:  # the driver's folder does not exist
             continue
         for name in names:
-            found.update(what for what in [_kind(folder + name)] if what is not None)
-    return found
+            counts.update(kind for kind in [_kind(folder + name)] if kind is not None)
+    return counts
 
 
 def _kind(path: str) -> str | None:
-    return next((what for pattern, what in _KNOWN if pattern.fullmatch(path)), None)
+    return next((kind for pattern, kind in _KNOWN if pattern.fullmatch(path)), None)
 
 
-def _spoken(found: Counter[str]) -> str:
-    return ", ".join(f"{count} x {what}" if count > 1 else what for what, count in sorted(found.items()))
+def _format(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in sorted(counts.items()))

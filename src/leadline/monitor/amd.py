@@ -1,4 +1,4 @@
-"""AMD GPUs by AMD SMI, where its Python package is installed."""
+"""Metrics of AMD GPUs, read with AMD SMI if its Python package is installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from leadline.records.metric import Channel
 
 Library = Any
-"""``amdsmi``, or what answers like it."""
+"""``amdsmi`` or a compatible module."""
 
 METRICS: Final = (
     "utilization_percent",
@@ -23,10 +23,10 @@ _MEGABYTE: Final = 1 << 20
 
 
 class AmdSampler:
-    """What AMD SMI says of the GPUs of this node.
+    """Samples the AMD GPUs of this node.
 
     Blind spots:
-        All GPUs of the node are read, whatever ``HIP_VISIBLE_DEVICES`` hides from the job. Unproven on a real one.
+        All GPUs of the node are read, regardless of ``HIP_VISIBLE_DEVICES``. Not tested on real hardware.
     """
 
     kind = "gpu"
@@ -37,11 +37,11 @@ class AmdSampler:
         self.gpus: list[dict[str, Any]] = []
         self._library = library
         self._handles: list[Any] = []
-        self._has_looked = False
+        self._is_initialized = False
 
     def sample(self, now: float) -> Sequence[float | None]:
-        if not self._has_looked:
-            self._has_looked = True
+        if not self._is_initialized:
+            self._is_initialized = True
             self._find()
         return [value for index, handle in enumerate(self._handles) for value in self._read(f"gpu{index}", handle)]
 
@@ -51,32 +51,34 @@ class AmdSampler:
             smi.amdsmi_init()
             self._handles = list(smi.amdsmi_get_processor_handles())
         except smi.AmdSmiException as error:
-            self.absent["gpu"] = f"AMD SMI does not answer: {error}"
+            self.absent["gpu"] = f"AMD SMI is not available: {error}"
             return
         if not self._handles:
-            self.absent["gpu"] = "AMD SMI knows of no GPU on this node"
-        self.channels = tuple(Channel("gpu", f"gpu{i}", each) for i in range(len(self._handles)) for each in METRICS)
+            self.absent["gpu"] = "AMD SMI finds no GPU on this node"
+        self.channels = tuple(
+            Channel("gpu", f"gpu{i}", metric) for i in range(len(self._handles)) for metric in METRICS
+        )
         self.gpus = [self._describe(index, handle) for index, handle in enumerate(self._handles)]
 
     def _describe(self, index: int, handle: Any) -> dict[str, Any]:
         device = f"gpu{index}"
-        chip = self._ask(device, "name", lambda: self._library.amdsmi_get_gpu_asic_info(handle)) or {}
-        uuid = self._ask(device, "uuid", lambda: self._library.amdsmi_get_gpu_device_uuid(handle))
-        known = {"name": chip.get("market_name"), "uuid": uuid}
-        return {"device": device, "index": index, **{key: each for key, each in known.items() if each}}
+        chip = self._query(device, "name", lambda: self._library.amdsmi_get_gpu_asic_info(handle)) or {}
+        uuid = self._query(device, "uuid", lambda: self._library.amdsmi_get_gpu_device_uuid(handle))
+        details = {"name": chip.get("market_name"), "uuid": uuid}
+        return {"device": device, "index": index, **{key: value for key, value in details.items() if value}}
 
     def _read(self, device: str, handle: Any) -> list[float | None]:
         smi = self._library
-        activity = self._ask(device, "utilization_percent", lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
-        memory = self._ask(device, "memory", lambda: smi.amdsmi_get_gpu_vram_usage(handle)) or {}
-        celsius = self._ask(
+        activity = self._query(device, "utilization_percent", lambda: smi.amdsmi_get_gpu_activity(handle)) or {}
+        memory = self._query(device, "memory", lambda: smi.amdsmi_get_gpu_vram_usage(handle)) or {}
+        celsius = self._query(
             device,
             "temperature_celsius",
             lambda: smi.amdsmi_get_temp_metric(
                 handle, smi.AmdSmiTemperatureType.HOTSPOT, smi.AmdSmiTemperatureMetric.CURRENT
             ),
         )
-        power = self._ask(device, "power_watts", lambda: smi.amdsmi_get_power_info(handle)) or {}
+        power = self._query(device, "power_watts", lambda: smi.amdsmi_get_power_info(handle)) or {}
         used, total = (_number(memory.get(key), _MEGABYTE) for key in ("vram_used", "vram_total"))
         watts = _number(power.get("current_socket_power"))
         return [
@@ -89,14 +91,14 @@ class AmdSampler:
             watts if watts is not None else _number(power.get("average_socket_power")),
         ]
 
-    def _ask(self, device: str, metric: str, question: Callable[[], Any]) -> Any | None:
+    def _query(self, device: str, metric: str, query: Callable[[], Any]) -> Any | None:
         try:
-            return question()
+            return query()
         except self._library.AmdSmiException as error:
             self.absent.setdefault(f"{device}.{metric}", str(error))
             return None
 
 
 def _number(value: Any, factor: int = 1) -> float | None:
-    """What was read; the library says ``N/A`` for what a GPU does not tell."""
+    """Return a value as a float; the library returns ``N/A`` for values that a GPU does not support."""
     return float(value) * factor if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""The CPU: how busy all cores together are, and each."""
+"""CPU utilization, in total and for each core."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from leadline.monitor.cgroup import CpuLimit
 from leadline.records.metric import Channel
 
 Times = tuple[float, float, float]
-"""Seconds in all, idle, waiting for I/O."""
+"""Total, idle and I/O wait seconds."""
 
 
 class CpuSampler:
-    """Shares of the time since the last sample, of what the job may use of the machine.
+    """Samples the utilization of the CPU time available to the job, since the last sample.
 
     Units:
-        Percent; 100 is all cores that the job may use for ``total``, one core for ``core<n>``. Where a container's
-        quota is less than those cores, 100 is the quota, and all that share it count. Waiting for I/O counts as idle.
+        Percent; for ``total`` 100 is all cores that the job may use, for ``core<n>`` one core. Under a smaller
+        container quota, 100 is the quota, and all processes that share it count. I/O wait counts as idle.
     Source:
-        ``/proc/stat`` by psutil, read once a sample; under a quota the control group's own account.
+        ``/proc/stat`` through psutil, read once per sample; under a quota the control group's CPU accounting.
     """
 
     kind = "cpu"
@@ -34,8 +34,8 @@ class CpuSampler:
     ) -> None:
         """
         Args:
-            limit: Of our control group; None: there is none.
-            allowed: The numbers of the cores that we may run on.
+            limit: The limit of the own control group; None for no limit.
+            allowed: Returns the numbers of the cores that this process may use.
         """
         self.absent: dict[str, str] = {}
         self.channels: tuple[Channel, ...] = ()
@@ -48,21 +48,21 @@ class CpuSampler:
         times = [(sum(t[0] for t in cores), sum(t[1] for t in cores), sum(t[2] for t in cores)), *cores]
         quota = self._share_of_quota(len(cores), now)
         channels = _channels(numbers)
-        if channels != self.channels:  # the first sample, or a core came or went
+        if channels != self.channels:  # the first sample, or the set of cores changed
             self.channels, self._last = channels, times
             return [None] * len(self.channels)
         values: list[float | None] = [_share(times[0], self._last[0], waiting=True)]
-        values += [_share(each, last) for each, last in zip(times, self._last, strict=True)]
+        values += [_share(current, last) for current, last in zip(times, self._last, strict=True)]
         self._last = times
         if self._has_quota(len(cores)):
             values[1] = quota
         return values
 
     def _read(self) -> tuple[list[int], list[Times]]:
-        """The cores that the job may use, by number."""
-        all_cores = [_times(each) for each in psutil.cpu_times(percpu=True)]
-        numbers = sorted(each for each in self._allowed() if each < len(all_cores)) or list(range(len(all_cores)))
-        return numbers, [all_cores[each] for each in numbers]
+        """Return numbers and times of the cores that the job may use."""
+        all_cores = [_times(core) for core in psutil.cpu_times(percpu=True)]
+        numbers = sorted(number for number in self._allowed() if number < len(all_cores)) or list(range(len(all_cores)))
+        return numbers, [all_cores[number] for number in numbers]
 
     def _has_quota(self, cores: int) -> bool:
         return self._limit is not None and self._limit.cores < cores
@@ -73,10 +73,10 @@ class CpuSampler:
         used = self._limit.used_seconds()
         last, self._last_used = self._last_used, None if used is None else (now, used)
         if used is None:
-            self.absent["total.utilization_percent"] = "the control group's account cannot be read"
+            self.absent["total.utilization_percent"] = "the control group's CPU accounting cannot be read"
         if used is None or last is None or now <= last[0]:
             return None
-        # the kernel lets a group run ahead of its quota within one period
+        # within one period the kernel lets a group exceed its quota
         return min(100.0, max(0.0, 100.0 * (used - last[1]) / (now - last[0]) / self._limit.cores))
 
 
@@ -87,7 +87,7 @@ def _channels(cores: Sequence[int]) -> tuple[Channel, ...]:
 
 
 def _times(cpu: Any) -> Times:
-    # guest time is part of user time already
+    # guest time is included in user time
     total = cpu.user + cpu.nice + cpu.system + cpu.idle + cpu.iowait + cpu.irq + cpu.softirq + cpu.steal
     return total, cpu.idle + cpu.iowait, cpu.iowait
 
@@ -97,5 +97,5 @@ def _share(now: Times, last: Times, *, waiting: bool = False) -> float | None:
     if total <= 0:
         return None
     part = now[2] - last[2] if waiting else total - (now[1] - last[1])
-    # the kernel's idle counters may go back by a tick
+    # the kernel's idle counters may decrease by a tick
     return min(100.0, max(0.0, 100.0 * part / total))

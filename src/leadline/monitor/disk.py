@@ -1,4 +1,4 @@
-"""The disks: what goes through them, and what room the run has left."""
+"""Disk throughput, and free space on the file system of the run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from leadline.records.metric import Channel
 
 BLOCKS: Final = "/sys/block"
 _SECTOR_BYTES: Final = 512
-"""Of the kernel's counters, whatever the disk's own are."""
+"""Unit of the kernel's counters, regardless of the disk's sector size."""
 _LIST_SECONDS: Final = 60.0
 _NOT_PHYSICAL: Final = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""What lies in memory, or on top of disks that are counted already."""
+"""Devices in memory, or on top of disks that are counted already."""
 
 
 class DiskSampler:
-    """Bytes through all physical disks, and the room on the file system of the run.
+    """Samples the throughput of all physical disks and the free space on the file system of the run.
 
     Source:
-        ``/proc/diskstats`` read directly: psutil asks ``/sys`` about every line, and counts stacked devices twice.
+        ``/proc/diskstats`` read directly: psutil reads ``/sys`` for every line and counts stacked devices twice.
     Blind spot:
-        What goes over a network file system is in no disk's counter; it shows as network.
+        Traffic of network file systems is in no disk counter; it appears as network traffic.
     """
 
     kind = "disk"
@@ -52,8 +52,8 @@ class DiskSampler:
             return None, None
         with open(self._counters_file, "rb") as file:
             lines = [line.split(None, 10) for line in file]
-        mine = [fields for fields in lines if fields[2] in self._physical]
-        read, written = (sum(int(fields[column]) for fields in mine) for column in (5, 9))
+        physical = [fields for fields in lines if fields[2] in self._physical]
+        read, written = (sum(int(fields[column]) for fields in physical) for column in (5, 9))
         return read * _SECTOR_BYTES, written * _SECTOR_BYTES
 
     def _list(self, now: float) -> None:
@@ -67,11 +67,11 @@ class DiskSampler:
         if self._physical:
             self.absent.pop("disk.total", None)
         else:
-            self.absent["disk.total"] = "no disk is visible here"
+            self.absent["disk.total"] = "no physical disk found"
 
     def _free(self) -> float | None:
         try:
-            room = os.statvfs(self._run)
+            stats = os.statvfs(self._run)
         except OSError:
             return None
-        return float(room.f_bavail * room.f_frsize)
+        return float(stats.f_bavail * stats.f_frsize)

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs by NVML: those that the job can see."""
+"""Metrics of the NVIDIA GPUs visible to the job, read with NVML."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from leadline.records.metric import Channel
 
 Driver = Any
-"""``pynvml``, or what answers like it."""
+"""``pynvml`` or a compatible module."""
 
 METRICS: Final = (
     "utilization_percent",
@@ -25,7 +25,7 @@ METRICS: Final = (
 )
 _THERMAL: Final = ("nvmlClocksEventReasonSwThermalSlowdown", "nvmlClocksEventReasonHwThermalSlowdown")
 _POWER: Final = ("nvmlClocksEventReasonHwPowerBrakeSlowdown",)
-"""The power supply gave the alarm; that a GPU runs at its own power limit is its normal state under load."""
+"""Power brake by the power supply; running at the GPU's own power limit is normal under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +33,20 @@ class _Gpu:
     """One GPU, or one MIG instance of one."""
 
     device: str
-    """``gpu<n>`` with NVML's number, ``gpu<n>-mig<m>`` for an instance."""
+    """``gpu<n>`` with NVML's index, ``gpu<n>-mig<m>`` for an instance."""
     handle: Any
     description: dict[str, Any]
 
 
 class GpuSampler:
-    """What NVML says of the GPUs that the job can see.
+    """Samples the NVIDIA GPUs that the job can see.
 
-    A value that the driver refuses is absent, with the reason; what it does not support is not asked again.
+    A value that the driver cannot read is absent, with the reason; unsupported values are not queried again.
 
     Blind spots:
-        Numbers in ``CUDA_VISIBLE_DEVICES`` are taken in NVML's order (of the bus); CUDA may count GPUs of
-        different models in another, unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. A MIG instance has no utilization
-        of its own. Brakes are seen at the moment of a sample: 0 or 100, of which the mean is the share.
+        Indices in ``CUDA_VISIBLE_DEVICES`` are interpreted in NVML's order (PCI bus); CUDA may order GPUs of
+        different models otherwise, unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. A MIG instance has no utilization
+        of its own. Throttling is read at the moment of a sample: 0 or 100, whose mean is the share of time.
         ``ecc_uncorrected_count`` counts since the driver was loaded.
     """
 
@@ -58,34 +58,34 @@ class GpuSampler:
         self._unsupported: set[tuple[str, str]] = set()
         self._visible = visible
         self._gpus: list[_Gpu] = []
-        self._has_looked = False
+        self._is_initialized = False
         self.channels: tuple[Channel, ...] = ()
 
     @property
     def gpus(self) -> list[dict[str, Any]]:
-        """What is known of each GPU."""
+        """Descriptions of the GPUs."""
         return [gpu.description for gpu in self._gpus]
 
     def sample(self, now: float) -> Sequence[float | None]:
-        if not self._has_looked:  # here and not when made, so that the loop bears it when it raises
-            self._has_looked = True
+        if not self._is_initialized:  # not in the constructor, so that the sampler loop handles errors
+            self._is_initialized = True
             self._gpus = self._find(self._visible)
             self.channels = tuple(Channel("gpu", gpu.device, metric) for gpu in self._gpus for metric in METRICS)
         return [value for gpu in self._gpus for value in self._read(gpu)]
 
     def _read(self, gpu: _Gpu) -> list[float | None]:
         nvml, handle = self._driver, gpu.handle
-        memory = self._ask(gpu, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        memory = self._query(gpu, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         used, total = (float(memory.used), float(memory.total)) if memory is not None else (None, None)
-        rates = self._ask(gpu, "utilization_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
-        celsius = self._ask(
+        rates = self._query(gpu, "utilization_percent", lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        celsius = self._query(
             gpu,
             "temperature_celsius",
             lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         )
-        milliwatts = self._ask(gpu, "power_watts", lambda: nvml.nvmlDeviceGetPowerUsage(handle))
-        reasons = self._ask(gpu, "throttle_reasons", lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
-        errors = self._ask(
+        milliwatts = self._query(gpu, "power_watts", lambda: nvml.nvmlDeviceGetPowerUsage(handle))
+        reasons = self._query(gpu, "throttle_reasons", lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+        errors = self._query(
             gpu,
             "ecc_uncorrected_count",
             lambda: nvml.nvmlDeviceGetTotalEccErrors(
@@ -100,22 +100,22 @@ class GpuSampler:
             100.0 * used / total if used is not None and total else None,
             float(celsius) if celsius is not None else None,
             milliwatts / 1000 if milliwatts is not None else None,
-            self._braked(reasons, _THERMAL),
-            self._braked(reasons, _POWER),
+            self._throttled(reasons, _THERMAL),
+            self._throttled(reasons, _POWER),
             float(errors) if errors is not None else None,
         ]
 
-    def _braked(self, reasons: int | None, names: Sequence[str]) -> float | None:
-        """100 where one of these reasons holds the clocks down, 0 where none does."""
+    def _throttled(self, reasons: int | None, names: Sequence[str]) -> float | None:
+        """Return 100 if one of these reasons throttles the clocks, otherwise 0."""
         if reasons is None:
             return None
         return 100.0 if any(reasons & getattr(self._driver, name) for name in names) else 0.0
 
-    def _ask(self, gpu: _Gpu, metric: str, question: Callable[[], Any]) -> Any | None:
+    def _query(self, gpu: _Gpu, metric: str, query: Callable[[], Any]) -> Any | None:
         if (gpu.device, metric) in self._unsupported:
             return None
         try:
-            return question()
+            return query()
         except self._driver.NVMLError as error:
             self.absent.setdefault(f"{gpu.device}.{metric}", str(error))
             if isinstance(error, self._driver.NVMLError_NotSupported):
@@ -127,13 +127,13 @@ class GpuSampler:
             self._driver.nvmlInit()
             count = self._driver.nvmlDeviceGetCount()
         except self._driver.NVMLError as error:
-            self.absent["gpu"] = f"no NVIDIA driver answers: {error}"
+            self.absent["gpu"] = f"NVML is not available: {error}"
             return []
         names = visible_devices(visible, count)
-        found = [self._open(name) for name in names]
-        gpus = [gpu for gpu in found if gpu is not None]
+        opened = [self._open(name) for name in names]
+        gpus = [gpu for gpu in opened if gpu is not None]
         if not gpus:
-            self.absent.setdefault("gpu", "none is visible to the job" if count else "no GPU on this node")
+            self.absent.setdefault("gpu", "no GPU is visible to the job" if count else "no GPU on this node")
         return gpus
 
     def _open(self, name: int | str) -> _Gpu | None:
@@ -148,7 +148,7 @@ class GpuSampler:
             return None
 
     def _by_uuid(self, name: str) -> Any:
-        """A device by its UUID; CUDA takes an abbreviated one too."""
+        """Return a device by its UUID, which may be abbreviated as in CUDA."""
         nvml = self._driver
         try:
             return nvml.nvmlDeviceGetHandleByUUID(name)
@@ -173,9 +173,9 @@ class GpuSampler:
     def _gpu(self, device: str, index: int, handle: Any) -> _Gpu:
         gpu = _Gpu(device, handle, {"device": device, "index": index})
         nvml = self._driver
-        name = self._ask(gpu, "name", lambda: nvml.nvmlDeviceGetName(handle))
-        uuid = self._ask(gpu, "uuid", lambda: nvml.nvmlDeviceGetUUID(handle))
-        memory = self._ask(gpu, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+        name = self._query(gpu, "name", lambda: nvml.nvmlDeviceGetName(handle))
+        uuid = self._query(gpu, "uuid", lambda: nvml.nvmlDeviceGetUUID(handle))
+        memory = self._query(gpu, "memory", lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
         if name is not None:
             gpu.description["name"] = _text(name)
         if uuid is not None:
@@ -186,7 +186,7 @@ class GpuSampler:
 
 
 class NoGpuSampler:
-    """Stands where NVML cannot even be loaded."""
+    """Placeholder for a missing NVML library."""
 
     kind = "gpu"
     channels: tuple[Channel, ...] = ()
@@ -199,14 +199,14 @@ class NoGpuSampler:
 
 
 def visible_devices(setting: str | None, count: int) -> list[int | str]:
-    """The GPUs that ``CUDA_VISIBLE_DEVICES`` shows: numbers, or UUIDs.
+    """Return the GPUs in ``CUDA_VISIBLE_DEVICES``: indices or UUIDs.
 
-    As CUDA reads it: unset shows all, and the first name that means nothing hides itself and all behind it.
+    As in CUDA, an unset variable means all GPUs, and the first invalid entry and all after it are ignored.
     """
     if setting is None:
         return list(range(count))
     names: list[int | str] = []
-    for part in (each.strip() for each in setting.split(",")):
+    for part in (name.strip() for name in setting.split(",")):
         if part.isdecimal() and int(part) < count:
             names.append(int(part))
         elif part.startswith(("GPU-", "MIG-")):

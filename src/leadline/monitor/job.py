@@ -1,4 +1,4 @@
-"""The job's processes: what they take of the machine, all together."""
+"""Resource usage of all processes of the job."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from leadline.records.metric import Channel
 
 RESCAN_SECONDS: Final = 5.0
 PSS_SECONDS: Final = 30.0
-_MOST_FOR_PSS: Final = 64
-"""Processes beyond which the proportional memory is not added up: it would cost too much."""
+_MAX_PSS_PROCESSES: Final = 64
+"""Maximum number of processes for which the proportional set size is read, which is expensive."""
 
 
 class JobSampler:
-    """Sums over the job's processes.
+    """Samples sums over the job's processes.
 
     Units:
-        ``cpu_percent``: 100 is one core. ``rss_bytes`` counts shared memory once per process; ``pss_bytes``,
-        every 30 s, shares it out.
+        ``cpu_percent``: 100 is one core. ``rss_bytes`` counts shared memory once per process; ``pss_bytes``, read
+        every 30 s, divides it among the processes.
     Blind spots:
-        A process that lives between two rescans (5 s apart while none ends) is not seen; the time of one that
-        ended since the last sample is not counted.
+        A process that starts and ends between two rescans (5 s apart while none ends) is missed; the CPU time of a
+        process that ended since the last sample is not counted.
     """
 
     kind = "process"
@@ -80,11 +80,11 @@ class JobSampler:
         if now < self._pss_at or "job.pss_bytes" in self.absent:
             return None
         self._pss_at = now + PSS_SECONDS
-        if len(stats) > _MOST_FOR_PSS:
+        if len(stats) > _MAX_PSS_PROCESSES:
             return None
         try:
             return float(sum(self._pss_of(stat.pid) for stat in stats))
-        except FileNotFoundError:  # one ended just now: the next time
+        except FileNotFoundError:  # a process has just ended; retry next time
             return None
         except ProcessLookupError:
             return None

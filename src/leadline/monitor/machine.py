@@ -6,7 +6,7 @@ import os
 import warnings
 from typing import Final
 
-from leadline.monitor.accelerators import UnreadAccelerators
+from leadline.monitor.accelerators import UnsupportedAccelerators
 from leadline.monitor.amd import AmdSampler
 from leadline.monitor.cgroup import read_limits
 from leadline.monitor.cpu import CpuSampler
@@ -22,7 +22,7 @@ AMD_DRIVER: Final = "/dev/kfd"
 
 
 def machine_samplers(run: str, tree: ProcessTree) -> list[Sampler]:
-    """Everything that is sampled, every time in this order."""
+    """Return all samplers of a node, in the order in which they are sampled."""
     limits = read_limits()
     amd = amd_sampler()
     return [
@@ -32,25 +32,25 @@ def machine_samplers(run: str, tree: ProcessTree) -> list[Sampler]:
         NetworkSampler(),
         JobSampler(tree),
         amd or gpu_sampler(os.environ.get("CUDA_VISIBLE_DEVICES")),
-        UnreadAccelerators(are_amd_read=amd is not None),
+        UnsupportedAccelerators(are_amd_read=amd is not None),
     ]
 
 
 def amd_sampler() -> Sampler | None:
-    """AMD's GPUs; None where the driver is not there, or its library is not installed."""
+    """Return the sampler of AMD GPUs; None if the driver or its library is missing."""
     if not os.path.exists(AMD_DRIVER):
         return None
     try:
         import amdsmi
-    except (ImportError, KeyError, OSError):  # its loader raises what it meets where ROCm is only half there
+    except (ImportError, KeyError, OSError):  # its loader raises any of these if ROCm is installed incompletely
         return None
     return AmdSampler(amdsmi)
 
 
 def gpu_sampler(visible: str | None) -> Sampler:
-    """The GPUs; where there is no NVIDIA driver, what says so."""
+    """Return the sampler of NVIDIA GPUs, or a placeholder that reports the missing library."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # a package of the same name warns that it is not this one
+        with warnings.catch_warnings(action="ignore"):  # another package of this name warns that it is deprecated
             import pynvml
     except ImportError as error:
         return NoGpuSampler(f"NVML is not installed: {error}")

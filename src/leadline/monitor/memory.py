@@ -1,4 +1,4 @@
-"""The memory that the job may have: the machine's, or what a container leaves of it."""
+"""Memory usage, of the machine or within the limit of a container."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from leadline.monitor.processes import PROC
 from leadline.records.metric import Channel
 
 _LINES: Final = 20
-"""What is asked stands among the first."""
+"""The required lines are among the first."""
 
 
 class MemorySampler:
-    """Memory and swap; what is used is what is not available.
+    """Samples memory and swap; used memory is memory that is not available.
 
-    Of the whole machine, or, where our control group may have less, of that group: then 100 % is its limit.
+    The values are those of the machine or, with a smaller limit, of the control group; then 100 % is its limit.
 
     Source:
-        ``/proc/meminfo`` read directly: psutil makes 0 of what is missing there, and reads it twice.
+        ``/proc/meminfo`` read directly: psutil returns 0 for missing values, and reads the file twice.
     """
 
     kind = "memory"
@@ -45,7 +45,7 @@ class MemorySampler:
 
     @staticmethod
     def _within_limit(limit: MemoryLimit, free: float | None) -> tuple[float, float | None, float | None]:
-        """What the group may have, has, and can still get: a full machine gives nothing more."""
+        """Return limit, used and available memory of the group; a full machine limits the available memory."""
         used = limit.used_bytes()
         rest = None if used is None else float(max(0, limit.limit_bytes - used))
         available = rest if free is None else free if rest is None else min(rest, free)

@@ -1,4 +1,4 @@
-"""The monitor: samples everything at a fixed pace and stores it, whatever fails."""
+"""The monitor: samples all metrics at a fixed interval and stores them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, Final
 
 from leadline.monitor.sampler import Sampler
 from leadline.records.metric import INTERVALS_MS, Channel
-from leadline.records.request import Request
+from leadline.records.request import REFUSED, Request
 from leadline.store import layout
 from leadline.store.codec import SYSTEM, float64_buffer, int64_buffer, system_metadata
 from leadline.store.segments import Segment, SegmentFolder
 
 _LOG = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 5.0
-_ROOM_BYTES: Final = 1 << 20
-"""A segment is opened again only where there is so much room: a full disk would fill with empty ones."""
+_MIN_FREE_BYTES: Final = 1 << 20
+"""Free space required to open another segment after a failed write, so that no empty segments accumulate."""
 _JOIN_SECONDS: Final = 2.0
 
 
 class Monitor:
-    """Samples in a thread of its own, so that a driver that hangs holds up nothing else.
+    """Samples in a thread of its own, so that a hanging driver blocks nothing else.
 
-    The samplers are made there too: loading a driver takes its time, and the job should not wait for it.
+    The samplers are created in that thread too, so that the job does not wait while drivers are loaded.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class Monitor:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to sample."""
+        """Start to sample."""
         self._thread = threading.Thread(target=self._loop, name="leadline-monitor", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Take a last sample and end; a sampler that hangs is left behind."""
+        """Take a last sample and stop; a hanging sampler is abandoned."""
         self._ending.set()
         self._woken.set()
         if self._thread is not None:
@@ -63,51 +63,51 @@ class Monitor:
 
     @property
     def interval_seconds(self) -> float:
-        """From one sample to the next."""
+        """The sampling interval."""
         return self._interval
 
     def set_interval(self, seconds: float) -> None:
-        """Sample at another pace from now on."""
+        """Change the sampling interval."""
         self._interval = seconds
         self._woken.set()
 
     def _loop(self) -> None:
-        due = self._clock()
+        next_at = self._clock()
         while True:
-            if self._woken.wait(max(0.0, due - self._clock())) and not self._ending.is_set():
+            if self._woken.wait(max(0.0, next_at - self._clock())) and not self._ending.is_set():
                 self._woken.clear()
-                if self._ending.is_set():  # set between the two
+                if self._ending.is_set():  # set between the two calls
                     self._woken.set()
-                due = min(due, self._clock() + self._interval)
+                next_at = min(next_at, self._clock() + self._interval)
                 continue
             is_last = self._ending.is_set()
             try:
                 self.sample()
-            except Exception as error:  # noqa: BLE001 - the sampler loop: a boundary that reports and goes on
+            except Exception as error:  # noqa: BLE001 - the sampler loop reports every error and continues
                 self._fail("monitor", error)
             if is_last:
                 break
-            # ticks that were missed are not made up for
-            due += self._interval * (1 + max(0, (self._clock() - due) // self._interval))
+            # missed samples are not made up for
+            next_at += self._interval * (1 + max(0, (self._clock() - next_at) // self._interval))
         self._store.close()
 
     def sample(self) -> None:
-        """Take one sample of everything and store it."""
+        """Take and store one sample of all metrics."""
         now, time_ns = self._clock(), self._wall_clock()
         channels: list[Channel] = []
         values: list[float | None] = []
         if self._samplers is None:
             self._samplers = tuple(self._make_samplers())
         for sampler in self._samplers:
-            read = self._read(sampler, now)
+            sample = self._read(sampler, now)
             channels += sampler.channels
-            values += read if read is not None else [None] * len(sampler.channels)
+            values += sample if sample is not None else [None] * len(sampler.channels)
         self._store.append(tuple(channels), values, time_ns, now)
 
     def _read(self, sampler: Sampler, now: float) -> Sequence[float | None] | None:
         try:
             return sampler.sample(now)
-        except Exception as error:  # noqa: BLE001 - the sampler loop: a boundary that reports and goes on
+        except Exception as error:  # noqa: BLE001 - the sampler loop reports every error and continues
             self._fail(sampler.kind, error)
             return None
 
@@ -117,40 +117,40 @@ class Monitor:
             _LOG.warning("sampling %s failed", kind, exc_info=error)
 
     def absent(self) -> dict[str, str]:
-        """What is not read, and why."""
-        known: dict[str, str] = {}
+        """Return the metrics that cannot be read, with the reasons."""
+        absent: dict[str, str] = {}
         for sampler in self._samplers or ():
-            known |= sampler.absent
-        return known | self._failures
+            absent |= sampler.absent
+        return absent | self._failures
 
     def gpus(self) -> list[dict[str, Any]]:
-        """The GPUs that are watched."""
+        """Return the descriptions of the sampled GPUs."""
         return [gpu for sampler in self._samplers or () for gpu in getattr(sampler, "gpus", ())]
 
-    def lost(self) -> dict[str, Any] | None:
-        """What could not be stored; None: everything was."""
-        return self._store.lost()
+    def dropped(self) -> dict[str, Any] | None:
+        """Return the count and reason of samples that could not be stored; None if all were."""
+        return self._store.dropped()
 
-    def describe_lost(self) -> str:
-        """The same in one line."""
-        return self._store.describe_lost()
+    def describe_dropped(self) -> str:
+        """Return a one-line description of the dropped samples."""
+        return self._store.describe_dropped()
 
-    def take_notices(self) -> list[str]:
-        """What somebody should be told now, each once."""
-        return self._store.take_notices()
+    def take_warnings(self) -> list[str]:
+        """Return new warnings for the user, each only once."""
+        return self._store.take_warnings()
 
 
 def set_interval(monitor: Monitor, request: Request) -> str:
-    """Do what ``leadline set`` asks; what became of it, as an acknowledgement says it."""
+    """Apply a ``leadline set`` request; return the outcome for its acknowledgement."""
     interval_ms = request.parameters.get("interval_ms")
     if interval_ms not in INTERVALS_MS:
-        return f"refused: interval_ms must be one of {', '.join(map(str, INTERVALS_MS))}, not {interval_ms!r}"
+        return f"{REFUSED}interval_ms must be one of {', '.join(map(str, INTERVALS_MS))}, not {interval_ms!r}"
     monitor.set_interval(interval_ms / 1000)
     return "taken"
 
 
 class _SystemStore:
-    """Writes samples to the segments of a node; a disk that refuses them is asked again later."""
+    """Writes samples to the segments of a node; failed writes are retried later."""
 
     def __init__(self, run: str, node: str) -> None:
         self._run = run
@@ -158,25 +158,25 @@ class _SystemStore:
         self._segment: Segment | None = None
         self._channels: tuple[Channel, ...] = ()
         self._sequence = 0
-        self._lost_samples = 0
-        self._lost_since_ns = 0
+        self._dropped_samples = 0
+        self._dropped_since_ns = 0
         self._reason = ""
         self._retry_at = -math.inf
-        self._notices: list[str] = []
+        self._warnings: list[str] = []
 
     def append(self, channels: tuple[Channel, ...], values: Sequence[float | None], time_ns: int, now: float) -> None:
-        read = [(i, value) for i, value in enumerate(values) if value is not None and math.isfinite(value)]
-        if not read:
+        present = [(i, value) for i, value in enumerate(values) if value is not None and math.isfinite(value)]
+        if not present:
             return
         columns = {
-            "time_ns": int64_buffer([time_ns] * len(read)),
-            "channel": int64_buffer([index for index, _ in read]),
-            "value": float64_buffer([value for _, value in read]),
+            "time_ns": int64_buffer([time_ns] * len(present)),
+            "channel": int64_buffer([index for index, _ in present]),
+            "value": float64_buffer([value for _, value in present]),
         }
         try:
-            self._open(channels, now).append(self._sequence, len(read), columns)
+            self._open(channels, now).append(self._sequence, len(present), columns)
         except OSError as error:
-            self._lose(error, time_ns, now)
+            self._drop(error, time_ns, now)
         else:
             self._sequence += 1
 
@@ -185,45 +185,44 @@ class _SystemStore:
             if channels == self._channels:
                 return self._segment
             self._segment.close()
-        if self._lost_samples:
-            self._check_room(now)
+        if self._dropped_samples:
+            self._check_free_space(now)
         self._segment = self._folder.open(SYSTEM, system_metadata(channels))
         self._channels = channels
         return self._segment
 
-    def _check_room(self, now: float) -> None:
+    def _check_free_space(self, now: float) -> None:
         if now < self._retry_at:
             raise OSError(0, self._reason)
         if not layout.is_run(self._run):
-            raise FileNotFoundError(2, "the run is gone")
-        room = os.statvfs(self._run)
-        if room.f_bavail * room.f_frsize < _ROOM_BYTES:
+            raise FileNotFoundError(2, "the run directory no longer exists")
+        stats = os.statvfs(self._run)
+        if stats.f_bavail * stats.f_frsize < _MIN_FREE_BYTES:
             raise OSError(28, os.strerror(28))
 
-    def _lose(self, error: OSError, time_ns: int, now: float) -> None:
+    def _drop(self, error: OSError, time_ns: int, now: float) -> None:
         if now >= self._retry_at:
             self._retry_at = now + _RETRY_SECONDS
-        if not self._lost_samples:
-            self._lost_since_ns = time_ns
+        if not self._dropped_samples:
+            self._dropped_since_ns = time_ns
             self._reason = error.strerror or str(error)
-            self._notices.append(
-                f"samples of the machine cannot be stored ({self._reason}); tried again every "
-                f"{_RETRY_SECONDS:.0f} s, and counted"
+            self._warnings.append(
+                f"system metrics cannot be stored ({self._reason}); retrying every {_RETRY_SECONDS:.0f} s"
             )
-        self._lost_samples += 1
+        self._dropped_samples += 1
 
-    def lost(self) -> dict[str, Any] | None:
-        if not self._lost_samples:
+    def dropped(self) -> dict[str, Any] | None:
+        if not self._dropped_samples:
             return None
-        return {"samples": self._lost_samples, "since_ns": self._lost_since_ns, "reason": self._reason}
+        return {"samples": self._dropped_samples, "since_ns": self._dropped_since_ns, "reason": self._reason}
 
-    def describe_lost(self) -> str:
-        word = "sample" if self._lost_samples == 1 else "samples"
-        return f"{self._lost_samples:,} {word} of the machine: {self._reason}"
+    def describe_dropped(self) -> str:
+        word = "sample" if self._dropped_samples == 1 else "samples"
+        return f"{self._dropped_samples:,} system metric {word}: {self._reason}"
 
-    def take_notices(self) -> list[str]:
-        notices, self._notices = self._notices, []
-        return notices
+    def take_warnings(self) -> list[str]:
+        warnings, self._warnings = self._warnings, []
+        return warnings
 
     def close(self) -> None:
         if self._segment is not None:

@@ -1,4 +1,4 @@
-"""The network: what comes in and goes out."""
+"""Network throughput."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from leadline.records.metric import Channel
 
 
 class NetworkSampler:
-    """Bytes through all interfaces but the loopback.
+    """Samples the throughput of all interfaces except the loopback.
 
     Blind spot:
-        InfiniBand and other RDMA traffic passes by these counters; a bridge and its members count the same bytes
+        InfiniBand and other RDMA traffic bypasses these counters; a bridge and its members count the same bytes
         twice.
     """
 
@@ -31,10 +31,10 @@ class NetworkSampler:
     def sample(self, now: float) -> Sequence[float | None]:
         with open(self._file, "rb") as file:
             lines = [line.partition(b":") for line in file.readlines()[2:]]
-        seen = [fields.split() for name, _, fields in lines if name.strip() != b"lo"]
-        if not seen:
+        counters = [fields.split() for name, _, fields in lines if name.strip() != b"lo"]
+        if not counters:
             return [None, None]
         return [
-            self._received.per_second(sum(int(fields[0]) for fields in seen), now),
-            self._sent.per_second(sum(int(fields[8]) for fields in seen), now),
+            self._received.per_second(sum(int(fields[0]) for fields in counters), now),
+            self._sent.per_second(sum(int(fields[8]) for fields in counters), now),
         ]

@@ -1,4 +1,4 @@
-"""The processes of a job: read raw from ``/proc``, known by pid and start time."""
+"""Processes of a job, read from ``/proc`` and identified by pid and start time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 PROC = "/proc"
 
 Identity = tuple[int, int]
-"""Pid and start time (clock ticks since boot): what no other process ever bears."""
+"""Pid and start time (clock ticks since boot), which identify a process uniquely."""
 
 
 class ProcessStat(NamedTuple):
-    """What ``/proc/<pid>/stat`` says, as far as it is needed."""
+    """The required fields of ``/proc/<pid>/stat``."""
 
     pid: int
     state: str
@@ -30,23 +30,23 @@ class ProcessStat(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs: a zombie does not."""
+        """Whether the process is still running; a zombie is not."""
         return self.state not in "ZXx"
 
 
 def read_stat(pid: int, proc: str = PROC) -> ProcessStat | None:
-    """The state of a process, or None where there is none."""
+    """Return the state of a process; None if it does not exist."""
     try:
         descriptor = os.open(f"{proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         data = os.read(descriptor, 2048)
-    except OSError:  # it ended between the two calls
+    except OSError:  # the process ended between the two calls
         return None
     finally:
         os.close(descriptor)
-    # the name stands in parentheses and may hold any character, so the fields begin behind the last one
+    # the name in parentheses may contain any character, so the fields begin after the last parenthesis
     fields = data[data.rfind(b")") + 2 :].split(b" ", 22)
     if len(fields) < 22:
         return None
@@ -63,50 +63,50 @@ def read_stat(pid: int, proc: str = PROC) -> ProcessStat | None:
 
 
 def identify(pid: int, proc: str = PROC) -> Identity | None:
-    """The identity of a running process, or None where there is none."""
+    """Return the identity of a running process; None if there is none."""
     stat = read_stat(pid, proc)
     return stat.identity if stat is not None and stat.is_alive else None
 
 
 def list_pids(proc: str = PROC) -> set[int]:
-    """The pids of all processes of the machine."""
+    """Return the pids of all processes of the machine."""
     return {int(name) for name in os.listdir(proc) if name.isdigit()}
 
 
 class ProcessTree:
     """The processes of one job.
 
-    A process belongs to the job when it is among ``first``, when its parent belongs to the job, or when its parent is
-    ``adopter`` (the agent, which as subreaper inherits the job's orphans). ``outsiders`` (the agent itself) and
-    sessions in ``foreign_sessions`` (the judge's) never do, nor what descends from them.
+    A process belongs to the job if it is one of ``first``, if its parent belongs to the job, or if its parent is the
+    ``subreaper`` (the agent, which inherits the job's orphans). ``excluded`` processes (the agent itself), sessions in
+    ``foreign_sessions`` (the judge's) and their descendants never belong to it.
 
-    A pid that was seen once and did not belong cannot come to belong, so a rescan reads only the new ones: its
-    price is one listing of ``/proc``, not a read per process of the machine.
+    A process that did not belong once never will, so a rescan only reads new pids: its cost is one listing of
+    ``/proc`` instead of one read for each process of the machine.
 
-    Without an adopter an orphan whose parent ended between two scans is missed.
+    Without a subreaper, an orphan whose parent ended between two scans is missed.
     """
 
     def __init__(
         self,
         *,
         first: Iterable[Identity] = (),
-        adopter: int | None = None,
-        outsiders: Iterable[int] = (),
+        subreaper: int | None = None,
+        excluded: Iterable[int] = (),
         proc: str = PROC,
     ) -> None:
-        self._first, self._adopter, self._proc = set(first), adopter, proc
-        self._outsiders = set(outsiders)
+        self._first, self._subreaper, self._proc = set(first), subreaper, proc
+        self._excluded = set(excluded)
         self.foreign_sessions: set[int] = set()
-        self._strangers: set[int] = set()
+        self._unrelated: set[int] = set()
         self._members: dict[int, ProcessStat] = {}
 
-    def admit(self, identity: Identity) -> None:
+    def add(self, identity: Identity) -> None:
         """Add a process to ``first``."""
         self._first.add(identity)
-        self._strangers.discard(identity[0])
+        self._unrelated.discard(identity[0])
 
     def refresh(self) -> list[ProcessStat]:
-        """Read the known members again, without looking for new ones."""
+        """Reread the known members, without looking for new ones."""
         for pid, known in list(self._members.items()):
             stat = read_stat(pid, self._proc)
             if stat is None or stat.start != known.start or not stat.is_alive:
@@ -116,39 +116,39 @@ class ProcessTree:
         return list(self._members.values())
 
     def rescan(self) -> list[ProcessStat]:
-        """Read the known members again, and look for new ones."""
+        """Reread the known members, and look for new ones."""
         self.refresh()
         pids = list_pids(self._proc)
-        self._strangers &= pids
-        unknown = pids - self._strangers - self._members.keys()
+        self._unrelated &= pids
+        unknown = pids - self._unrelated - self._members.keys()
         stats = [stat for stat in (read_stat(pid, self._proc) for pid in sorted(unknown)) if stat is not None]
-        self._admit(stats)
-        self._strangers.update(
+        self._add_members(stats)
+        self._unrelated.update(
             stat.pid
             for stat in stats
-            # an unknown parent may have ended just now, and its child be adopted a moment later: ask again
+            # an unknown parent may have just ended, and its child may soon be adopted: check again
             if stat.pid not in self._members and (stat.parent in pids or stat.parent == 0)
         )
         return list(self._members.values())
 
-    def _admit(self, stats: list[ProcessStat]) -> None:
-        waiting = [stat for stat in stats if stat.is_alive and self._may_belong(stat)]
+    def _add_members(self, stats: list[ProcessStat]) -> None:
+        candidates = [stat for stat in stats if stat.is_alive and self._may_belong(stat)]
         is_growing = True
         while is_growing:
-            fresh = [stat for stat in waiting if self._belongs(stat)]
-            self._members.update((stat.pid, stat) for stat in fresh)
-            waiting = [stat for stat in waiting if stat.pid not in self._members]
-            is_growing = bool(fresh)
+            new = [stat for stat in candidates if self._belongs(stat)]
+            self._members.update((stat.pid, stat) for stat in new)
+            candidates = [stat for stat in candidates if stat.pid not in self._members]
+            is_growing = bool(new)
 
     def _may_belong(self, stat: ProcessStat) -> bool:
-        return stat.pid not in self._outsiders and stat.session not in self.foreign_sessions
+        return stat.pid not in self._excluded and stat.session not in self.foreign_sessions
 
     def _belongs(self, stat: ProcessStat) -> bool:
-        return stat.parent in self._members or stat.parent == self._adopter or stat.identity in self._first
+        return stat.parent in self._members or stat.parent == self._subreaper or stat.identity in self._first
 
 
-def leaves_first(stats: Iterable[ProcessStat]) -> list[ProcessStat]:
-    """Processes ordered so that no parent comes before its children."""
+def children_first(stats: Iterable[ProcessStat]) -> list[ProcessStat]:
+    """Return processes ordered so that children precede their parents."""
     by_pid = {stat.pid: stat for stat in stats}
 
     def depth(stat: ProcessStat) -> int:

@@ -1,1 +1,1 @@
-"""Reading runs: finding them, following them while they grow, and answering questions about them."""
+"""Readers of runs: lookup, live reading and queries."""

@@ -1,4 +1,4 @@
-"""The detailed windows of a run, each told of once it is whole."""
+"""Reader of the detailed profile windows of a run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 
-class DeepWindows:
-    """Looks for windows; each is read once, however often all are asked for again.
+class DetailedWindows:
+    """Finds completely written windows; each is read only once, even after ``reset``.
 
     Args:
         run: The run's folder.
@@ -20,26 +20,26 @@ class DeepWindows:
     def __init__(self, run: str) -> None:
         self._folder = os.path.join(run, layout.PROFILES)
         self._read: dict[str, OperatorTimes | None] = {}
-        """By folder; None: of another kind."""
-        self._given: set[str] = set()
+        """By folder; None for windows of other kinds."""
+        self._returned: set[str] = set()
 
-    def begin(self) -> None:
-        """Tell of all again."""
-        self._given.clear()
+    def reset(self) -> None:
+        """Return all windows again."""
+        self._returned.clear()
 
-    def new(self) -> Iterator[OperatorTimes]:
-        """Those that are whole and were not told of yet."""
+    def read_new(self) -> Iterator[OperatorTimes]:
+        """Yield the completely written windows that were not returned yet."""
         for worker in _names(self._folder):
             for name in _names(os.path.join(self._folder, worker)):
                 folder = os.path.join(self._folder, worker, name)
-                if folder not in self._given and self._is_read(folder, worker):
-                    self._given.add(folder)
-                    found = self._read[folder]
-                    if found is not None:
-                        yield found
+                if folder not in self._returned and self._is_read(folder, worker):
+                    self._returned.add(folder)
+                    times = self._read[folder]
+                    if times is not None:
+                        yield times
 
     def _is_read(self, folder: str, worker: str) -> bool:
-        """Whether it is whole, and then it has been read."""
+        """Read a window once it is completely written; return whether it has been read."""
         if folder not in self._read:
             document = read_document(os.path.join(folder, layout.WINDOW))
             if not isinstance(document, dict):
@@ -51,6 +51,6 @@ class DeepWindows:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(each.name for each in os.scandir(folder) if each.is_dir())
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     except FileNotFoundError:
         return []

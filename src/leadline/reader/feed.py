@@ -1,4 +1,4 @@
-"""The stream of a run as rules are shown it: step after step, each once all workers have passed it."""
+"""The feed of a run for rules: one step after the other, each after all workers have passed it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorIndex
-from leadline.reader.throttling import THINNED, ThrottlingHistory
+from leadline.reader.throttling import THROTTLED_EVENT, ThrottlingHistory
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, SeriesRow
 from leadline.reader.window import TensorArray
@@ -20,31 +20,31 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 CLOCK: Final = "clock"
-"""The tensor whose rows only say that steps pass."""
-_LOST: Final = "data_lost"
-_UNTOLD: Final = -1
-"""Stands for the step within its mode while only a tensor file tells of an eval step."""
-NEVER: Final = 1 << 62
-"""A step that no run comes to."""
+"""The tensor whose rows only record that steps pass."""
+_DROPPED_EVENT: Final = "data_lost"
+_UNKNOWN_MODE_STEP: Final = -1
+"""Placeholder for the mode step of an eval step that is known from a tensor file only."""
+MAX_STEP: Final = 1 << 62
+"""A step that no run reaches."""
 
 
 class Feed:
     """Follows a run for rules.
 
     Attributes:
-        grid: The records' times, for rules of time.
-        judged_step: The last step that was given out; -1 before the first.
-        thinnings: What the overhead budget thinned.
-        seen: For each worker the last global step that is known of, and its time.
-        is_overtaken: Something appeared at a step that was given out already (a worker that came late, or a
-            tensor): to judge it as if it had been there, begin again with a new feed.
+        grid: The time grid, for rules that are evaluated over time.
+        judged_step: The last step that was returned; -1 before the first.
+        throttling: The captures that were throttled to stay within the overhead budget.
+        seen: The last known global step of each worker, and its time.
+        has_late_data: Data arrived for a step that was already returned (from a worker that started late, or a
+            tensor). Start over with a new feed to include it.
     """
 
     def __init__(self, run: str, grid: TimeGrid, *, with_arrays: bool = False) -> None:
         self.grid = grid
         self.judged_step = -1
         self.seen: dict[str, tuple[int, int]] = {}
-        self.is_overtaken = False
+        self.has_late_data = False
         self._run, self._with_arrays = run, with_arrays
         self._series: dict[str, StreamTail] = {}
         self._timeline: dict[str, StreamTail] = {}
@@ -54,9 +54,9 @@ class Feed:
         self._layouts: dict[SeriesLayout, SeriesLayout] = {}
         self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
         self._points: dict[tuple[int, str, int], Point] = {}
-        self._places: dict[tuple[int, str], int] = {}
-        self._lost: set[int] = set()
-        self.thinnings = ThrottlingHistory(frozenset())
+        self._mode_steps: dict[tuple[int, str], int] = {}
+        self._dropped_steps: set[int] = set()
+        self.throttling = ThrottlingHistory(frozenset())
 
     @property
     def damage(self) -> list[str]:
@@ -68,13 +68,13 @@ class Feed:
         ]
 
     def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
-        """Read what came.
+        """Read new data.
 
         Args:
-            is_over: Nobody writes this run any more, and nobody did when this call began.
-            gone: Workers of which the same is known.
+            is_over: The run had ended before this call, so that nothing more will be written.
+            gone: Workers that had ended before this call.
         """
-        workers = set(_folders(self._run, layout.SERIES)) | set(_documents(self._run))
+        workers = set(_folders(self._run, layout.SERIES)) | set(_documented_workers(self._run))
         for worker in sorted(workers):
             self._refresh_worker(worker, is_finished=is_over or worker in gone)
         if is_over:
@@ -85,42 +85,42 @@ class Feed:
         """The last step that every worker has passed; -1 before the first."""
         return min((self._horizon(worker) for worker in self._complete), default=-1)
 
-    def points(self, limit: int = NEVER) -> Iterator[Point]:
-        """The steps that every worker has passed and that were not given out yet, in order.
+    def points(self, limit: int = MAX_STEP) -> Iterator[Point]:
+        """Yield the steps that every worker has passed and that were not returned yet, in order.
 
         Args:
-            limit: The last step that may be given out.
+            limit: The last step to return.
         """
         horizon = min(self.horizon, limit)
         for key in sorted(key for key in self._points if key[0] <= horizon):
-            if self.is_overtaken:
+            if self.has_late_data:
                 return
             point = self._points.pop(key)
-            self._places.pop(key[:2], None)
+            self._mode_steps.pop(key[:2], None)
             point.arrays = _with_mode_steps(point)
-            point.is_thinned = point.step in self._lost
+            point.is_incomplete = point.step in self._dropped_steps
             self.judged_step = point.step
             yield point
-        if 0 <= horizon < NEVER:
+        if 0 <= horizon < MAX_STEP:
             self.judged_step = max(self.judged_step, horizon)
 
     def _horizon(self, worker: str) -> int:
-        """The last step of a worker of which nothing more is awaited.
+        """Return the last step of a worker for which no more data is expected.
 
-        A writer hands tensors to the kernel after the numbers of their step, and before anything of a later flush:
-        once a later step is said to be whole, the tensors of the one before are there, or lost.
+        A writer hands tensors to the kernel after the scalars of their step and before the data of later flushes:
+        once a later step is complete, the tensors of the previous one have been written or dropped.
         """
-        whole = self._complete[worker]
-        return whole if whole == NEVER or not self._with_arrays else self._complete_before.get(worker, -1)
+        complete = self._complete[worker]
+        return complete if complete == MAX_STEP or not self._with_arrays else self._complete_before.get(worker, -1)
 
     def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
         events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
         series = self._series.setdefault(worker, StreamTail(self._run, layout.SERIES, worker))
         self._complete.setdefault(worker, -1)
         for batch in series.read_new(is_finished=is_finished):
-            self._take_rows(worker, batch)
+            self._add_rows(worker, batch)
         for batch in events.read_new(is_finished=is_finished):
-            self._take_events(worker, batch)
+            self._add_events(worker, batch)
         if self._with_arrays:
             for stored in self._tensors.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 if not stored.is_readable:
@@ -128,16 +128,17 @@ class Feed:
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)
         if is_finished:
-            self._complete[worker] = NEVER
+            self._complete[worker] = MAX_STEP
 
-    def _take_rows(self, worker: str, batch: Batch) -> None:
+    def _add_rows(self, worker: str, batch: Batch) -> None:
         shared = self._layout_of(batch.segment)
         columns = batch.columns
         steps, mode_steps, times = columns["step"], columns["mode_step"], columns["time_ns"]
         is_clock = all(info.name == CLOCK for info in shared.tensors)
         if is_clock and shared.columns[0][1] == "skipped":
             for step, mode in zip(steps, columns["mode"], strict=True):
-                self._point(int(step), str(mode)).is_skipped = True  # of training, as only an optimizer can be skipped
+                # always a train step, as only optimizer steps are skipped
+                self._point(int(step), str(mode)).is_skipped = True
         for index in range(0 if not is_clock else batch.rows, batch.rows):
             row = SeriesRow(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
             self._point(int(steps[index]), str(columns["mode"][index]), row.mode_step).rows.append(row)
@@ -152,7 +153,7 @@ class Feed:
             self._complete[worker] = step
 
     def _layout_of(self, segment: SegmentInfo) -> SeriesLayout:
-        """The layout of a segment, one and the same object for all that are alike."""
+        """Return the layout of a segment, the same object for equal layouts."""
         if id(segment) not in self._layout_of_segment:
             assert segment.layout is not None
             shared = self._layouts.setdefault(segment.layout, segment.layout)
@@ -160,42 +161,42 @@ class Feed:
         return self._layout_of_segment[id(segment)][1]
 
     def _point(self, step: int, mode: str, mode_step: int | None = None) -> Point:
-        """The point of a step; where several ranks train, eval steps between two train steps bear one global step."""
+        """Return the point of a step; with several ranks, eval steps between train steps can share a global step."""
         if mode == "train":
             mode_step = 0
         elif mode_step is None:
-            mode_step = self._places.get((step, mode), _UNTOLD)
-        elif self._places.get((step, mode)) == _UNTOLD:
-            self._points[step, mode, mode_step] = self._points.pop((step, mode, _UNTOLD))
-        self._places[step, mode] = mode_step
+            mode_step = self._mode_steps.get((step, mode), _UNKNOWN_MODE_STEP)
+        elif self._mode_steps.get((step, mode)) == _UNKNOWN_MODE_STEP:
+            self._points[step, mode, mode_step] = self._points.pop((step, mode, _UNKNOWN_MODE_STEP))
+        self._mode_steps[step, mode] = mode_step
         key = (step, mode, mode_step)
         if key not in self._points:
             if step <= self.judged_step:
-                self.is_overtaken = True
+                self.has_late_data = True
             self._points[key] = Point(step, mode)
         return self._points[key]
 
-    def _take_events(self, worker: str, batch: Batch) -> None:
+    def _add_events(self, worker: str, batch: Batch) -> None:
         columns = batch.columns
         for name, step, args in zip(columns["name"], columns["step"], columns["args"], strict=True):
-            if name == _LOST:
-                self._lost.add(int(step))
-                self.is_overtaken = self.is_overtaken or step <= self.judged_step
-            elif name == THINNED:
-                if not self.thinnings.version:
-                    self.thinnings = ThrottlingHistory(_planned(self._run))
-                self.thinnings.add(worker, json.loads(str(args)))
-                self.is_overtaken = self.is_overtaken or step < self.judged_step
+            if name == _DROPPED_EVENT:
+                self._dropped_steps.add(int(step))
+                self.has_late_data = self.has_late_data or step <= self.judged_step
+            elif name == THROTTLED_EVENT:
+                if not self.throttling.version:
+                    self.throttling = ThrottlingHistory(_plan_sources(self._run))
+                self.throttling.add(worker, json.loads(str(args)))
+                self.has_late_data = self.has_late_data or step < self.judged_step
 
 
 def _with_mode_steps(point: Point) -> list[TensorArray]:
-    """The arrays with their step within the mode, which only the series tells."""
+    """Return the arrays with their step within the mode, which only the series contains."""
     steps = {row.worker: row.mode_step for row in point.rows}
-    return [replace(each, mode_step=steps.get(each.worker, each.step)) for each in point.arrays]
+    return [replace(array, mode_step=steps.get(array.worker, array.step)) for array in point.arrays]
 
 
-def _planned(run: str) -> frozenset[str]:
-    """Who asked for something in a run's capture plan."""
+def _plan_sources(run: str) -> frozenset[str]:
+    """Return the sources of the items in a run's capture plan."""
     manifest = read_document(os.path.join(run, layout.MANIFEST)) or {}
     return frozenset(str(item["source"]) for item in manifest.get("plan", {}).get("items", ()))
 
@@ -207,5 +208,5 @@ def _folders(run: str, part: str) -> list[str]:
         return []
 
 
-def _documents(run: str) -> list[str]:
+def _documented_workers(run: str) -> list[str]:
     return [name.removesuffix(".json") for name in _folders(run, layout.WORKERS) if name.endswith(".json")]

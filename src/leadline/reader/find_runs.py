@@ -1,4 +1,4 @@
-"""Finding runs: by path, by name below a root, or as the latest."""
+"""Lookup of runs by path, by name, or as the latest run."""
 
 from __future__ import annotations
 
@@ -16,98 +16,98 @@ DEFAULT_ROOT = "./leadline-runs"
 
 
 def runs_root(root: str | os.PathLike[str] | None = None) -> str:
-    """The folder below which runs lie: the one given, ``$LEADLINE_ROOT``, or ``./leadline-runs``."""
+    """Return the runs directory: the one given, ``$LEADLINE_ROOT``, or ``./leadline-runs``."""
     return os.fspath(root or os.environ.get("LEADLINE_ROOT") or DEFAULT_ROOT)
 
 
 def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLike[str] | None = None) -> str:
-    """The folder of a run.
+    """Return the run directory of a run.
 
     Args:
-        place: A path, or a name below the root; None: the run that started last; ``-1``: the one before it.
-        root: Where names are looked up.
+        place: A path, or a name in the runs directory; None for the latest run, ``-1`` for the one before it.
+        root: The runs directory.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
-        ConfigurationError: The place is a URI that this version cannot read.
+        ConfigurationError: The path is a URI that this version cannot read.
     """
-    below = runs_root(root)
+    runs = runs_root(root)
     place = os.fspath(place) if place is not None else None
     if place is None or re.fullmatch(r"-\d+", place):
-        return _by_start(below, back=-int(place or 0))
+        return _nth_latest(runs, back=-int(place or 0))
     if re.match(r"[a-z0-9+]+://", place):
         if not place.startswith("file://"):
-            raise ConfigurationError(f"{place}: only local runs can be read; copy the run here first")
+            raise ConfigurationError(f"{place}: only local runs can be read; copy the run to this machine first")
         place = place.removeprefix("file://")
-    for path in (place, os.path.join(below, place)):
+    for path in (place, os.path.join(runs, place)):
         if layout.is_run(path):
             return os.path.abspath(path)
-    raise _not_found(place, below)
+    raise _not_found(place, runs)
 
 
 def find_runs(place: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> list[str]:
-    """The folders of all runs that a place means.
+    """Return the run directories of all runs that match.
 
     Args:
-        place: As ``find_run`` has it; or a folder that holds runs; or a pattern (``lr-*``) of paths, or of names
-            below the root.
-        root: Where names are looked up.
+        place: As in ``find_run``; or a folder that contains runs; or a pattern (``lr-*``) of paths, or of names in
+            the runs directory.
+        root: The runs directory.
     Raises:
-        RunNotFoundError: There is none; the nearest name is suggested.
-        ConfigurationError: The place is a URI that this version cannot read.
+        RunNotFoundError: No run matches; the nearest name is suggested.
+        ConfigurationError: The path is a URI that this version cannot read.
     """
-    below, place = runs_root(root), os.fspath(place)
+    runs, place = runs_root(root), os.fspath(place)
     if glob.has_magic(place) and not os.path.exists(place):
-        matched = [*glob.glob(place), *glob.glob(os.path.join(below, place))]
+        matched = [*glob.glob(place), *glob.glob(os.path.join(runs, place))]
         found = [run for path in matched for run in _runs_at(path)]
         if not found:
-            raise RunNotFoundError(f"no run matches {place!r}, here or in {below}; leadline ls lists those there are")
-        return sorted(dict.fromkeys(found), key=_by_numbers)
+            raise RunNotFoundError(f"no run matches {place!r}, here or in {runs}; leadline ls lists the runs")
+        return sorted(dict.fromkeys(found), key=_numeric_sort_key)
     try:
         return [find_run(place, root)]
     except RunNotFoundError:
-        held = _runs_at(place) or _runs_at(os.path.join(below, place))
-        if not held:
+        found = _runs_at(place) or _runs_at(os.path.join(runs, place))
+        if not found:
             raise
-        return sorted(held, key=_by_numbers)
+        return sorted(found, key=_numeric_sort_key)
 
 
-def _by_numbers(path: str) -> list[tuple[int, float | str]]:
-    """A sort key that puts ``lr-0.003`` before ``lr-0.01``, and ``run-2`` before ``run-10``."""
+def _numeric_sort_key(path: str) -> list[tuple[int, float | str]]:
+    """Return a sort key that orders ``lr-0.003`` before ``lr-0.01``, and ``run-2`` before ``run-10``."""
     parts = re.split(r"(\d+(?:\.\d+)?)", path)
-    return [(0, float(each)) if index % 2 else (1, each) for index, each in enumerate(parts)]
+    return [(0, float(part)) if index % 2 else (1, part) for index, part in enumerate(parts)]
 
 
 def _runs_at(path: str) -> list[str]:
-    """The run of a folder, or those in it."""
+    """Return the run in a folder, or the runs that it contains."""
     return [os.path.abspath(path)] if layout.is_run(path) else _run_folders(path)
 
 
 def list_runs(root: str | os.PathLike[str] | None = None) -> list[RunSummary]:
-    """The runs below a root, the latest first; those whose manifest cannot be read are left out.
+    """Return the runs in a runs directory, the latest first; runs without a readable manifest are left out.
 
-    Each time all are read, but of each only the few fields that a list shows: ten thousand in a second or so.
+    Only the few fields that a list shows are read, without a cache: ten thousand runs take about a second.
     """
-    found = (summarize(path) for path in _folders(runs_root(root)))
-    runs = [each for each in found if each is not None]
-    return sorted(runs, key=lambda each: (each.started_ns, each.name), reverse=True)
+    summaries = (summarize(path) for path in _folders(runs_root(root)))
+    runs = [summary for summary in summaries if summary is not None]
+    return sorted(runs, key=lambda run: (run.started_ns, run.name), reverse=True)
 
 
 def read_manifest(path: str) -> Manifest:
-    """A run's manifest.
+    """Read the manifest of a run.
 
     Raises:
-        RunNotFoundError: There is no run there.
-        DamagedRunError: It cannot be read.
+        RunNotFoundError: There is no run at the path.
+        DamagedRunError: The manifest cannot be read.
     """
-    place = os.path.join(path, layout.MANIFEST)
-    if not os.path.exists(place):
-        raise RunNotFoundError(f"there is no run at {path}; leadline ls lists those there are")
-    document = read_document(place)
+    manifest_path = os.path.join(path, layout.MANIFEST)
+    if not os.path.exists(manifest_path):
+        raise RunNotFoundError(f"there is no run at {path}; leadline ls lists the runs")
+    document = read_document(manifest_path)
     try:
         return Manifest.from_dict(document)  # type: ignore[arg-type]
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise DamagedRunError(
-            f"{place} is no manifest that can be read; the run's other files are as they were"
+            f"{manifest_path} cannot be read as a manifest; the other files of the run are unchanged"
         ) from error
 
 
@@ -116,15 +116,15 @@ def _run_folders(root: str) -> list[str]:
 
 
 def _folders(root: str) -> list[str]:
-    """What lies in a folder, runs or not."""
-    above = os.path.abspath(root)
+    """Return the entries of a folder, whether they are runs or not."""
+    folder = os.path.abspath(root)
     try:
-        return [os.path.join(above, name) for name in os.listdir(root)]
+        return [os.path.join(folder, name) for name in os.listdir(root)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _by_start(root: str, *, back: int) -> str:
+def _nth_latest(root: str, *, back: int) -> str:
     starts = ((read_start(path), path) for path in _folders(root))
     started = [(start.started_ns, path) for start, path in starts if start is not None]
     started.sort(reverse=True)
@@ -138,5 +138,5 @@ def _by_start(root: str, *, back: int) -> str:
 def _not_found(place: str, root: str) -> RunNotFoundError:
     names = [os.path.basename(path) for path in _run_folders(root)]
     nearest = closest(os.path.basename(place), names)
-    ask = f"did you mean {nearest!r}?" if nearest else "leadline ls lists those there are"
+    ask = f"did you mean {nearest!r}?" if nearest else "leadline ls lists the runs"
     return RunNotFoundError(f"there is no run named {place!r} in {root}; {ask}")

@@ -1,4 +1,4 @@
-"""Horovod's own timeline: which tensor waited for other ranks, and was exchanged, when."""
+"""Reader of Horovod timelines: negotiation and exchange of each tensor."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ HOROVOD: Final = pa.schema(
         ("args", pa.string()),
     ]
 )
-"""A row for each activity that has ended; ``depth`` counts the activities of the same tensor that it lies within."""
+"""One row per completed activity; ``depth`` is the number of enclosing activities of the same tensor."""
 _START: Final = "start_time_since_epoch_in_micros"
 _MARKS: Final = ("i", "I", "X")
 
 
 def read_horovod(run: str) -> pa.Table:
-    """What was copied of Horovod's timelines so far, as ``HOROVOD``, by start."""
+    """Read the copied parts of the Horovod timelines as ``HOROVOD``, ordered by start."""
     rows = [row for worker in _workers(run) for row in _rows_of(run, worker)]
-    rows.sort(key=lambda each: (each["start_ns"], -each["duration_ns"]))
+    rows.sort(key=lambda row: (row["start_ns"], -row["duration_ns"]))
     return pa.Table.from_pylist(rows, HOROVOD)
 
 
@@ -50,17 +50,17 @@ def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
         clock = read_document(os.path.join(folder, layout.horovod_clock(ordinal))) or {}
         with open(path, "rb") as file:
             events = list(parse_events(file))
-        begun_ns = _begin_of(events, clock)
+        offset_ns = _clock_offset_ns(events, clock)
         for row in join_pairs(events):
-            times = {"start_ns": begun_ns + row.pop("start_us") * 1000, "duration_ns": row.pop("length_us") * 1000}
+            times = {"start_ns": offset_ns + row.pop("start_us") * 1000, "duration_ns": row.pop("length_us") * 1000}
             yield {"worker": worker, **row, **times, "args": json.dumps(row["args"])}
         ordinal += 1
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The events of a file that is still being written: a line each, between commas, and no closing bracket.
+    """Yield the events of a file that is still being written: one per line, comma-separated, without closing bracket.
 
-    A line that is cut off is not there yet.
+    An incomplete line is skipped.
     """
     for line in lines:
         text = line.strip().removeprefix(b"[").rstrip(b"],").strip()
@@ -73,25 +73,25 @@ def parse_events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Activities that have ended: their begin and their end as one, and what names no end.
+    """Join begin and end events to completed activities; instant and complete events are yielded as they are.
 
-    Horovod gives each tensor a process of its own, and that process the tensor's name.
+    Horovod represents each tensor as a process, whose name is the name of the tensor.
     """
     names: dict[Any, str] = {}
-    begun: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
+    open_by_thread: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
     for event in events:
         tensor, thread, kind = event.get("pid"), event.get("tid"), event.get("ph")
-        open_ones = begun[tensor, thread]
+        open_events = open_by_thread[tensor, thread]
         if kind == "M" and event.get("name") == "process_name" and "name" in event.get("args", {}):
             names[tensor] = str(event["args"]["name"])
         elif kind == "B":
-            open_ones.append(event)
-        elif kind == "E" and open_ones:
-            begin = open_ones.pop()
+            open_events.append(event)
+        elif kind == "E" and open_events:
+            begin = open_events.pop()
             length = max(0, round(event["ts"]) - round(begin["ts"]))
-            yield _row(names, begin, len(open_ones), length, {**begin.get("args", {}), **event.get("args", {})})
+            yield _row(names, begin, len(open_events), length, {**begin.get("args", {}), **event.get("args", {})})
         elif kind in _MARKS:
-            yield _row(names, event, len(open_ones), round(event.get("dur", 0)), event.get("args", {}))
+            yield _row(names, event, len(open_events), round(event.get("dur", 0)), event.get("args", {}))
 
 
 def _row(
@@ -108,10 +108,10 @@ def _row(
     }
 
 
-def _begin_of(events: Iterable[Mapping[str, Any]], clock: Mapping[str, Any]) -> int:
-    """What the wall clock showed when the file's own clock stood at 0.
+def _clock_offset_ns(events: Iterable[Mapping[str, Any]], clock: Mapping[str, Any]) -> int:
+    """Return the wall-clock time of timestamp 0 in the file.
 
-    The file says so itself; or its clock is the machine's, which began with the boot; or it began with the file.
+    The file contains it; or its timestamps count from the boot of the machine; or from the creation of the file.
     """
     stamps = []
     for event in events:
@@ -123,5 +123,5 @@ def _begin_of(events: Iterable[Mapping[str, Any]], clock: Mapping[str, Any]) -> 
     if not stamps or not clock:
         return 0
     behind_ns = clock["modified_ns"] - clock["boot_ns"] - max(stamps)
-    """By how much the last event precedes its writing, if the clock is the machine's; else how old the machine was."""
+    """If timestamps count from boot: time from the last event to its writing; otherwise the machine's uptime before."""
     return int(clock["boot_ns"] if behind_ns < min(stamps) else clock["modified_ns"] - max(stamps))

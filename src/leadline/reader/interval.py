@@ -1,4 +1,4 @@
-"""What came between two moments: samples of the machine, and phases of the workers."""
+"""Records of a time interval: hardware samples, phases and operator times."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ class Sensor(NamedTuple):
 
     @classmethod
     def of(cls, node: str, channel: Channel) -> Sensor:
-        """That of a node's channel."""
+        """Return the sensor of a channel of a node."""
         return cls(node, channel.kind, channel.device, channel.metric)
 
 
 class PhaseKey(NamedTuple):
-    """One kind of rows of a worker's timeline."""
+    """The kind of a timeline row of a worker."""
 
     worker: str
     mode: str
-    """``train``, ``eval`` …: what the rows have as their phase."""
+    """The phase column of the row: ``train``, ``eval`` …"""
     name: str
     """``step``, ``data``, ``forward`` …"""
     within: str
-    """The phase that these rows lie within, and are taken out of; "": none but the step."""
+    """The enclosing phase, whose time excludes these rows; "" if there is none but the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What a sensor gave."""
+    """The samples of a sensor."""
 
     sensor: Sensor
     times_ns: Integers
     """Ascending, ``(samples,)``; ns since the epoch."""
     values: Floats
-    """``(samples,)``; what could not be read has no sample."""
+    """``(samples,)``; values that could not be read have no sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Rows of one kind of a worker's timeline, in the order in which they ended."""
+    """The rows of one kind in a worker's timeline, in the order of their end."""
 
     key: PhaseKey
     steps: Integers
-    """The global step of each, ``(rows,)``."""
+    """The global step of each row, ``(rows,)``."""
     starts_ns: Integers
     durations_ns: Integers
     weights: Integers
-    """For how many steps each stands: of very fast trainings only one step in so many is written."""
+    """The number of steps that each row represents; in very fast trainings only every Nth step is written."""
 
 
 class Interval:
-    """Everything that ended between two moments, by where it came from."""
+    """All records that end within a time interval, by source."""
 
     __slots__ = ("_operators", "_samples", "_spans")
 
@@ -83,42 +83,42 @@ class Interval:
         return bool(self._samples or self._spans or self._operators)
 
     def add_sample(self, sensor: Sensor, time_ns: int, value: float) -> None:
-        """Take in a reading; those of one sensor come in the order of time."""
-        known = self._samples.get(sensor)
-        if known is None:
-            known = self._samples[sensor] = ([], [])
-        known[0].append(time_ns)
-        known[1].append(value)
+        """Add a sample; the samples of a sensor are added in the order of time."""
+        columns = self._samples.get(sensor)
+        if columns is None:
+            columns = self._samples[sensor] = ([], [])
+        columns[0].append(time_ns)
+        columns[1].append(value)
 
     def add_span(self, key: PhaseKey, step: int, start_ns: int, duration_ns: int, weight: int = 1) -> None:
-        """Take in a row of a timeline."""
-        known = self._spans.get(key)
-        if known is None:
-            known = self._spans[key] = ([], [], [], [])
-        for column, value in zip(known, (step, start_ns, duration_ns, weight), strict=True):
+        """Add a timeline row."""
+        columns = self._spans.get(key)
+        if columns is None:
+            columns = self._spans[key] = ([], [], [], [])
+        for column, value in zip(columns, (step, start_ns, duration_ns, weight), strict=True):
             column.append(value)
 
     def add_operators(self, window: OperatorTimes) -> None:
-        """Take in a detailed window."""
+        """Add a detailed window."""
         self._operators.append(window)
 
     def extend(self, later: Interval, needs: Needs | None = None) -> None:
-        """Go on with a later interval, or with what somebody needs of it."""
+        """Append a later interval, or the part of it that ``needs`` selects."""
         for sensor, (times, values) in later._samples.items():
-            if needs is None or any(each.selects(*sensor[1:]) for each in needs.metrics):
-                mine = self._samples.setdefault(sensor, ([], []))
-                mine[0].extend(times)
-                mine[1].extend(values)
+            if needs is None or any(need.selects(*sensor[1:]) for need in needs.metrics):
+                series = self._samples.setdefault(sensor, ([], []))
+                series[0].extend(times)
+                series[1].extend(values)
         if needs is None or needs.operators:
             self._operators += later._operators
-        for key, columns in later._spans.items():
+        for key, later_columns in later._spans.items():
             if needs is None or key.name in needs.phases:
-                ours = self._spans.setdefault(key, ([], [], [], []))
-                for column, more in zip(ours, columns, strict=True):
+                known = self._spans.setdefault(key, ([], [], [], []))
+                for column, more in zip(known, later_columns, strict=True):
                     column.extend(more)
 
     def samples(self, kind: str, metric: str, device: str | None = None) -> list[Samples]:
-        """The samples of a metric, sensor by sensor."""
+        """Return the samples of a metric, by sensor."""
         import numpy as np
 
         return [
@@ -128,11 +128,11 @@ class Interval:
         ]
 
     def operators(self) -> list[OperatorTimes]:
-        """The detailed windows, in the order in which they had been written."""
-        return sorted(self._operators, key=lambda each: (each.whole_ns, each.worker, each.window))
+        """Return the detailed windows, in the order in which they were written."""
+        return sorted(self._operators, key=lambda window: (window.written_ns, window.worker, window.window))
 
     def spans(self, name: str | None = None) -> list[Spans]:
-        """The rows of one name, or of all, kind by kind."""
+        """Return the rows of one name, or of all names, by kind."""
         import numpy as np
 
         return [
@@ -143,10 +143,10 @@ class Interval:
 
 
 @lru_cache(maxsize=1 << 12)
-def place_of(args: str) -> tuple[str, int]:
-    """What a row's ``args`` say of it: the phase that it lies within ("": none), and for how many steps it stands."""
-    said = json.loads(args) if args != "{}" else {}
-    if not isinstance(said, dict):
+def parse_row_args(args: str) -> tuple[str, int]:
+    """Parse the ``args`` of a row: the enclosing phase ("" if none) and the number of steps that the row represents."""
+    fields = json.loads(args) if args != "{}" else {}
+    if not isinstance(fields, dict):
         return "", 1
-    every = said.get("every")
-    return str(said.get("within") or ""), every if isinstance(every, int) and every > 0 else 1
+    every = fields.get("every")
+    return str(fields.get("within") or ""), every if isinstance(every, int) and every > 0 else 1

@@ -1,4 +1,4 @@
-"""Whether the processes that a run's documents name are still there."""
+"""Liveness of the processes of a run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 SILENT_SECONDS = 30.0
-"""A node elsewhere that wrote nothing for so long is taken to be gone."""
+"""A node on another host that has not written for this long is considered gone."""
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _START_TOLERANCE_SECONDS = 2.0
 
 
 def is_process_alive(pid: int | None, known_at_ns: int | None = None) -> bool:
-    """Whether a process of this host runs, and ran at ``known_at_ns``: its number may be another's by now."""
+    """Return whether a process of this host is running and is the one of ``known_at_ns``, as pids are reused."""
     if not pid:
         return False
     try:
@@ -40,23 +40,23 @@ def _boot_seconds() -> float:
 
 
 def read_workers(run: str) -> dict[str, dict[str, Any]]:
-    """What each worker says of itself; one that is being rewritten this moment is read again."""
+    """Read the worker documents; a document that is being rewritten is retried."""
     documents = {}
     for name in _names(run, layout.WORKERS):
-        document = _read_patiently(os.path.join(run, layout.WORKERS, name))
+        document = _read_with_retry(os.path.join(run, layout.WORKERS, name))
         if isinstance(document, dict):
             documents[name.removesuffix(".json")] = document
     return documents
 
 
 def read_nodes(run: str) -> list[dict[str, Any]]:
-    """What each node's agent says of the node."""
-    found = (read_document(os.path.join(run, layout.NODES, name)) for name in _names(run, layout.NODES))
-    return [each for each in found if isinstance(each, dict)]
+    """Read the node documents."""
+    documents = (read_document(os.path.join(run, layout.NODES, name)) for name in _names(run, layout.NODES))
+    return [document for document in documents if isinstance(document, dict)]
 
 
 def finished_workers(run: str, workers: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The workers that write no more: they said so, an agent says so, or their process is gone from this host."""
+    """Return the workers that have ended, according to themselves, an agent or the process table of this host."""
     finished = {worker for node in read_nodes(run) for worker in node.get("gone", ())}
     for worker, document in workers.items():
         if document.get("state") == "ended" or _is_gone(document, document.get("pid"), document.get("time_ns")):
@@ -65,24 +65,24 @@ def finished_workers(run: str, workers: Mapping[str, Mapping[str, Any]]) -> set[
 
 
 def read_status(run: str) -> dict[str, Any]:
-    """The job's status, as ``status.json`` has it; empty before there is one."""
+    """Read the job's status document; empty if it does not exist yet."""
     document = read_document(os.path.join(run, layout.STATUS))
     return document if isinstance(document, dict) else {}
 
 
 def has_agent(run: str) -> bool:
-    """Whether the agent that writes the run's status runs, on this host."""
+    """Return whether the agent that writes the run's status is running on this host."""
     document = read_status(run)
     return is_here(document.get("node")) and is_process_alive(document.get("agent_pid"))
 
 
 def is_over(run: str) -> bool:
-    """Whether nobody writes this run any more."""
+    """Return whether the run has ended, so that nothing more is written."""
     return effective_status(run) in JOB_ENDED
 
 
 def effective_status(run: str) -> str:
-    """The job's status; of a run whose agent is gone, what its workers' documents let one say."""
+    """Return the job's status; if its agent is gone, the status that its workers' documents imply."""
     document = read_status(run)
     status = str(document.get("status", "Starting"))
     if status in JOB_ENDED or not document:
@@ -94,12 +94,12 @@ def effective_status(run: str) -> str:
     if not is_away and set(workers) - finished_workers(run, workers):
         return status
     if workers:
-        return "Completed" if all(each.get("state") == "ended" for each in workers.values()) else "Interrupted"
+        return "Completed" if all(worker.get("state") == "ended" for worker in workers.values()) else "Interrupted"
     return "Interrupted" if is_away or _is_gone(document, document.get("job_pid"), None) else status
 
 
 def _is_silent(run: str) -> bool:
-    """Whether a run of another node has written nothing for a while."""
+    """Return whether a run of another node has not written for ``SILENT_SECONDS``."""
     latest = 0.0
     for part in (layout.WORKERS, layout.NODES, layout.SYSTEM, layout.SERIES):
         for folder, _, names in os.walk(os.path.join(run, part)):
@@ -115,7 +115,7 @@ def _is_gone(document: Mapping[str, Any], pid: Any, known_at_ns: Any) -> bool:
 
 
 def is_here(node: Any) -> bool:
-    """Whether a node's name is this host's."""
+    """Return whether a node is this host."""
     return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
 
 
@@ -126,7 +126,7 @@ def _names(run: str, folder: str) -> list[str]:
         return []
 
 
-def _read_patiently(path: str) -> Any:
+def _read_with_retry(path: str) -> Any:
     for _ in range(5):
         document = read_document(path)
         if document is not None:

@@ -1,4 +1,4 @@
-"""What operators took in a detailed window, summed up for rules."""
+"""Operator times of a detailed window, aggregated for rules."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from leadline.errors import LeadlineError
 from leadline.reader.traces import read_rows, read_steps
 from leadline.store import layout
 
-MOST_BYTES: Final = 4 << 20
-"""Of a compressed trace that is read for rules: unpacked it takes a hundred times as much."""
+MAX_TRACE_BYTES: Final = 4 << 20
+"""The largest compressed trace that is read for rules; uncompressed it takes a hundred times as much."""
 
 
 BIN_NS: Final = 100_000_000
 
 
 class OperatorKey(NamedTuple):
-    """One operator on one device in steps of one mode."""
+    """An operator on a device, in the steps of a mode."""
 
     mode: str
     device: str
-    """``cpu``, ``gpu0`` …: there it is a kernel."""
+    """``cpu``, ``gpu0`` …; on GPUs the operator is a kernel."""
     operator: str
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTotal:
-    """What the calls of one operator took."""
+    """The total times of the calls of an operator."""
 
     calls: int
     own_ns: int
-    """Without the operators that it called."""
+    """Self time: without the operators that it called."""
     p95_ns: float
-    """Of a call with all that it called; linear between neighbours."""
+    """95th percentile of the total time of a call, interpolated linearly."""
     module: str
-    """The one in which it took most of its own time; "": none."""
+    """The module with the largest share of the self time; "" if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorTimes:
-    """A detailed window of a worker."""
+    """The operator times of a detailed window of a worker."""
 
     worker: str
     window: str
@@ -51,49 +51,51 @@ class OperatorTimes:
     end_step: int
     start_ns: int
     end_ns: int
-    whole_ns: int
-    """When all of it had been written."""
+    written_ns: int
+    """When the window was completely written."""
     step_ns: Mapping[str, int] = field(default_factory=dict)
-    """The time of its steps, by mode."""
+    """The total time of its steps, by mode."""
     by_operator: Mapping[OperatorKey, OperatorTotal] = field(default_factory=dict)
     bins: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """Own time by operator, or by kernel and device, in intervals of ``BIN_NS`` since the epoch that it lies in."""
+    """Self time by operator, or by kernel and device, in intervals of ``BIN_NS`` since the epoch."""
     why: str = ""
-    """Why nothing is known of its operators; "": it is."""
+    """Why its operators are unknown; "" if they are known."""
 
 
 def read_operator_times(folder: str, worker: str, document: Mapping[str, Any]) -> OperatorTimes:
-    """What operators took in a window; one that cannot be read says why."""
-    place = (
+    """Read the operator times of a window; ``why`` contains the reason if it cannot be read."""
+    header = (
         worker,
         str(document["id"]),
         int(document["first_step"]),
         int(document["end_step"]),
         int(document["start_ns"]),
         int(document["end_ns"]),
-        whole_at(document),
+        written_at(document),
     )
     try:
         size = os.path.getsize(os.path.join(folder, layout.TRACE))
-        if size > MOST_BYTES:
-            return OperatorTimes(*place, why=f"its trace has more than {MOST_BYTES >> 20} MiB: ask for fewer steps")
+        if size > MAX_TRACE_BYTES:
+            return OperatorTimes(
+                *header, why=f"its trace is larger than {MAX_TRACE_BYTES >> 20} MiB: profile fewer steps"
+            )
         steps: dict[str, int] = defaultdict(int)
-        for each in read_steps(folder):
-            steps[each["mode"]] += each["end_ns"] - each["start_ns"]
+        for step in read_steps(folder):
+            steps[step["mode"]] += step["end_ns"] - step["start_ns"]
         rows = list(read_rows(folder))
-        bins = cut_up(rows, place[4], place[5])
-        return OperatorTimes(*place, step_ns=dict(steps), by_operator=sum_up(rows), bins=bins)
+        bins = bin_operator_times(rows, header[4], header[5])
+        return OperatorTimes(*header, step_ns=dict(steps), by_operator=total_by_operator(rows), bins=bins)
     except (LeadlineError, OSError, KeyError, ValueError) as error:
-        return OperatorTimes(*place, why=f"its trace cannot be read: {error}")
+        return OperatorTimes(*header, why=f"its trace cannot be read: {error}")
 
 
-def whole_at(document: Mapping[str, Any]) -> int:
-    """When all of a window had been written."""
+def written_at(document: Mapping[str, Any]) -> int:
+    """Return when a window was completely written."""
     return int(document.get("written_ns") or document["end_ns"])
 
 
-def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTotal]:
-    """Calls, summed up by operator."""
+def total_by_operator(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTotal]:
+    """Aggregate calls by operator."""
     import numpy as np
 
     lengths: dict[OperatorKey, list[int]] = defaultdict(list)
@@ -105,23 +107,23 @@ def sum_up(rows: Iterable[Mapping[str, Any]]) -> dict[OperatorKey, OperatorTotal
     return {
         key: OperatorTotal(
             len(lengths[key]),
-            sum(own.values()),
+            sum(own_ns_by_module.values()),
             float(np.percentile(lengths[key], 95)),
-            min(own, key=lambda each: (-own[each], each)),
+            min(own_ns_by_module, key=lambda module: (-own_ns_by_module[module], module)),
         )
-        for key, own in modules.items()
+        for key, own_ns_by_module in modules.items()
     }
 
 
-def cut_up(rows: Iterable[Mapping[str, Any]], start_ns: int, end_ns: int) -> dict[int, dict[str, int]]:
-    """Own times in intervals of ``BIN_NS``, all from start to end; a call's is spread evenly over its length."""
-    bins: dict[int, dict[str, int]] = {place: {} for place in range(start_ns // BIN_NS, end_ns // BIN_NS + 1)}
+def bin_operator_times(rows: Iterable[Mapping[str, Any]], start_ns: int, end_ns: int) -> dict[int, dict[str, int]]:
+    """Distribute self times over intervals of ``BIN_NS`` from start to end, each evenly over the length of its call."""
+    bins: dict[int, dict[str, int]] = {index: {} for index in range(start_ns // BIN_NS, end_ns // BIN_NS + 1)}
     for row in rows:
         name = row["operator"] if row["device"] == "cpu" else f"{row['operator']} on {row['device']}"
         begin, end = row["start_ns"], row["start_ns"] + row["total_ns"]
-        for place in range(begin // BIN_NS, max(begin, end - 1) // BIN_NS + 1):
-            inside = min(end, (place + 1) * BIN_NS) - max(begin, place * BIN_NS)
-            own = row["own_ns"] * inside // row["total_ns"] if row["total_ns"] else 0
-            taken = bins.setdefault(place, {})
-            taken[name] = taken.get(name, 0) + own
+        for index in range(begin // BIN_NS, max(begin, end - 1) // BIN_NS + 1):
+            inside = min(end, (index + 1) * BIN_NS) - max(begin, index * BIN_NS)
+            own_ns = row["own_ns"] * inside // row["total_ns"] if row["total_ns"] else 0
+            times = bins.setdefault(index, {})
+            times[name] = times.get(name, 0) + own_ns
     return bins

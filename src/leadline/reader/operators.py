@@ -1,4 +1,4 @@
-"""Operator calls of detailed windows as tables."""
+"""Operator calls of detailed profile windows, as Arrow tables."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CALLS: Final = pa.schema(
         ("memory_bytes", pa.int64()),
     ]
 )
-"""A row for each call. ``own_ns`` is without the operators that it called, ``memory_bytes`` what it allocated itself
-less what it freed (null: not recorded); ``phase`` is ``forward``, ``backward``,
-``optimizer`` or ``other``; ``module`` is ``""`` where no module's forward pass made the call."""
+"""One row per call. ``own_ns`` is the self time, without the operators that it called; ``memory_bytes`` the memory
+allocated by the call itself minus the memory freed (null: not recorded). ``phase`` is ``forward``, ``backward``,
+``optimizer`` or ``other``; ``module`` is ``""`` for calls outside any module's forward pass."""
 
 
 def read_calls(folder: str, worker: str, window: str) -> pa.Table:
-    """The calls of one window, as ``CALLS``.
+    """Read the calls of one window as ``CALLS``.
 
     Raises:
         DamagedRunError: The trace cannot be read.

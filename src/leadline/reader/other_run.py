@@ -1,24 +1,24 @@
-"""Another run beside the one that is judged: what a rule that compares the two sees of it."""
+"""Reference run for rules that compare runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from leadline.reader import liveness
-from leadline.reader.feed import NEVER, Feed
+from leadline.reader.feed import MAX_STEP, Feed
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Window
 from leadline.records.needs import TensorNeed
 
-_Place = tuple[int, str, int]
+_Position = tuple[int, str, int]
 
 
 class OtherRun:
-    """A run that is compared with, read as far as it has come.
+    """A run that another one is compared with, read as it grows.
 
     Attributes:
-        horizon: The last step of which it will say no more.
+        horizon: The last step for which no more data is expected.
     """
 
     def __init__(self, path: str, needs: Iterable[TensorNeed], *, with_arrays: bool) -> None:
@@ -30,37 +30,37 @@ class OtherRun:
     def _begin(self) -> None:
         self._feed = Feed(self._path, TimeGrid(0), with_arrays=self._with_arrays)
         self._view = View(self._needs)
-        self._waiting: dict[_Place, Point] = {}
+        self._pending: dict[_Position, Point] = {}
 
     def refresh(self) -> None:
-        """Read what came."""
+        """Read new data."""
         is_over = liveness.is_over(self._path)
         if is_over and self._was_over:
             return
         self._was_over = is_over
         gone = liveness.finished_workers(self._path, liveness.read_workers(self._path))
         self._feed.refresh(is_over=is_over, gone=gone)
-        if self._feed.is_overtaken:
+        if self._feed.has_late_data:
             self._begin()
             self._feed.refresh(is_over=is_over, gone=gone)
         for point in self._feed.points():
-            self._waiting[_place(point)] = point
-        self.horizon = NEVER if is_over else self._feed.horizon
+            self._pending[_position(point)] = point
+        self.horizon = MAX_STEP if is_over else self._feed.horizon
 
     def window(self, point: Point) -> Window | None:
-        """What it has where the other run has a point; points come in order, and those before are forgotten."""
-        for place in [place for place in self._waiting if place[0] < point.step]:
-            self._show(self._waiting.pop(place))
-        beside = self._waiting.get(_place(point))
-        return None if beside is None else self._view.show(beside)
+        """Return the window of this run at a point of the other run; points are passed in order."""
+        for position in [position for position in self._pending if position[0] < point.step]:
+            self._skip(self._pending.pop(position))
+        counterpart = self._pending.get(_position(point))
+        return None if counterpart is None else self._view.select(counterpart)
 
-    def _show(self, point: Point) -> None:
-        """Let a point that nobody asked for become the past, as it would have."""
-        if self._view.show(point) is not None:
-            self._view.keep()
+    def _skip(self, point: Point) -> None:
+        """Add a point without a counterpart to the history."""
+        if self._view.select(point) is not None:
+            self._view.advance()
 
 
-def _place(point: Point) -> _Place:
-    """The step; between two train steps several ranks' eval steps may share a global one, and count their own."""
-    own = min((row.mode_step for row in point.rows), default=0)
-    return point.step, point.mode, 0 if point.mode == "train" else own
+def _position(point: Point) -> _Position:
+    """Return the step, mode and mode step; with several ranks, eval steps can share a global step."""
+    mode_step = min((row.mode_step for row in point.rows), default=0)
+    return point.step, point.mode, 0 if point.mode == "train" else mode_step

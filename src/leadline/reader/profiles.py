@@ -1,4 +1,4 @@
-"""What profiling windows recorded: operators, Python functions, found by window, step, time, mode and phase."""
+"""Recorded profile windows of a run: queries for operators, Python functions and data loading."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BY: Final = ("phase", "operator", "module", "device")
 
 
 def window_table(windows: Sequence[RecordedWindow]) -> pa.Table:
-    """Windows as a table; see ``Run.profiles``."""
+    """Return windows as a table; see ``Run.profiles``."""
     columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
     kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
-    rows = [{"worker": each.worker, **{name: each.document[name] for name in columns}} for each in windows]
+    rows = [{"worker": window.worker, **{name: window.document[name] for name in columns}} for window in windows]
     return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
 
 
 class Profiles:
-    """The profiling windows of a run.
+    """The profile windows of a run.
 
     Args:
-        run: The run's folder.
+        run: The run directory.
     """
 
     def __init__(self, run: str) -> None:
@@ -41,27 +41,27 @@ class Profiles:
         self._calls: dict[str, pa.Table] = {}
 
     def windows(self) -> list[RecordedWindow]:
-        """Those that are whole, in the order in which they began."""
-        found = []
+        """Return the completely written windows, ordered by start."""
+        windows = []
         for worker in _names(self._folder):
-            for window in _names(os.path.join(self._folder, worker)):
-                folder = os.path.join(self._folder, worker, window)
+            for window_name in _names(os.path.join(self._folder, worker)):
+                folder = os.path.join(self._folder, worker, window_name)
                 document = read_document(os.path.join(folder, layout.WINDOW))
                 if isinstance(document, dict):
-                    found.append(RecordedWindow(folder, worker, document))
-        return sorted(found, key=lambda each: int(each.document["start_ns"]))
+                    windows.append(RecordedWindow(folder, worker, document))
+        return sorted(windows, key=lambda window: int(window.document["start_ns"]))
 
     def operator_calls(
         self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
     ) -> pa.Table:
-        """Every operator call, as ``reader.operators.CALLS``, ordered by start.
+        """Return every operator call as ``reader.operators.CALLS``, ordered by start.
 
         Raises:
-            NotCapturedError: No detailed window is there.
+            NotCapturedError: No detailed window was recorded.
         """
-        steps = _range(step)
-        chosen = self._chosen(("detailed",), window, worker, step=steps, time_ns=None)
-        table = pa.concat_tables([self._calls_of(each) for each in chosen])
+        steps = _step_range(step)
+        chosen = self._select(("detailed",), window, worker, step=steps, time_ns=None)
+        table = pa.concat_tables([self._calls_of(selected) for selected in chosen])
         if steps is not None:
             table = _between(table, "step", steps)
         return table.sort_by("start_ns")
@@ -77,7 +77,7 @@ class Profiles:
         module: str | None = None,
         device: str | None = None,
     ) -> pa.Table:
-        """Operators by what they have in common, the dearest first; see ``Run.operators``."""
+        """Return operators grouped by the columns ``by``, ordered by self time; see ``Run.operators``."""
         for name in by:
             if name not in operators.CALLS.names:
                 raise UnknownNameError("column of operators", name, operators.CALLS.names)
@@ -88,28 +88,28 @@ class Profiles:
         if module is not None:
             table = table.filter(pc.match_substring_regex(table["module"], module))
         sums = [("start_ns", "count"), ("total_ns", "sum"), ("own_ns", "sum"), ("memory_bytes", "sum")]
-        found = table.group_by(list(by)).aggregate(sums)
-        found = found.select([*by, "start_ns_count", "total_ns_sum", "own_ns_sum", "memory_bytes_sum"])
-        found = found.rename_columns([*by, "calls", "total_ns", "own_ns", "memory_bytes"])
-        return _with_shares(found.sort_by([("own_ns", "descending")]))
+        groups = table.group_by(list(by)).aggregate(sums)
+        groups = groups.select([*by, "start_ns_count", "total_ns_sum", "own_ns_sum", "memory_bytes_sum"])
+        groups = groups.rename_columns([*by, "calls", "total_ns", "own_ns", "memory_bytes"])
+        return _with_shares(groups.sort_by([("own_ns", "descending")]))
 
     def out_of_memory(self) -> list[dict[str, Any]]:
-        """See ``Run.out_of_memory``."""
-        found = []
+        """Return the out-of-memory reports; see ``Run.out_of_memory``."""
+        documents = []
         for worker in _names(self._folder):
             folder = os.path.join(self._folder, worker)
-            paths = (os.path.join(folder, each) for each in os.listdir(folder) if each.startswith("out-of-memory-"))
-            found += [each for each in map(read_document, paths) if isinstance(each, dict)]
-        return sorted(found, key=lambda each: int(each["time_ns"]))
+            paths = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("out-of-memory-"))
+            documents += [document for document in map(read_document, paths) if isinstance(document, dict)]
+        return sorted(documents, key=lambda document: int(document["time_ns"]))
 
-    def loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
-        """What data loaders did; see ``Run.data_loading``."""
-        chosen = self._chosen(("dataloader",), window, worker, step=None, time_ns=None)
-        table = pa.concat_tables([read_table(each, layout.LOADING) for each in chosen])
-        for place, name in enumerate(table.column_names):
-            if pa.types.is_int64(table.schema.types[place]):
+    def data_loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
+        """Return the events of data loaders; see ``Run.data_loading``."""
+        chosen = self._select(("dataloader",), window, worker, step=None, time_ns=None)
+        table = pa.concat_tables([read_table(recorded, layout.LOADING) for recorded in chosen])
+        for index, name in enumerate(table.column_names):
+            if pa.types.is_int64(table.schema.types[index]):
                 known = pc.if_else(pc.less(table[name], 0), pa.scalar(None, pa.int64()), table[name])
-                table = table.set_column(place, name, known)
+                table = table.set_column(index, name, known)
         return table.sort_by("start_ns")
 
     def python(
@@ -126,23 +126,23 @@ class Profiles:
         phase: str | None = None,
         between: tuple[str, str] | None = None,
     ) -> PythonProfile:
-        """Slices of Python profiles; see ``Run.python_profile``."""
+        """Return slices of Python profiles; see ``Run.python_profile``."""
         if kind not in _PYTHON:
             raise UnknownNameError("Python profiler", kind, _PYTHON)
         if timer not in TIMERS:
             raise UnknownNameError("timer", timer, TIMERS)
-        steps = _range(step)
+        steps = _step_range(step)
         chosen = [
-            each
-            for each in self._chosen((kind,), window, worker, step=steps, time_ns=time_ns)
-            if (kind != "cprofile" or each.document["timer"] == timer) and each.document["part"] == part
+            recorded
+            for recorded in self._select((kind,), window, worker, step=steps, time_ns=time_ns)
+            if (kind != "cprofile" or recorded.document["timer"] == timer) and recorded.document["part"] == part
         ]
-        wanted = ProfileQuery(steps, time_ns, mode, phase, between)
+        query = ProfileQuery(steps, time_ns, mode, phase, between)
         if kind == "cprofile":
-            return FunctionTables(chosen, wanted)
-        return CallTrees(chosen, wanted)
+            return FunctionTables(chosen, query)
+        return CallTrees(chosen, query)
 
-    def _chosen(
+    def _select(
         self,
         kinds: Sequence[str],
         window: str | None,
@@ -151,20 +151,22 @@ class Profiles:
         step: tuple[int, int] | None,
         time_ns: tuple[int, int] | None,
     ) -> list[RecordedWindow]:
-        known = [each for each in self.windows() if each.kind in kinds]
+        known = [recorded for recorded in self.windows() if recorded.kind in kinds]
         if not known:
             ask = f"--python {kinds[0]}" if kinds[0] in _PYTHON else f"--{kinds[0]}"
-            raise NotCapturedError(f"no {' or '.join(kinds)} window was recorded; ask for one: leadline profile {ask}")
-        if window is not None and window not in {each.id for each in known}:
-            raise UnknownNameError("profiling window", window, {each.id for each in known})
-        found = [
-            each
-            for each in known
-            if window in (None, each.id) and worker in (None, each.worker) and each.covers(step=step, time_ns=time_ns)
+            raise NotCapturedError(f"no {' or '.join(kinds)} window was recorded; record one: leadline profile {ask}")
+        if window is not None and window not in {recorded.id for recorded in known}:
+            raise UnknownNameError("profile window", window, {recorded.id for recorded in known})
+        selected = [
+            recorded
+            for recorded in known
+            if window in (None, recorded.id)
+            and worker in (None, recorded.worker)
+            and recorded.covers(step=step, time_ns=time_ns)
         ]
-        if not found:
-            raise NotCapturedError(f"no {' or '.join(kinds)} window covers that: see run.profiles()")
-        return found
+        if not selected:
+            raise NotCapturedError(f"no {' or '.join(kinds)} window matches; run.profiles() lists the windows")
+        return selected
 
     def _calls_of(self, window: RecordedWindow) -> pa.Table:
         if window.folder not in self._calls:
@@ -173,14 +175,14 @@ class Profiles:
 
 
 def _with_shares(table: pa.Table) -> pa.Table:
-    """Each row's share of all own time, and that of it with the rows before."""
-    own = table["own_ns"].combine_chunks().cast(pa.float64())
-    total = pc.sum(own).as_py() or 1.0
-    shares = pc.divide(own, total)
+    """Append each row's share of the total self time, and the cumulative share."""
+    self_ns = table["own_ns"].combine_chunks().cast(pa.float64())
+    total = pc.sum(self_ns).as_py() or 1.0
+    shares = pc.divide(self_ns, total)
     return table.append_column("share", shares).append_column("cumulative_share", pc.cumulative_sum(shares))
 
 
-def _range(step: int | tuple[int, int] | None) -> tuple[int, int] | None:
+def _step_range(step: int | tuple[int, int] | None) -> tuple[int, int] | None:
     return (step, step + 1) if isinstance(step, int) else step
 
 
@@ -191,6 +193,6 @@ def _between(table: pa.Table, column: str, bounds: tuple[int, int]) -> pa.Table:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(each for each in os.listdir(folder) if os.path.isdir(os.path.join(folder, each)))
+        return sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
     except FileNotFoundError:
         return []

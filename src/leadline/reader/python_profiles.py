@@ -1,4 +1,4 @@
-"""What Python functions did in some slices of profiling windows: cProfile's tables, pyinstrument's call trees."""
+"""Python profiles of selected slices: cProfile tables and pyinstrument call trees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TIMES: Final = ("calls", "primitive_calls", "own_ns", "cumulative_ns")
 
 @dataclass(frozen=True, slots=True)
 class ProfileQuery:
-    """Which slices are meant."""
+    """The selection of slices."""
 
     step: tuple[int, int] | None
     time_ns: tuple[int, int] | None
@@ -39,104 +39,107 @@ class ProfileQuery:
     between: tuple[str, str] | None
 
     def selector(self, slices: Sequence[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], bool]:
-        """Tells whether a slice is meant, once all are known."""
-        changes = self._changes(slices)
+        """Return a predicate that selects slices."""
+        transitions = self._transition_steps(slices)
 
-        def is_meant(each: Mapping[str, Any]) -> bool:
+        def is_selected(profile_slice: Mapping[str, Any]) -> bool:
             return (
-                (self.step is None or self.step[0] <= each["step"] < self.step[1])
-                and (self.time_ns is None or (each["start_ns"] < self.time_ns[1] and self.time_ns[0] < each["end_ns"]))
-                and self.mode in (None, each["mode"])
-                and self.phase in (None, each["phase"])
-                and (changes is None or each["step"] in changes)
+                (self.step is None or self.step[0] <= profile_slice["step"] < self.step[1])
+                and (
+                    self.time_ns is None
+                    or (profile_slice["start_ns"] < self.time_ns[1] and self.time_ns[0] < profile_slice["end_ns"])
+                )
+                and self.mode in (None, profile_slice["mode"])
+                and self.phase in (None, profile_slice["phase"])
+                and (transitions is None or profile_slice["step"] in transitions)
             )
 
-        return is_meant
+        return is_selected
 
-    def _changes(self, slices: Sequence[Mapping[str, Any]]) -> frozenset[int] | None:
-        """The steps of the second mode that follow one of the first; None: it does not matter."""
+    def _transition_steps(self, slices: Sequence[Mapping[str, Any]]) -> frozenset[int] | None:
+        """Return the steps of the second mode that follow one of the first; None if all steps are selected."""
         if self.between is None:
             return None
-        modes = dict(sorted({(each["step"], each["mode"]) for each in slices}))
+        modes = dict(sorted({(profile_slice["step"], profile_slice["mode"]) for profile_slice in slices}))
         return frozenset(step for step, mode in modes.items() if (modes.get(step - 1), mode) == self.between)
 
 
 class PythonProfile(ABC):
-    """Python functions in some slices: see ``Run.python_profile``."""
+    """The Python functions in selected slices; see ``Run.python_profile``."""
 
     @abstractmethod
     def slices(self) -> pa.Table:
-        """What was recorded: ``worker, window, step, mode, phase, start_ns, end_ns``."""
+        """Return the selected slices: ``worker, window, step, mode, phase, start_ns, end_ns``."""
 
-    def top(self, by: Order = "own", most: int | None = 10) -> pa.Table:
-        """The functions that take most.
+    def top(self, by: Order = "own", limit: int | None = 10) -> pa.Table:
+        """Return the most expensive functions.
 
         Shape:
-            A row a function: ``function, file, line, calls, primitive_calls, own_ns, cumulative_ns``, summed over the
-            slices. Of pyinstrument calls are not counted (null).
+            One row per function: ``function, file, line, calls, primitive_calls, own_ns, cumulative_ns``, summed over
+            the slices. pyinstrument does not count calls (null).
         Args:
             by: ``own``, ``cumulative``, ``calls`` or ``primitive_calls``.
-            most: So many rows; None: all.
+            limit: The number of rows; None for all.
         """
         if by not in _ORDERS:
             raise UnknownNameError("order", by, _ORDERS)
-        found = self._functions().sort_by([(_ORDERS[by], "descending")])
-        return found if most is None else found.slice(0, most)
+        functions = self._functions().sort_by([(_ORDERS[by], "descending")])
+        return functions if limit is None else functions.slice(0, limit)
 
     @abstractmethod
     def callers(self, function: str) -> pa.Table:
-        """Who called a function, by its name or the end of it.
+        """Return the callers of a function, given by its name or the end of it.
 
         Shape:
-            A row a caller: ``caller_function, caller_file, caller_line`` and the times of those calls.
+            One row per caller: ``caller_function, caller_file, caller_line`` and the times of the calls.
         """
 
     @abstractmethod
     def _functions(self) -> pa.Table:
-        """Every function, as ``top`` tells it."""
+        """Return every function, with the columns of ``top``."""
 
 
 class FunctionTables(PythonProfile):
-    """cProfile's tables."""
+    """Profile recorded by cProfile."""
 
-    def __init__(self, windows: Sequence[RecordedWindow], wanted: ProfileQuery) -> None:
-        self._windows, self._wanted = windows, wanted
+    def __init__(self, windows: Sequence[RecordedWindow], query: ProfileQuery) -> None:
+        self._windows, self._query = windows, query
 
     def slices(self) -> pa.Table:
         keys = ["worker", "window", "step", "mode", "phase", "start_ns", "end_ns"]
         return self._table(layout.FUNCTIONS).group_by(keys).aggregate([]).select(keys).sort_by("start_ns")
 
     def by_slice(self) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-        """Each slice with the functions of it, the dearest first."""
+        """Yield each slice with its functions, ordered by self time."""
         table = self._table(layout.FUNCTIONS)
-        for each in self.slices().to_pylist():
-            found = table.filter(pc.equal(table["start_ns"], each["start_ns"]))
-            yield each, _summed(found, list(_FUNCTION)).sort_by([("own_ns", "descending")])
+        for profile_slice in self.slices().to_pylist():
+            functions = table.filter(pc.equal(table["start_ns"], profile_slice["start_ns"]))
+            yield profile_slice, _summed(functions, list(_FUNCTION)).sort_by([("own_ns", "descending")])
 
     def callers(self, function: str) -> pa.Table:
         table = self._table(layout.CALLS)
-        is_meant = pc.or_(pc.equal(table["function"], function), pc.ends_with(table["function"], f".{function}"))
-        keys = [f"caller_{each}" for each in _FUNCTION]
-        return _summed(table.filter(is_meant), keys).sort_by([("cumulative_ns", "descending")])
+        is_selected = pc.or_(pc.equal(table["function"], function), pc.ends_with(table["function"], f".{function}"))
+        keys = [f"caller_{name}" for name in _FUNCTION]
+        return _summed(table.filter(is_selected), keys).sort_by([("cumulative_ns", "descending")])
 
     def _functions(self) -> pa.Table:
         return _summed(self._table(layout.FUNCTIONS), list(_FUNCTION))
 
     def _table(self, name: str) -> pa.Table:
-        tables = [read_table(each, name) for each in self._windows]
+        tables = [read_table(window, name) for window in self._windows]
         if not tables:
-            raise NotCapturedError("no Python profile was recorded of that: see run.profiles()")
+            raise NotCapturedError("no Python profile matches; run.profiles() lists the windows")
         table = pa.concat_tables(tables)
         keys = ["worker", "window", "step", "mode", "phase", "start_ns", "end_ns"]
         slices = table.group_by(keys).aggregate([]).to_pylist()
-        meant = self._wanted.selector(slices)
-        rows = [each["start_ns"] for each in slices if meant(each)]
+        is_selected = self._query.selector(slices)
+        rows = [profile_slice["start_ns"] for profile_slice in slices if is_selected(profile_slice)]
         return table.filter(pc.is_in(table["start_ns"], pa.array(rows, pa.int64())))
 
 
 @dataclass(frozen=True, slots=True)
 class Flame:
-    """A function that pyinstrument saw under way from one sample to another."""
+    """A function call reconstructed from consecutive pyinstrument samples."""
 
     function: str
     file: str
@@ -146,48 +149,49 @@ class Flame:
 
 
 def _flames(records: Sequence[tuple[list[str], float]], start_ns: int) -> list[Flame]:
-    """Calls from samples, by start, callers before what they call."""
-    begun: list[tuple[str, int]] = []
-    found: list[Flame] = []
+    """Return calls reconstructed from samples, ordered by start, callers before callees."""
+    stack_frames: list[tuple[str, int]] = []
+    flames: list[Flame] = []
     now_ns = float(start_ns)
 
     def leave(depth: int) -> None:
-        while len(begun) > depth:
-            name, since_ns = begun.pop()
+        while len(stack_frames) > depth:
+            name, since_ns = stack_frames.pop()
             function, file, line = (*name.split("\0"), "", "")[:3]
-            found.append(Flame(function, file, int(line or 0), since_ns, round(now_ns) - since_ns))
+            flames.append(Flame(function, file, int(line or 0), since_ns, round(now_ns) - since_ns))
 
     for stack, seconds in records:
-        names = [each.partition("\x01")[0] for each in stack if "\0<thread>\0" not in each]
-        same = next((at for at, (one, (other, _)) in enumerate(zip(names, begun, strict=False)) if one != other), None)
-        leave(min(len(names), len(begun)) if same is None else same)
-        begun += [(each, round(now_ns)) for each in names[len(begun) :]]
+        names = [frame.partition("\x01")[0] for frame in stack if "\0<thread>\0" not in frame]
+        pairs = enumerate(zip(names, stack_frames, strict=False))
+        changed = next((depth for depth, (name, (open_name, _)) in pairs if name != open_name), None)
+        leave(min(len(names), len(stack_frames)) if changed is None else changed)
+        stack_frames += [(name, round(now_ns)) for name in names[len(stack_frames) :]]
         now_ns += seconds * 1e9
     leave(0)
-    found.reverse()  # callers first, where both begin and last alike
-    return sorted(found, key=lambda each: (each.start_ns, -each.duration_ns))
+    flames.reverse()  # callers first if start and duration are equal
+    return sorted(flames, key=lambda flame: (flame.start_ns, -flame.duration_ns))
 
 
 class CallTrees(PythonProfile):
-    """pyinstrument's sessions."""
+    """Profile recorded by pyinstrument."""
 
-    def __init__(self, windows: Sequence[RecordedWindow], wanted: ProfileQuery) -> None:
-        documents = [each for window in windows for each in _sessions(window)]
-        meant = wanted.selector(documents)
-        self._documents = [each for each in documents if meant(each)]
+    def __init__(self, windows: Sequence[RecordedWindow], query: ProfileQuery) -> None:
+        documents = [document for window in windows for document in _sessions(window)]
+        is_selected = query.selector(documents)
+        self._documents = [document for document in documents if is_selected(document)]
 
     def slices(self) -> pa.Table:
         keys = ("worker", "window", "step", "mode", "phase", "start_ns", "end_ns")
-        return pa.Table.from_pylist([{key: each[key] for key in keys} for each in self._documents])
+        return pa.Table.from_pylist([{key: document[key] for key in keys} for document in self._documents])
 
     def flames(self) -> Iterator[tuple[dict[str, Any], list[Flame]]]:
-        """Each slice with the calls of it in the order of time: what a sample saw lasted since the one before."""
-        for each in self._documents:
-            yield each, _flames(each["session"]["frame_records"], each["start_ns"])
+        """Yield each slice with its calls in the order of time; a sample represents the time since the previous one."""
+        for document in self._documents:
+            yield document, _flames(document["session"]["frame_records"], document["start_ns"])
 
     @cached_property
     def session(self) -> Any:
-        """All slices as one ``pyinstrument.session.Session``.
+        """All slices combined to one ``pyinstrument.session.Session``.
 
         Raises:
             MissingExtraError: pyinstrument is not installed here.
@@ -199,20 +203,20 @@ class CallTrees(PythonProfile):
                 "call trees need pyinstrument; install it with: pip install 'leadline[python-profiles]'"
             ) from error
         if not self._documents:
-            raise NotCapturedError("no Python profile was recorded of that: see run.profiles()")
-        first, *others = (Session.from_json(each["session"]) for each in self._documents)
-        for each in others:
-            first = Session.combine(first, each)
+            raise NotCapturedError("no Python profile matches; run.profiles() lists the windows")
+        first, *others = (Session.from_json(document["session"]) for document in self._documents)
+        for other in others:
+            first = Session.combine(first, other)
         return first
 
     def tree(self) -> str:
-        """The call tree, as text."""
+        """Return the call tree as text."""
         from pyinstrument.renderers import ConsoleRenderer
 
         return str(ConsoleRenderer(unicode=True, color=False).render(self.session))
 
     def html(self) -> str:
-        """The call tree, as a page that opens offline."""
+        """Return the call tree as a self-contained HTML page."""
         from pyinstrument.renderers import HTMLRenderer
 
         return str(HTMLRenderer().render(self.session))
@@ -228,7 +232,7 @@ class CallTrees(PythonProfile):
             for frame, caller in _frames(self.session.root_frame(), None)
             if caller is not None and frame.function == function
         ]
-        keys = [f"caller_{each}" for each in _FUNCTION]
+        keys = [f"caller_{name}" for name in _FUNCTION]
         table = pa.Table.from_pylist(
             rows,
             pa.schema(
@@ -239,13 +243,13 @@ class CallTrees(PythonProfile):
         return summed.rename_columns([*keys, "cumulative_ns"]).sort_by([("cumulative_ns", "descending")])
 
     def _functions(self) -> pa.Table:
-        own: dict[tuple[str, str, int], float] = {}
+        self_seconds: dict[tuple[str, str, int], float] = {}
         cumulative: dict[tuple[str, str, int], float] = {}
         for frame, _ in _frames(self.session.root_frame(), None):
-            place = (frame.function, frame.file_path or "", frame.line_no or 0)
-            own[place] = own.get(place, 0.0) + frame.total_self_time
-            if not _is_within_itself(frame):
-                cumulative[place] = cumulative.get(place, 0.0) + frame.time
+            location = (frame.function, frame.file_path or "", frame.line_no or 0)
+            self_seconds[location] = self_seconds.get(location, 0.0) + frame.total_self_time
+            if not _is_recursive(frame):
+                cumulative[location] = cumulative.get(location, 0.0) + frame.time
         rows = [
             {
                 "function": name,
@@ -253,17 +257,17 @@ class CallTrees(PythonProfile):
                 "line": line,
                 "calls": None,
                 "primitive_calls": None,
-                "own_ns": round(own[name, file, line] * 1e9),
-                "cumulative_ns": round(each * 1e9),
+                "own_ns": round(self_seconds[name, file, line] * 1e9),
+                "cumulative_ns": round(cumulative_seconds * 1e9),
             }
-            for (name, file, line), each in cumulative.items()
+            for (name, file, line), cumulative_seconds in cumulative.items()
         ]
         kinds = [pa.string(), pa.string(), pa.int64(), *[pa.int64()] * len(_TIMES)]
         return pa.Table.from_pylist(rows, pa.schema(zip((*_FUNCTION, *_TIMES), kinds, strict=True)))
 
 
 def _frames(frame: Any, caller: Any) -> Iterator[tuple[Any, Any]]:
-    """Every frame with the one that called it; what stands for a function's own time is none."""
+    """Yield every frame with its caller; synthetic frames are skipped."""
     if frame is None or frame.is_synthetic:
         return
     yield frame, caller
@@ -271,23 +275,23 @@ def _frames(frame: Any, caller: Any) -> Iterator[tuple[Any, Any]]:
         yield from _frames(child, frame)
 
 
-def _is_within_itself(frame: Any) -> bool:
-    """Whether the same function is further up: its time is counted there."""
-    above = frame.parent
-    while above is not None:
-        if (above.function, above.file_path) == (frame.function, frame.file_path):
+def _is_recursive(frame: Any) -> bool:
+    """Return whether the function is already on the stack: its time is counted there."""
+    ancestor = frame.parent
+    while ancestor is not None:
+        if (ancestor.function, ancestor.file_path) == (frame.function, frame.file_path):
             return True
-        above = above.parent
+        ancestor = ancestor.parent
     return False
 
 
 def _sessions(window: RecordedWindow) -> Iterator[dict[str, Any]]:
     for name in window.document["files"]:
-        found = read_document(os.path.join(window.folder, name))
-        if isinstance(found, dict):
-            yield {**found, "worker": window.worker, "window": window.id}
+        document = read_document(os.path.join(window.folder, name))
+        if isinstance(document, dict):
+            yield {**document, "worker": window.worker, "window": window.id}
 
 
 def _summed(table: pa.Table, keys: list[str]) -> pa.Table:
-    found = table.group_by(keys).aggregate([(each, "sum") for each in _TIMES])
-    return found.select([*keys, *(f"{each}_sum" for each in _TIMES)]).rename_columns([*keys, *_TIMES])
+    sums = table.group_by(keys).aggregate([(name, "sum") for name in _TIMES])
+    return sums.select([*keys, *(f"{name}_sum" for name in _TIMES)]).rename_columns([*keys, *_TIMES])

@@ -1,4 +1,4 @@
-"""One profiling window as it lies in a run, and its tables."""
+"""Recorded profile window and its tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.errors import DamagedRunError
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """A window that is whole."""
+    """A completely written profile window."""
 
     folder: str
     worker: str
@@ -29,7 +29,7 @@ class RecordedWindow:
         return str(self.document["kind"])
 
     def covers(self, *, step: tuple[int, int] | None, time_ns: tuple[int, int] | None) -> bool:
-        """Whether some of it may lie within those steps, or that time."""
+        """Return whether the window overlaps the steps or the time interval."""
         if step is not None and not (self.document["first_step"] < step[1] and step[0] < self.document["end_step"]):
             return False
         return time_ns is None or (self.document["start_ns"] < time_ns[1] and time_ns[0] < self.document["end_ns"])
@@ -42,6 +42,6 @@ def read_table(window: RecordedWindow, name: str) -> pa.Table:
             table = reader.read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise DamagedRunError(f"{path} cannot be read: {error}") from None
-    named = {"worker": [window.worker] * len(table), "window": [window.id] * len(table)}
-    columns = {each: table[each] for each in table.column_names if each not in ("sequence", "crc32")}
-    return pa.table({**{key: pa.array(value, pa.string()) for key, value in named.items()}, **columns})
+    labels = {"worker": [window.worker] * len(table), "window": [window.id] * len(table)}
+    columns = {name: table[name] for name in table.column_names if name not in ("sequence", "crc32")}
+    return pa.table({**{key: pa.array(value, pa.string()) for key, value in labels.items()}, **columns})

@@ -1,4 +1,4 @@
-"""Whether anything came to a run since one last looked, told by ``stat`` alone."""
+"""Detection of new data in a run by ``stat`` calls only."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SETTLED_NS: Final = 100_000_000
 
 @dataclass(slots=True)
 class _Folder:
-    """A folder as it was listed last."""
+    """The last listing of a folder."""
 
     changed_ns: int = -1
-    """-1: it may have changed since without its clock saying so."""
+    """-1 if the folder may have changed without a new modification time."""
     folders: list[str] = field(default_factory=list)
     segments: list[str] = field(default_factory=list)
-    """Arrow segments, which alone can grow."""
+    """Arrow segments, the only files that grow."""
     files: int = 0
-    """A hash of the names of all files: of those that are made whole only their coming is news."""
+    """A hash of the names of all files; files other than segments never grow."""
 
 
 class RunWatch:
-    """Notices new segments and growing ones; opens no file."""
+    """Detects new and growing segments without opening files."""
 
     def __init__(self, run: str) -> None:
         self._run = run
@@ -35,26 +35,26 @@ class RunWatch:
         self._sizes: dict[str, int] = {}
 
     def has_changed(self) -> bool:
-        """Whether a segment came or grew since the last call."""
+        """Return whether a segment was added or grew since the last call."""
         changed = False
         for part in _GROWING:
-            changed = self._look(os.path.join(self._run, part)) or changed
+            changed = self._check(os.path.join(self._run, part)) or changed
         return changed
 
-    def _look(self, path: str) -> bool:
+    def _check(self, path: str) -> bool:
         known = self._folders.setdefault(path, _Folder())
         changed = self._list(path, known)
-        for each in known.folders:
-            changed = self._look(each) or changed
-        for each in known.segments:
-            size = _size(each)
-            if size != self._sizes.get(each):
-                self._sizes[each] = size
+        for folder in known.folders:
+            changed = self._check(folder) or changed
+        for segment in known.segments:
+            size = _size(segment)
+            if size != self._sizes.get(segment):
+                self._sizes[segment] = size
                 changed = True
         return changed
 
     def _list(self, path: str, known: _Folder) -> bool:
-        """Look again at what is in a folder, if that may have changed; whether a file came."""
+        """List a folder if it may have changed; return whether files were added."""
         try:
             changed_ns = os.stat(path).st_mtime_ns
         except FileNotFoundError:
@@ -62,13 +62,13 @@ class RunWatch:
         if known.changed_ns == changed_ns:
             return False
         with os.scandir(path) as entries:
-            found = [(entry.path, entry.is_dir()) for entry in entries]
-        files = [each for each, is_folder in found if not is_folder and not each.endswith(".part")]
-        known.folders = [each for each, is_folder in found if is_folder]
-        known.segments = [each for each in files if each.endswith(".arrow")]
+            listed = [(entry.path, entry.is_dir()) for entry in entries]
+        files = [entry_path for entry_path, is_folder in listed if not is_folder and not entry_path.endswith(".part")]
+        known.folders = [entry_path for entry_path, is_folder in listed if is_folder]
+        known.segments = [file for file in files if file.endswith(".arrow")]
         known.changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
-        before, known.files = known.files, hash(frozenset(files)) if files else 0
-        return known.files != before
+        previous, known.files = known.files, hash(frozenset(files)) if files else 0
+        return known.files != previous
 
 
 def _size(path: str) -> int:

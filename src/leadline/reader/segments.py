@@ -1,4 +1,4 @@
-"""Reading one Arrow segment as it grows: whole batches that prove themselves; a torn tail is not there yet."""
+"""Incremental reader of an Arrow segment; incomplete batches at the end are not returned."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ Column = npt.NDArray[Any] | list[str]
 
 _CONTINUATION: Final = 0xFFFFFFFF
 _PREFIX_BYTES: Final = 8
-_MOST_METADATA_BYTES: Final = 256 << 20
-_MOST_BODY_BYTES: Final = 1 << 31
+_MAX_METADATA_BYTES: Final = 256 << 20
+_MAX_BODY_BYTES: Final = 1 << 31
 _SCHEMAS: Final = {"system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentInfo:
-    """What a segment's metadata say of its rows."""
+    """The metadata of a segment."""
 
     kind: str
     """``series``, ``timeline`` or ``system``."""
     path: str
     layout: SeriesLayout | None = None
-    """Of a series."""
+    """The columns of a series; None for other kinds."""
     channels: tuple[Channel, ...] = ()
-    """Of system metrics."""
+    """The channels of system metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some rows of a segment, whole and checked."""
+    """A complete and verified batch of rows of a segment."""
 
     sequence: int
     rows: int
     columns: Mapping[str, Column]
-    """Integers and floats as arrays ``(rows,)``, a series' ``values`` as ``(rows, width)``, texts as lists."""
+    """Numbers as arrays ``(rows,)``, the ``values`` of a series as ``(rows, width)``, strings as lists."""
     segment: SegmentInfo
 
 
 class DamageError(Exception):
-    """The segment cannot be read from here on."""
+    """The segment cannot be read beyond this point."""
 
 
 class SegmentTail:
-    """One segment, read from a kept offset.
+    """Incremental reader of a segment.
 
     Attributes:
-        info: What the schema said; None until it is there.
-        damage: Why reading stopped for good, with path and offset; None where it did not.
-        torn_at: The offset of a batch that is begun and not whole; None where the last one is whole.
+        info: The metadata from the schema; None until the schema is complete.
+        damage: The reason why reading stopped, with path and offset; None if the segment is intact.
+        torn_at: The offset of an incomplete batch at the end; None if the last batch is complete.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -73,7 +73,7 @@ class SegmentTail:
         self._last_sequence = -1
 
     def read_new(self) -> list[Batch]:
-        """The whole batches that came since the last call; only ``stat`` is called when nothing did."""
+        """Return the batches completed since the last call; an unchanged segment costs a single ``stat``."""
         batches: list[Batch] = []
         if self.damage is not None:
             return batches
@@ -92,7 +92,7 @@ class SegmentTail:
         if size == self._size:
             return
         if size < self.offset:
-            raise DamageError("is shorter than what was read of it")
+            raise DamageError("was truncated")
         data, position, self.torn_at = self._read_tail(size), 0, None
         start, self._size = self.offset, self.offset + len(data)
         while position < len(data):
@@ -131,36 +131,36 @@ class SegmentTail:
             batch = pa.ipc.read_record_batch(parsed, self._schema)
             batch.validate()
         except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise DamageError(f"holds what is no Arrow message: {str(error).splitlines()[0]}") from error
-        return self._check(batch)
+            raise DamageError(f"contains an invalid Arrow message: {str(error).splitlines()[0]}") from error
+        return self._verify(batch)
 
-    def _check(self, batch: pa.RecordBatch) -> Batch | None:
+    def _verify(self, batch: pa.RecordBatch) -> Batch | None:
         if batch.num_rows == 0:
             return None
         if any(column.null_count for column in batch.columns):
-            raise DamageError("holds a batch with empty cells")
+            raise DamageError("contains a batch with null values")
         sequence, rows = batch.column(0)[0].as_py(), batch.num_rows
         for column, expected in ((0, sequence), (1, checksum_of(batch, sequence))):
             if not bool(np.all(_int64(batch.column(column)) == expected)):
-                raise DamageError("holds a batch whose checksum does not match")
+                raise DamageError("contains a batch with a wrong checksum")
         if sequence <= self._last_sequence:
-            raise DamageError(f"holds batch {sequence} out of place")
+            raise DamageError(f"contains batch {sequence} out of order")
         self._last_sequence = sequence
         assert self.info is not None
         return Batch(sequence, rows, {name: _column(batch, name) for name in batch.schema.names[2:]}, self.info)
 
 
 def message_end(data: bytes, start: int) -> int | None:
-    """Where the message that begins at ``start`` ends; None where its head is not whole.
+    """Return the end of the message that begins at ``start``; None if its header is incomplete.
 
     Raises:
-        DamageError: No message begins there.
+        DamageError: No message begins at ``start``.
     """
     if len(data) - start < _PREFIX_BYTES:
         return None
     mark, length = struct.unpack_from("<Ii", data, start)
-    if mark != _CONTINUATION or not 0 < length <= _MOST_METADATA_BYTES:
-        raise DamageError("holds no message where one must begin")
+    if mark != _CONTINUATION or not 0 < length <= _MAX_METADATA_BYTES:
+        raise DamageError("contains no message at the expected offset")
     metadata = start + _PREFIX_BYTES
     if len(data) - metadata < length:
         return None
@@ -169,7 +169,7 @@ def message_end(data: bytes, start: int) -> int | None:
 
 
 def _body_bytes(metadata: bytes) -> int:
-    """The body's length from a Message flatbuffer: field 3 of its root table (Arrow's ``Message.fbs``)."""
+    """Return the length of the body, field 3 of the root table of the Message flatbuffer (Arrow's ``Message.fbs``)."""
     try:
         root = int(struct.unpack_from("<I", metadata, 0)[0])
         table = root - int(struct.unpack_from("<i", metadata, root)[0])
@@ -178,33 +178,33 @@ def _body_bytes(metadata: bytes) -> int:
         field = int(struct.unpack_from("<H", metadata, table + 10)[0])
         body = int(struct.unpack_from("<q", metadata, root + field)[0]) if field else 0
     except struct.error as error:
-        raise DamageError("holds a message whose head is broken") from error
-    if not 0 <= body <= _MOST_BODY_BYTES:
-        raise DamageError("holds a message whose head is broken")
+        raise DamageError("contains a message with a damaged header") from error
+    if not 0 <= body <= _MAX_BODY_BYTES:
+        raise DamageError("contains a message with a damaged header")
     return body
 
 
 def read_segment_info(schema: pa.Schema, path: str) -> SegmentInfo:
-    """What a schema says, checked against what this version writes.
+    """Return the metadata in a schema, validated against the format of this version.
 
     Raises:
-        DamageError: It is no segment's schema, or its metadata do not match their checksum.
+        DamageError: The schema is not that of a segment, or the checksum of its metadata is wrong.
     """
     prefix = codec.METADATA_PREFIX
-    spoken = {
+    fields = {
         key.decode()[len(prefix) :]: value.decode()
         for key, value in (schema.metadata or {}).items()
         if key.decode().startswith(prefix)
     }
-    if spoken.get("crc32") != str(codec.metadata_checksum(spoken)):
-        raise DamageError("has metadata whose checksum does not match")
-    if spoken["format"] != str(codec.FORMAT):
-        raise DamageError(f"is of format {spoken['format']}; this version of leadline reads {codec.FORMAT}")
-    kind = spoken["kind"]
-    layout = codec.parse_series_metadata(spoken) if kind == "series" else None
+    if fields.get("crc32") != str(codec.metadata_checksum(fields)):
+        raise DamageError("has metadata with a wrong checksum")
+    if fields["format"] != str(codec.FORMAT):
+        raise DamageError(f"has format {fields['format']}; this version of leadline reads format {codec.FORMAT}")
+    kind = fields["kind"]
+    layout = codec.parse_series_metadata(fields) if kind == "series" else None
     if not schema.equals(_expected_schema(kind, len(layout.columns) if layout else 0)):
-        raise DamageError(f"has not the columns of a {kind} segment")
-    channels = codec.parse_system_metadata(spoken) if kind == "system" else ()
+        raise DamageError(f"does not have the columns of a {kind} segment")
+    channels = codec.parse_system_metadata(fields) if kind == "system" else ()
     return SegmentInfo(kind, path, layout, channels)
 
 
@@ -213,20 +213,20 @@ def _expected_schema(kind: str, width: int) -> pa.Schema:
     types["float64[]"] = pa.list_(pa.float64(), width)
     columns = codec.SERIES_COLUMNS if kind == "series" else _SCHEMAS.get(kind, ())
     stamp = [("sequence", pa.int64()), ("crc32", pa.int64())]
-    return pa.schema(stamp + [(name, types[each]) for name, each in columns])
+    return pa.schema(stamp + [(name, types[dtype]) for name, dtype in columns])
 
 
 def checksum_of(batch: pa.RecordBatch, sequence: int) -> int:
-    """The checksum that a batch must bear, from its data as it was read."""
+    """Compute the expected checksum of a batch from its data."""
     buffers: list[codec.Buffer] = []
     for column in batch.columns[2:]:
         if pa.types.is_fixed_size_list(column.type):
             buffers.append(_float64(column.flatten()).view(np.uint8).data)
         elif pa.types.is_string(column.type):
             _, offsets, data = column.buffers()
-            wanted = 4 * (len(column) + 1)
-            view = memoryview(offsets)[:wanted]
-            length = struct.unpack_from("<i", view, wanted - 4)[0]
+            size = 4 * (len(column) + 1)
+            view = memoryview(offsets)[:size]
+            length = struct.unpack_from("<i", view, size - 4)[0]
             buffers += [view, memoryview(data)[:length] if data is not None else b""]
         else:
             buffers.append(memoryview(column.buffers()[1])[: 8 * len(column)])
@@ -238,9 +238,9 @@ def _column(batch: pa.RecordBatch, name: str) -> Column:
     if pa.types.is_fixed_size_list(column.type):
         return _float64(column.flatten()).reshape(batch.num_rows, column.type.list_size)
     if pa.types.is_string(column.type):
-        told = column.dictionary_encode()  # few different texts: each is held once
-        words: list[str] = told.dictionary.to_pylist()
-        return [words[each] for each in told.indices.to_pylist()]
+        encoded = column.dictionary_encode()  # few distinct strings, each stored once
+        texts: list[str] = encoded.dictionary.to_pylist()
+        return [texts[index] for index in encoded.indices.to_pylist()]
     return np.asarray(column.to_numpy())
 
 

@@ -1,4 +1,4 @@
-"""What a list says of a run: a few fields of its documents, picked out without making sense of the rest."""
+"""Run summaries for lists, read from a few fields of the run's documents."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from leadline.store import layout
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What can be said of a run without reading its data."""
+    """Summary of a run that is read without its data."""
 
     name: str
     path: str
     status: str
-    """The job's; of a run whose agent is gone, what its workers let one say."""
+    """The job's status; if its agent is gone, the status that its workers' documents imply."""
     started_ns: int
     ended_ns: int | None
     preset: str
     command: tuple[str, ...]
     steps: dict[str, int]
-    """How many were made, by mode: of the worker that made the most."""
+    """The number of steps by mode, from the worker with the most steps."""
     loss: float | str | None
-    """The first that a worker told, as it was last; NaN and infinity by name."""
+    """The latest value of the first loss of a worker; NaN and infinity by name."""
     cost_ratio: float | None
-    """The share of the training's time that watching took; None: no step was seen."""
+    """The overhead as a share of the step time; None if there was no step."""
     rules: tuple[RuleSummary, ...]
-    """In the judge's order; none before it wrote of them."""
+    """In the order of the judge; empty until it has written its first summary."""
 
 
 class RuleSummary(msgspec.Struct, frozen=True, gc=False):
-    """How a rule stands."""
+    """The state of a rule."""
 
     name: str = ""
     status: str = ""
@@ -52,7 +52,7 @@ class RuleSummary(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """What of a manifest a list shows."""
+    """The fields of a manifest that a list shows."""
 
     name: str
     started_ns: int
@@ -61,12 +61,12 @@ class RunStart:
 
 
 def summarize(path: str) -> RunSummary | None:
-    """What a run's documents say; None: there is no run, or its manifest cannot be read."""
+    """Summarize a run; None if there is no run or its manifest cannot be read."""
     start = read_start(path)
     if start is None:
         return None
-    told = _STATUS.read(f"{path}/{layout.STATUS}") or _Status()
-    status = str(told.status)
+    document = _STATUS.read(f"{path}/{layout.STATUS}") or _Status()
+    status = str(document.status)
     workers = _workers(f"{path}/{layout.WORKERS}")
     verdicts = _VERDICTS.read(f"{path}/{layout.RULE_SUMMARY}") or _Verdicts()
     return RunSummary(
@@ -74,38 +74,40 @@ def summarize(path: str) -> RunSummary | None:
         path=path,
         status=status if status in JOB_ENDED else liveness.effective_status(path),
         started_ns=start.started_ns,
-        ended_ns=told.ended_ns if isinstance(told.ended_ns, int) else None,
+        ended_ns=document.ended_ns if isinstance(document.ended_ns, int) else None,
         preset=start.preset,
         command=start.command,
         steps=_steps(workers),
         loss=_loss(workers),
-        cost_ratio=step_share({"own_ns": _count(each.own_ns), "loop_ns": _count(each.loop_ns)} for each in workers),
+        cost_ratio=step_share(
+            {"own_ns": _count(worker.own_ns), "loop_ns": _count(worker.loop_ns)} for worker in workers
+        ),
         rules=verdicts.rules,
     )
 
 
 def read_start(path: str) -> RunStart | None:
-    """What of a run's manifest a list shows; None: there is no run, or its manifest cannot be read.
+    """Read the fields of a manifest that a list shows; None if there is no run or its manifest cannot be read.
 
-    A manifest can be read here where it can be read whole: of the plan, the rules and the actions, which are most of
-    it and the same from run to run, each wording is tried once.
+    A manifest is accepted only if it can be parsed completely. The plan, rules and actions make up most of it and are
+    the same in many runs; each distinct text of them is parsed once.
     """
     data = _contents(f"{path}/{layout.MANIFEST}")
     if data is None:
         return None
-    found = _MANIFEST.decode(data)
-    if found is not None and _is_sound(found):
-        return _start(found.name, found.started_ns, found.preset, found.command)
+    manifest = _MANIFEST.decode(data)
+    if manifest is not None and _is_valid(manifest):
+        return _start(manifest.name, manifest.started_ns, manifest.preset, manifest.command)
     try:
-        whole = Manifest.from_dict(json.loads(data))
+        complete = Manifest.from_dict(json.loads(data))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError):
         return None
-    return _start(whole.name, whole.started_ns, whole.preset, whole.command)
+    return _start(complete.name, complete.started_ns, complete.preset, complete.command)
 
 
 def _start(name: Any, started_ns: Any, preset: Any, command: Iterable[Any]) -> RunStart | None:
-    """None: it has no name, or no time, by which a list could be sorted."""
-    if not isinstance(name, str) or not isinstance(started_ns, int) or not -_END_OF_TIME < started_ns < _END_OF_TIME:
+    """Return None if the manifest has no name or no valid time to sort by."""
+    if not isinstance(name, str) or not isinstance(started_ns, int) or not -_MAX_TIME < started_ns < _MAX_TIME:
         return None
     return RunStart(name, started_ns, str(preset), tuple(map(str, command)))
 
@@ -153,30 +155,30 @@ T = TypeVar("T")
 
 
 class _Document(Generic[T]):
-    """Reads some fields of a kind of document."""
+    """Decoder of some fields of a kind of document."""
 
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
         self._decoder = msgspec.json.Decoder(kind)
 
     def read(self, path: str) -> T | None:
-        """None: it is not there, not whole, or something else."""
+        """Read a document; None if it is missing, incomplete or something else."""
         data = _contents(path)
         if data is None:
             return None
-        found = self.decode(data)
-        if found is not None:
-            return found
+        document = self.decode(data)
+        if document is not None:
+            return document
         try:
-            return msgspec.convert(json.loads(data), self._kind)  # some writers' JSON has NaN, or is no UTF-8
+            return msgspec.convert(json.loads(data), self._kind)  # JSON with NaN or in another encoding than UTF-8
         except (ValueError, msgspec.ValidationError, RecursionError):
             return None
 
     def decode(self, data: bytes) -> T | None:
-        """None: it is something else, or of a wording of JSON that only Python's reader takes."""
+        """Decode a document; None if it is something else, or JSON that only Python's parser accepts."""
         try:
             if not data.isascii():
-                data.decode()  # text that is skipped is not looked at
+                data.decode()  # the decoder does not validate skipped text
             return self._decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
@@ -186,25 +188,25 @@ _MANIFEST: Final = _Document(_Manifest)
 _STATUS: Final = _Document(_Status)
 _WORKER: Final = _Document(_Worker)
 _VERDICTS: Final = _Document(_Verdicts)
-_END_OF_TIME: Final = 1 << 63
-_CHUNK: Final = 1 << 16
-_WORDINGS: Final = 256
-_PATIENCE: Final = 5
+_MAX_TIME: Final = 1 << 63
+_CHUNK_BYTES: Final = 1 << 16
+_CACHE_SIZE: Final = 256
+_ATTEMPTS: Final = 5
 
 
 def _contents(path: str) -> bytes | None:
-    """A file's bytes by as few system calls as can be; None: it cannot be read."""
+    """Read a file with as few system calls as possible; None if it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would never answer
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe would block
     except OSError:
         return None
     try:
-        data = os.read(descriptor, _CHUNK)
-        if len(data) < _CHUNK:
+        data = os.read(descriptor, _CHUNK_BYTES)
+        if len(data) < _CHUNK_BYTES:
             return data
         chunks = [data]
         while chunks[-1]:
-            chunks.append(os.read(descriptor, _CHUNK))
+            chunks.append(os.read(descriptor, _CHUNK_BYTES))
         return b"".join(chunks)
     except OSError:
         return None
@@ -212,56 +214,58 @@ def _contents(path: str) -> bytes | None:
         os.close(descriptor)
 
 
-def _is_sound(found: _Manifest) -> bool:
-    """Whether what was skipped is as it must be for the manifest to be read whole."""
-    is_listed = bytes(found.workers)[:1] == bytes(found.nodes)[:1] == b"["
-    return is_listed and _can_be_read(*map(bytes, (found.plan.items, found.rules, found.actions, found.profile)))
+def _is_valid(manifest: _Manifest) -> bool:
+    """Return whether the skipped fields are valid, as for a manifest that is parsed completely."""
+    is_listed = bytes(manifest.workers)[:1] == bytes(manifest.nodes)[:1] == b"["
+    return is_listed and _is_parsable(
+        *map(bytes, (manifest.plan.items, manifest.rules, manifest.actions, manifest.profile))
+    )
 
 
-@lru_cache(_WORDINGS)
-def _can_be_read(items: bytes, rules: bytes, actions: bytes, profile: bytes) -> bool:
+@lru_cache(_CACHE_SIZE)
+def _is_parsable(items: bytes, rules: bytes, actions: bytes, profile: bytes) -> bool:
     texts = {"rules": rules, "actions": actions, "profile": profile}
-    bare = {"name": "", "uri": "", "command": (), "started_ns": 0, "leadline": ""}
+    other_fields = {"name": "", "uri": "", "command": (), "started_ns": 0, "leadline": ""}
     try:
         parts = {name: json.loads(text) for name, text in texts.items()}
-        Manifest.from_dict({**bare, **parts, "plan": {"items": json.loads(items)}})
+        Manifest.from_dict({**other_fields, **parts, "plan": {"items": json.loads(items)}})
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError):
         return False
     return True
 
 
 def _workers(folder: str) -> list[_Worker]:
-    """What each worker says of itself, by their names."""
+    """Read the worker documents, ordered by name."""
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
     except OSError:
         return []
-    found = (_patiently(f"{folder}/{name}") for name in names)
-    return [each for each in found if each is not None]
+    documents = (_read_with_retry(f"{folder}/{name}") for name in names)
+    return [document for document in documents if document is not None]
 
 
-def _patiently(path: str) -> _Worker | None:
-    """A worker's document; one that is being rewritten in place this moment is read again."""
-    for attempt in range(_PATIENCE):
+def _read_with_retry(path: str) -> _Worker | None:
+    """Read a worker document; a document that is being rewritten in place is retried."""
+    for attempt in range(_ATTEMPTS):
         if attempt:
             time.sleep(0.001)
-        found = _WORKER.read(path)
-        if found is not None:
-            return found
+        document = _WORKER.read(path)
+        if document is not None:
+            return document
     return None
 
 
 def _steps(workers: Iterable[_Worker]) -> dict[str, int]:
     steps: dict[str, int] = {}
-    for each in workers:
-        for mode, count in each.steps.items() if isinstance(each.steps, dict) else ():
+    for worker in workers:
+        for mode, count in worker.steps.items() if isinstance(worker.steps, dict) else ():
             steps[mode] = max(steps.get(mode, 0), _count(count))
     return steps
 
 
 def _loss(workers: Iterable[_Worker]) -> float | str | None:
-    for each in workers:
-        for loss in each.losses.values() if isinstance(each.losses, dict) else ():
+    for worker in workers:
+        for loss in worker.losses.values() if isinstance(worker.losses, dict) else ():
             return loss if isinstance(loss, (int, float, str)) else None
     return None
 

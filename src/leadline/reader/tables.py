@@ -1,4 +1,4 @@
-"""Tables of what was read: each kind of record, long, as Arrow."""
+"""Arrow tables of the records of a run, in long format."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ FINDINGS: Final = pa.schema(
 
 
 def column_table(worker: str, batches: Sequence[Batch], column: int) -> pa.Table:
-    """One column of series batches of one layout as ``STATISTICS``; absent readings are NaN."""
+    """Return one column of series batches that share a layout, as ``STATISTICS``; absent readings are NaN."""
     step, mode_step, time_ns = (
         np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
         for name in ("step", "mode_step", "time_ns")
@@ -81,14 +81,14 @@ def column_table(worker: str, batches: Sequence[Batch], column: int) -> pa.Table
     return pa.table([step, mode, mode_step, time_ns, workers, values], schema=STATISTICS)
 
 
-def named(table: pa.Table, schema: pa.Schema, *texts: str) -> pa.Table:
-    """A table with a column in front for each text, the same in every row."""
+def with_text_columns(table: pa.Table, schema: pa.Schema, *texts: str) -> pa.Table:
+    """Prepend a column for each text, with the same value in every row."""
     front = [pa.repeat(pa.scalar(text, pa.string()), table.num_rows) for text in texts]
     return pa.table([*front, *table.columns], schema=schema)
 
 
-def joined(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] = ()) -> pa.Table:
-    """Tables one below the other, in order."""
+def concatenate(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] = ()) -> pa.Table:
+    """Concatenate tables and sort the rows."""
     if not tables:
         return schema.empty_table()
     table = pa.concat_tables(tables)
@@ -98,50 +98,52 @@ def joined(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[str] =
     return table.sort_by(keys) if keys else table.combine_chunks()
 
 
-def system_table(node: str, batches: Sequence[Batch], wanted: Callable[[Channel], bool]) -> pa.Table:
-    """Batches of system metrics of a node as ``SYSTEM``, of the channels that are wanted."""
+def system_table(node: str, batches: Sequence[Batch], is_selected: Callable[[Channel], bool]) -> pa.Table:
+    """Return the selected channels of batches of system metrics of a node, as ``SYSTEM``."""
     by_segment: dict[int, list[Batch]] = {}
     for batch in batches:
         by_segment.setdefault(id(batch.segment), []).append(batch)
-    return joined([_samples(node, each, wanted) for each in by_segment.values()], SYSTEM)
+    return concatenate(
+        [_samples(node, segment_batches, is_selected) for segment_batches in by_segment.values()], SYSTEM
+    )
 
 
-def _samples(node: str, batches: Sequence[Batch], wanted: Callable[[Channel], bool]) -> pa.Table:
-    """Those of one segment, whose channels bear the same numbers."""
+def _samples(node: str, batches: Sequence[Batch], is_selected: Callable[[Channel], bool]) -> pa.Table:
+    """Return the samples of one segment."""
     channels = batches[0].segment.channels
-    times, places, values = (
+    times, indices, values = (
         np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
         for name in ("time_ns", "channel", "value")
     )
-    keep = np.array([wanted(each) for each in channels], bool)[places]
-    times, places, values = times[keep], pa.array(places[keep]), values[keep]
+    keep = np.array([is_selected(channel) for channel in channels], bool)[indices]
+    times, indices, values = times[keep], pa.array(indices[keep]), values[keep]
     texts = [
-        pa.array([getattr(each, name) for each in channels], pa.string()).take(places)
+        pa.array([getattr(channel, name) for channel in channels], pa.string()).take(indices)
         for name in ("kind", "device", "metric")
     ]
     return pa.table([times, pa.repeat(pa.scalar(node, pa.string()), len(times)), *texts, values], schema=SYSTEM)
 
 
 def timeline_table(worker: str, batches: Sequence[Batch]) -> pa.Table:
-    """Batches of events of a worker as ``TIMELINE``."""
+    """Return batches of events of a worker as ``TIMELINE``."""
     columns: list[Any] = [pa.repeat(pa.scalar(worker, pa.string()), sum(batch.rows for batch in batches))]
     for field in list(TIMELINE)[1:]:
-        found = [batch.columns[field.name] for batch in batches]
+        parts = [batch.columns[field.name] for batch in batches]
         is_text = pa.types.is_string(field.type)
-        columns.append([text for each in found for text in each] if is_text else np.concatenate(found))
+        columns.append([text for part in parts for text in part] if is_text else np.concatenate(parts))
     return pa.table(columns, schema=TIMELINE)
 
 
 def between(table: pa.Table, column: str, start: int | None, end: int | None) -> pa.Table:
-    """The rows with ``start <= value < end``; None: no bound."""
+    """Return the rows with ``start <= value < end``; None means unbounded."""
     if start is not None:
         table = table.filter(pc.greater_equal(table[column], start))
     return table if end is None else table.filter(pc.less(table[column], end))
 
 
-def only(table: pa.Table, **wanted: str | None) -> pa.Table:
-    """The rows whose columns have these values; None: any."""
-    for column, value in wanted.items():
+def filter_equal(table: pa.Table, **values: str | None) -> pa.Table:
+    """Return the rows whose columns have these values; None matches any value."""
+    for column, value in values.items():
         if value is not None:
             table = table.filter(pc.equal(table[column], value))
     return table
@@ -157,14 +159,14 @@ def system_metrics(
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> pa.Table:
-    """What the nodes measured, as ``SYSTEM``; the arguments are those of ``Run.system_metrics``."""
+    """Return the system metrics as ``SYSTEM``; the arguments are those of ``Run.system_metrics``."""
 
-    def is_wanted(channel: Channel) -> bool:
-        given = ((kind, channel.kind), (device, channel.device), (metric, channel.metric))
-        return all(wanted in (None, found) for wanted, found in given)
+    def is_selected(channel: Channel) -> bool:
+        pairs = ((kind, channel.kind), (device, channel.device), (metric, channel.metric))
+        return all(expected in (None, actual) for expected, actual in pairs)
 
-    found = [system_table(name, each, is_wanted) for name, each in archived.items() if node in (None, name)]
-    return joined([between(each, "time_ns", start_ns, end_ns) for each in found], SYSTEM, ("time_ns",))
+    found = [system_table(name, batches, is_selected) for name, batches in archived.items() if node in (None, name)]
+    return concatenate([between(table, "time_ns", start_ns, end_ns) for table in found], SYSTEM, ("time_ns",))
 
 
 def timeline(
@@ -174,32 +176,36 @@ def timeline(
     name: str | None = None,
     phase: str | None = None,
 ) -> pa.Table:
-    """The workers' events, as ``TIMELINE``; the arguments are those of ``Run.timeline``."""
-    found = [timeline_table(each, batches) for each, batches in archived.items() if worker in (None, each)]
-    return joined([only(each, name=name, phase=phase) for each in found], TIMELINE, ("start_ns",))
+    """Return the events of the workers as ``TIMELINE``; the arguments are those of ``Run.timeline``."""
+    found = [timeline_table(owner, batches) for owner, batches in archived.items() if worker in (None, owner)]
+    return concatenate([filter_equal(table, name=name, phase=phase) for table in found], TIMELINE, ("start_ns",))
 
 
 def findings_table(run: str) -> pa.Table:
-    """Every finding of every rule as it stands, as ``FINDINGS``."""
+    """Return the latest version of every finding, as ``FINDINGS``."""
     try:
-        aliases = sorted(each.name for each in os.scandir(os.path.join(run, layout.RULES)) if each.is_dir())
+        aliases = sorted(entry.name for entry in os.scandir(os.path.join(run, layout.RULES)) if entry.is_dir())
     except FileNotFoundError:
         aliases = []
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    findings: dict[tuple[str, int], dict[str, Any]] = {}
     for alias in aliases:
         for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
             if is_finding(line):
-                found[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
-    rows = [{name: each.get(name) for name in FINDINGS.names} for each in found.values()]
+                findings[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
+    rows = [{name: finding.get(name) for name in FINDINGS.names} for finding in findings.values()]
     return pa.Table.from_pylist(rows, schema=FINDINGS).sort_by([("step", "ascending"), ("rule", "ascending")])
 
 
 def is_finding(line: Any) -> bool:
-    """Whether a line of ``findings.jsonl`` is what it should be."""
+    """Return whether a line of ``findings.jsonl`` is valid."""
     if not isinstance(line, dict):
         return False
-    texts = all(isinstance(line.get(name), str) for name in ("rule", "message", "suggestion"))
-    whole = all(isinstance(line.get(name), int) for name in ("id", "step", "last_step", "is_open", "time_ns", "count"))
+    has_texts = all(isinstance(line.get(name), str) for name in ("rule", "message", "suggestion"))
+    has_numbers = all(
+        isinstance(line.get(name), int) for name in ("id", "step", "last_step", "is_open", "time_ns", "count")
+    )
     tensors = line.get("tensors")
-    lists = isinstance(tensors, list) and all(isinstance(each, str) for each in tensors)
-    return texts and whole and lists and isinstance(line.get("tensor_count"), int) and "evidence" in line
+    has_tensors = isinstance(tensors, list) and all(isinstance(tensor, str) for tensor in tensors)
+    return (
+        has_texts and has_numbers and has_tensors and isinstance(line.get("tensor_count"), int) and "evidence" in line
+    )

@@ -1,4 +1,4 @@
-"""Reading safetensors segments: an index of what they hold, and single tensors without loading a framework."""
+"""Reader of safetensors segments: an index and single tensors, without loading a framework."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from leadline.errors import DamagedRunError
 from leadline.store import layout
 
 _SETTLED_NS: Final = 100_000_000
-"""A folder younger than this may still get a file within the same tick of its clock."""
+"""A folder modified more recently than this can change again without a new modification time."""
 _PREFIX_BYTES: Final = 8
-_MOST_HEADER_BYTES: Final = 256 << 20
+_MAX_HEADER_BYTES: Final = 256 << 20
 _DTYPES: Final = {
     "F64": "<f8",
     "F32": "<f4",
@@ -47,13 +47,13 @@ def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _from_e5m2(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The upper byte of a float16."""
-    with np.errstate(invalid="ignore"):  # a signalling NaN would be told of
+    """Convert to float32; a float8 E5M2 is the upper byte of a float16."""
+    with np.errstate(invalid="ignore"):  # signaling NaNs would warn
         return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
 
 
 def _from_e4m3(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Four bits of exponent, three of mantissa, no infinity: OCP 8-bit floating point, E4M3."""
+    """Convert OCP 8-bit floating point E4M3 to float32: four exponent bits, three mantissa bits, no infinity."""
     exponent, mantissa = (bits >> 3 & 15).astype(np.int32), (bits & 7).astype(np.float32)
     moduli = np.ldexp(np.where(exponent == 0, mantissa, mantissa + 8), np.maximum(exponent, 1) - 10)
     moduli = np.where((bits & 127) == 127, np.float32("nan"), moduli)
@@ -69,13 +69,13 @@ _WIDENED: Final[dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
-    """Where a tensor lies."""
+    """The location of a stored tensor."""
 
     path: str
     offset: int
     nbytes: int
     dtype: str
-    """As safetensors names it: ``F32``, ``BF16`` …"""
+    """The safetensors name: ``F32``, ``BF16`` …"""
     shape: tuple[int, ...]
     worker: str
     mode: str
@@ -84,27 +84,27 @@ class StoredTensor:
 
     @property
     def is_readable(self) -> bool:
-        """Whether numpy has its type."""
+        """Whether numpy supports the type."""
         return self.dtype in _DTYPES
 
     def load(self) -> npt.NDArray[Any]:
-        """The elements, ``(*shape,)``; bfloat16 and the types of eight bits as float32.
+        """Read the elements, ``(*shape,)``; bfloat16 and 8-bit floating-point types are converted to float32.
 
         Raises:
-            DamagedRunError: They cannot be read, or are of a type that numpy does not have.
+            DamagedRunError: They cannot be read, or numpy does not support their type.
         """
         values = self.bits()
         return _WIDENED[self.dtype](values) if self.dtype in _WIDENED else values
 
     def bits(self) -> npt.NDArray[Any]:
-        """The elements as they are stored, ``(*shape,)``; of types that numpy does not have the bits, as integers.
+        """Read the elements as stored, ``(*shape,)``; types that numpy does not support are returned as integers.
 
         Raises:
             DamagedRunError: As ``load``.
         """
         if not self.is_readable:
             raise DamagedRunError(
-                f"{self.name} at step {self.step} is of type {self.dtype}; read {self.path} with its framework"
+                f"{self.name} at step {self.step} has type {self.dtype}; read {self.path} with its framework"
             )
         try:
             with open(self.path, "rb") as file:
@@ -117,10 +117,10 @@ class StoredTensor:
 
 
 class TensorIndex:
-    """The safetensors segments of one worker, read as they appear; only their headers are read.
+    """Incremental index of the safetensors segments of a worker; only their headers are read.
 
     Attributes:
-        damage: One line for each segment that cannot be read.
+        damage: One line for each unreadable segment.
     """
 
     def __init__(self, run: str, worker: str) -> None:
@@ -131,20 +131,20 @@ class TensorIndex:
         self._listed_ns = -1
 
     def read_new(self) -> list[StoredTensor]:
-        """The tensors in segments that appeared since the last call."""
-        found: list[StoredTensor] = []
+        """Return the tensors in the segments added since the last call."""
+        tensors: list[StoredTensor] = []
         for name in self._new_names():
             self._seen.add(name)
             try:
-                found += read_header(os.path.join(self._folder, name), self.worker)
+                tensors += read_header(os.path.join(self._folder, name), self.worker)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 self.damage.append(
                     f"{layout.TENSORS}/{self.worker}/{name}: its header cannot be read ({error}) (at byte 0)"
                 )
-        return found
+        return tensors
 
     def _new_names(self) -> list[str]:
-        """The segments that were not read yet; a folder that did not change is not listed again."""
+        """Return the segments not read yet; an unchanged folder is not listed again."""
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
             if changed_ns == self._listed_ns:
@@ -157,19 +157,19 @@ class TensorIndex:
 
 
 def read_header(path: str, worker: str) -> list[StoredTensor]:
-    """What a safetensors file holds.
+    """Return the tensors in a safetensors file.
 
     Raises:
-        ValueError: It is no whole safetensors file.
+        ValueError: The file is not a complete safetensors file.
     """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         prefix = file.read(_PREFIX_BYTES)
         length = struct.unpack("<Q", prefix)[0] if len(prefix) == _PREFIX_BYTES else 0
-        if not 0 < length <= min(size, _MOST_HEADER_BYTES):
-            raise ValueError("it is cut short")
+        if not 0 < length <= min(size, _MAX_HEADER_BYTES):
+            raise ValueError("it is truncated")
         header = json.loads(file.read(length))
-    found = []
+    tensors = []
     for key, entry in header.items():
         if key == "__metadata__":
             continue
@@ -177,15 +177,15 @@ def read_header(path: str, worker: str) -> list[StoredTensor]:
         start, end = entry["data_offsets"]
         first = _PREFIX_BYTES + length
         if first + end > size:
-            raise ValueError("it is cut short")
-        shape = tuple(int(each) for each in entry["shape"])
+            raise ValueError("it is truncated")
+        shape = tuple(int(extent) for extent in entry["shape"])
         _check_size(entry["dtype"], shape, end - start)
-        found.append(StoredTensor(path, first + start, end - start, entry["dtype"], shape, worker, mode, step, name))
-    return found
+        tensors.append(StoredTensor(path, first + start, end - start, entry["dtype"], shape, worker, mode, step, name))
+    return tensors
 
 
 def _check_size(dtype: str, shape: tuple[int, ...], nbytes: int) -> None:
     if min(shape, default=0) < 0 or nbytes < 0:
-        raise ValueError("a tensor of it has a negative size")
+        raise ValueError("it contains a tensor with a negative size")
     if dtype in _DTYPES and nbytes != np.dtype(_DTYPES[dtype]).itemsize * math.prod(shape):
-        raise ValueError("a tensor of it has not the size of its shape")
+        raise ValueError("it contains a tensor whose size does not match its shape")

@@ -1,4 +1,4 @@
-"""What the overhead budget thinned, as the timeline tells it, and which rules that concerns."""
+"""Throttled captures of a run, and the rules that they affect."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from typing import Any, Final
 from leadline.records.needs import TensorNeed
 from leadline.records.plan import Schedule
 
-THINNED: Final = "capture_thinned"
-"""The event's name."""
+THROTTLED_EVENT: Final = "capture_thinned"
+"""The name of the event in the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """Wishes of one collection, captured more seldom than asked over some steps of a mode of one worker."""
+    """A capture item that was captured less often than requested, over some steps of a mode of a worker."""
 
     worker: str
     collection: str | None
-    """None: what regular expressions select."""
+    """None for tensors that are selected by regular expressions."""
     statistics: frozenset[str]
     raw: bool
     mode: str
     sources: frozenset[str]
-    """Who asked for it: ``preset``, ``rule:<name>``."""
-    asked: Schedule
+    """The sources of the request: ``preset``, ``rule:<name>``."""
+    requested: Schedule
     captured: Schedule
     since_step: int
-    """The first step of the mode at which ``captured`` holds."""
+    """The first step of the mode at which ``captured`` applies."""
     until_step: int | None = None
-    """The first at which it does not any more; None: it still does."""
+    """The first step at which it no longer applies; None if it still does."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it says that all is captured as asked again."""
-        return self.asked == self.captured
+        """Whether the requested schedule is in effect again."""
+        return self.requested == self.captured
 
-    def holds_at(self, mode: str, mode_step: int) -> bool:
-        """Whether it covers a step."""
+    def covers(self, mode: str, mode_step: int) -> bool:
+        """Return whether it applies to a step."""
         is_before_end = self.until_step is None or mode_step < self.until_step
         return mode == self.mode and self.since_step <= mode_step and is_before_end
 
     def is_missing_at(self, mode: str, mode_step: int) -> bool:
-        """Whether a step was asked for and left out; of seconds nobody can tell."""
-        is_left_out = self.asked.is_due(mode_step) and not self.captured.is_due(mode_step)
-        return self.holds_at(mode, mode_step) and is_left_out
+        """Return whether a requested step was not captured; always False for intervals in seconds."""
+        was_skipped = self.requested.should_capture(mode_step) and not self.captured.should_capture(mode_step)
+        return self.covers(mode, mode_step) and was_skipped
 
     def has_missed_by(self, mode: str, mode_step: int) -> bool:
-        """Whether some step was left out by then."""
+        """Return whether any requested step up to ``mode_step`` was not captured."""
         if mode != self.mode or mode_step < self.since_step:
             return False
         last = mode_step if self.until_step is None else min(mode_step, self.until_step - 1)
-        every = self.asked.every
+        every = self.requested.every
         if every is None:
             return last > self.since_step
-        first = max(-(-self.since_step // every), -(-self.asked.start // every)) * every
-        # of two asked steps in a row at least one is left out, since the interval is at least doubled
+        first = max(-(-self.since_step // every), -(-self.requested.start // every)) * every
+        # of two consecutive requested steps at least one is skipped, as the interval is at least doubled
         return any(self.is_missing_at(mode, step) for step in (first, first + every) if step <= last)
 
-    def concerns(self, need: TensorNeed) -> bool:
-        """Whether what was thinned is, or may be, what a rule needs."""
+    def affects(self, need: TensorNeed) -> bool:
+        """Return whether a rule with this need may miss something."""
         if need.modes and need.modes != ("global",) and self.mode not in need.modes:
             return False
         if not (self.statistics & frozenset(need.statistics) or (need.raw and self.raw)):
@@ -70,10 +70,10 @@ class Throttling:
 
 
 class ThrottlingHistory:
-    """All that was thinned in a run, as far as it was read.
+    """All throttled captures of a run, as far as it was read.
 
     Args:
-        planned: The sources of the run's capture plan: what a rule of the run needs, its own wishes tell.
+        planned: The sources of the items in the run's capture plan.
     """
 
     def __init__(self, planned: frozenset[str]) -> None:
@@ -82,34 +82,33 @@ class ThrottlingHistory:
         self._all: list[Throttling] = []
 
     def add(self, worker: str, args: Mapping[str, Any]) -> None:
-        """Take in an event."""
+        """Add an event."""
         new = _read(worker, args)
-        for at, each in enumerate(self._all):
-            if each.until_step is None and _wish(each) == _wish(new):
-                self._all[at] = replace(each, until_step=new.since_step)
+        for index, known in enumerate(self._all):
+            if known.until_step is None and _item_key(known) == _item_key(new):
+                self._all[index] = replace(known, until_step=new.since_step)
         if not new.is_over:
             self._all.append(new)
         self.version += 1
 
-    def concerning(self, alias: str, needs: Iterable[TensorNeed]) -> tuple[Throttling, ...]:
-        """What was thinned of that which a rule needs.
+    def affecting(self, alias: str, needs: Iterable[TensorNeed]) -> tuple[Throttling, ...]:
+        """Return the throttled captures that a rule needs.
 
-        A rule that the run was planned with is concerned where its own wishes were thinned; another, that judges
-        it afterwards, where what it needs was thinned at the preset's interval.
+        A rule of the capture plan is affected if its own capture items were throttled; a rule that is evaluated
+        afterwards, if what it needs was throttled at the preset's interval.
         """
         needs = tuple(needs)
-        source = f"rule:{alias}"
-        own = source if source in self._planned else "preset"
-        return tuple(each for each in self._all if own in each.sources and any(map(each.concerns, needs)))
+        rule_source = f"rule:{alias}"
+        source = rule_source if rule_source in self._planned else "preset"
+        return tuple(item for item in self._all if source in item.sources and any(map(item.affects, needs)))
 
 
-def _wish(thinning: Throttling) -> tuple[Any, ...]:
-    each = thinning
-    return each.worker, each.collection, each.statistics, each.raw, each.mode, each.sources, each.asked
+def _item_key(item: Throttling) -> tuple[Any, ...]:
+    return item.worker, item.collection, item.statistics, item.raw, item.mode, item.sources, item.requested
 
 
 def _read(worker: str, args: Mapping[str, Any]) -> Throttling:
-    asked = Schedule(args["from_every"], args.get("from_seconds"), args.get("start", 0), args.get("end"))
+    requested = Schedule(args["from_every"], args.get("from_seconds"), args.get("start", 0), args.get("end"))
     return Throttling(
         worker=worker,
         collection=args["collection"],
@@ -117,33 +116,37 @@ def _read(worker: str, args: Mapping[str, Any]) -> Throttling:
         raw=bool(args.get("raw")),
         mode=args.get("mode", "train"),
         sources=frozenset(args.get("sources", ())),
-        asked=asked,
-        captured=replace(asked, every=args["to_every"], every_seconds=args.get("to_seconds")),
+        requested=requested,
+        captured=replace(requested, every=args["to_every"], every_seconds=args.get("to_seconds")),
         since_step=int(args["since_step"]),
     )
 
 
-def format_throttling(thinnings: Iterable[Throttling]) -> str:
-    """In one line what was thinned: why a rule that saw nothing bad is not sure."""
-    found = sorted(thinnings, key=lambda each: each.since_step)
-    if not found:
+def format_throttling(throttling: Iterable[Throttling]) -> str:
+    """Return one line on what was throttled, the reason why a clear rule is undecided."""
+    items = sorted(throttling, key=lambda item: item.since_step)
+    if not items:
         return ""
-    widest = max(found, key=_factor)
-    names = list(dict.fromkeys(each.collection or "tensors" for each in found))
-    what = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-    first = found[0].since_step
-    return f"the overhead budget thinned {what} from step {first:,} on: {_interval(widest)}; --budget off keeps all"
+    widest = max(items, key=_factor)
+    names = list(dict.fromkeys(item.collection or "tensors" for item in items))
+    listed = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    first = items[0].since_step
+    return (
+        f"{listed} throttled since step {first:,} to stay within the overhead budget: {_interval(widest)}; "
+        "--budget off disables throttling"
+    )
 
 
-def _factor(thinning: Throttling) -> float:
-    asked, captured = thinning.asked, thinning.captured
-    if asked.every is not None and captured.every is not None:
-        return captured.every / asked.every
-    return (captured.every_seconds or 1.0) / (asked.every_seconds or 1.0)
+def _factor(item: Throttling) -> float:
+    requested, captured = item.requested, item.captured
+    if requested.every is not None and captured.every is not None:
+        return captured.every / requested.every
+    return (captured.every_seconds or 1.0) / (requested.every_seconds or 1.0)
 
 
-def _interval(thinning: Throttling) -> str:
-    asked, captured = thinning.asked, thinning.captured
+def _interval(item: Throttling) -> str:
+    requested, captured = item.requested, item.captured
     if captured.every is not None:
-        return f"every {captured.every:,} steps, not every {'step' if asked.every == 1 else f'{asked.every:,}'}"
-    return f"every {captured.every_seconds:g} s, not every {asked.every_seconds:g} s"
+        expected = "step" if requested.every == 1 else f"{requested.every:,}"
+        return f"every {captured.every:,} steps instead of every {expected}"
+    return f"every {captured.every_seconds:g} s instead of every {requested.every_seconds:g} s"

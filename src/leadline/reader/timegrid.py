@@ -1,4 +1,4 @@
-"""A run's records, cut into the grid of moments on which rules of time are judged."""
+"""Time grid of a run: the moments at which time-based rules are evaluated."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from leadline.reader import liveness
-from leadline.reader.detailed_windows import DeepWindows
-from leadline.reader.interval import Interval, PhaseKey, Sensor, place_of
+from leadline.reader.detailed_windows import DetailedWindows
+from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
 from leadline.reader.operator_times import OperatorTimes
 from leadline.reader.segments import Batch, SegmentInfo
 from leadline.reader.stream import StreamTail
@@ -19,58 +19,55 @@ from leadline.store import layout
 SECOND_NS: Final = 1_000_000_000
 GRID_NS: Final = SECOND_NS
 SETTLE_NS: Final = 2 * SECOND_NS
-"""A moment is judged when the records are so far past it that little can still come from before it."""
-_MOST_SETTLE_NS: Final = 60 * SECOND_NS
+"""A moment is evaluated when records are this far past it, so that late records are unlikely."""
+_MAX_SETTLE_NS: Final = 60 * SECOND_NS
 
-_NOTHING: Final = Interval()
+_EMPTY: Final = Interval()
 
 
 class TimeGrid:
-    """Which moments can be judged, what was the last record before each, and what came since the one before.
+    """The moments that can be evaluated, each with the last record before it and the records since the previous one.
 
-    The moments lie a second apart from the run's start, up to the last record of all (the node's samples are
-    the heartbeats that let time pass while the workers are silent). A row of a timeline belongs to the moment after
-    its end.
+    Moments are one second apart, from the run's start to its last record. System metrics serve as heartbeats that let
+    time pass while the workers are silent. A timeline row belongs to the moment after its end.
 
     Args:
         started_ns: When the run started.
-        run: Its folder.
-        needs: What the rules of time need; of the machine and the timelines nothing else is kept.
+        run: The run directory.
+        needs: The needs of the time-based rules; other metrics and timeline rows are not kept.
 
     Attributes:
-        is_overtaken: A record came from before a moment that was given out: begin again with ``restart``. After
-            that it waits twice as long for what comes late.
-        facts: What the workers say of themselves, by name, with their node's number of cores; only where needed.
+        has_late_data: A record arrived for a moment that was already returned. Call ``restart`` to include it; the
+            settling time is then doubled.
+        facts: The facts in the worker documents, by worker, with the number of cores of the node; only if needed.
     """
 
     def __init__(self, started_ns: int, run: str | None = None, needs: Iterable[Needs] = ()) -> None:
         self.started_ns = started_ns
-        self.is_overtaken = False
+        self.has_late_data = False
         self.facts: dict[str, dict[str, Any]] = {}
         needs = tuple(needs)
         self._run = run
-        self._metrics = tuple(dict.fromkeys(each for need in needs for each in need.metrics))
+        self._metrics = tuple(dict.fromkeys(metric for need in needs for metric in need.metrics))
         self._phases = frozenset(name for need in needs for name in need.phases)
         self._has_facts = any(need.facts for need in needs)
-        self._deep = DeepWindows(run) if run is not None and any(need.operators for need in needs) else None
+        self._windows = DetailedWindows(run) if run is not None and any(need.operators for need in needs) else None
         self._settle_ns = SETTLE_NS
         self._cells: dict[int, tuple[int, int]] = {}
         self._latest_ns = 0
         self._is_finished = False
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._next, self._last, self._end_ns = 1, None, 0
-        if self._deep is not None:
-            self._deep.begin()
+    def _reset(self) -> None:
+        self._next = 1
+        self._end_ns = 0
+        self._last: tuple[int, int] | None = None
+        if self._windows is not None:
+            self._windows.reset()
         self._streams: dict[tuple[str, str], StreamTail] = {}
         self._sensors: dict[int, tuple[SegmentInfo, dict[int, Sensor]]] = {}
         self._intervals: dict[int, Interval] = {}
         self._gone: Collection[str] = ()
-
-    _next: int
-    _end_ns: int
-    _last: tuple[int, int] | None
 
     @property
     def damage(self) -> list[str]:
@@ -78,58 +75,58 @@ class TimeGrid:
         return [line for stream in self._streams.values() for line in stream.damage]
 
     def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
-        """Read what came; the arguments are those of ``Feed.refresh``."""
+        """Read new data; the arguments are those of ``Feed.refresh``."""
         if self._run is None:
             return
         self._gone = gone
         for node in _folders(self._run, layout.SYSTEM):
             for batch in self._stream(layout.SYSTEM, node).read_new(is_finished=is_over):
-                self._take_samples(node, batch)
+                self._add_samples(node, batch)
         for worker in _folders(self._run, layout.TIMELINE) if self._phases else ():
             for batch in self._stream(layout.TIMELINE, worker).read_new(is_finished=is_over or worker in gone):
-                self._take_rows(worker, batch)
+                self._add_rows(worker, batch)
         if self._has_facts:
             self._read_facts(self._run)
-        for window in self._deep.new() if self._deep else ():
-            self._take_window(window)
+        for window in self._windows.read_new() if self._windows else ():
+            self._add_window(window)
         if is_over:
             self.finish()
 
     def add_heartbeats(self, times_ns: Any) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self._latest_ns = max(self._latest_ns, int(max(times_ns)))
 
     def add_records(self, times_ns: Any, steps: Any) -> None:
-        """What workers wrote, and when."""
+        """Add the times and steps of records of workers."""
         for time_ns, step in zip(times_ns.tolist(), steps.tolist(), strict=True):
             cell = self._cell(time_ns)
             known = self._cells.get(cell)
             if known is None or (time_ns, step) > known:
                 self._cells[cell] = (time_ns, step)
-                self._note_late(cell)
+                self._check_late(cell)
             self._latest_ns = max(self._latest_ns, time_ns)
 
     def finish(self) -> None:
-        """Nothing more comes: the moments up to the last record can be judged."""
+        """Mark the run as ended, so that all moments up to the last record can be evaluated."""
         self._is_finished = True
 
     def restart(self) -> None:
-        """Read all again, and give out the moments from the first."""
-        self.is_overtaken = False
-        self._settle_ns = min(2 * self._settle_ns, _MOST_SETTLE_NS)
+        """Read all data again and return the moments from the first one on."""
+        self.has_late_data = False
+        self._settle_ns = min(2 * self._settle_ns, _MAX_SETTLE_NS)
         gone = self._gone
-        self._begin()
+        self._reset()
         self.refresh(is_over=self._is_finished, gone=gone)
 
     def scans(self) -> Iterator[Scan]:
-        """The moments that can be judged and were not given out yet."""
+        """Yield the moments that can be evaluated and were not returned yet."""
         until_ns = max(self._latest_ns, self._end_ns) if self._is_finished else self._latest_ns - self._settle_ns
         while self.started_ns + self._next * GRID_NS <= until_ns:
             moment_ns = self.started_ns + self._next * GRID_NS
             interval = Interval()
             for cell in (0, self._next) if self._next == 1 else (self._next,):
                 self._last = max(self._last or (0, -1), self._cells.get(cell, (0, -1)))
-                interval.extend(self._intervals.pop(cell, _NOTHING))
+                interval.extend(self._intervals.pop(cell, _EMPTY))
             self._next += 1
             last = self._last if self._last and self._last[0] else None
             yield Scan(
@@ -139,8 +136,8 @@ class TimeGrid:
     def _cell(self, time_ns: int) -> int:
         return max(0, -(-(time_ns - self.started_ns) // GRID_NS))
 
-    def _note_late(self, cell: int) -> None:
-        self.is_overtaken = self.is_overtaken or cell < self._next != 1
+    def _check_late(self, cell: int) -> None:
+        self.has_late_data = self.has_late_data or cell < self._next != 1
 
     def _stream(self, part: str, name: str) -> StreamTail:
         assert self._run is not None
@@ -148,64 +145,64 @@ class TimeGrid:
             self._streams[part, name] = StreamTail(self._run, part, name)
         return self._streams[part, name]
 
-    def _take_samples(self, node: str, batch: Batch) -> None:
+    def _add_samples(self, node: str, batch: Batch) -> None:
         times = batch.columns["time_ns"]
         self.add_heartbeats(times)
-        wanted = self._sensors_of(node, batch.segment)
-        if not wanted:
+        sensors = self._sensors_of(node, batch.segment)
+        if not sensors:
             return
         columns = (times, batch.columns["channel"], batch.columns["value"])
-        for time_ns, channel, value in zip(*(each.tolist() for each in columns), strict=True):  # type: ignore[union-attr]
-            if channel in wanted:
-                self._interval(time_ns).add_sample(wanted[channel], time_ns, value)
+        for time_ns, channel, value in zip(*(column.tolist() for column in columns), strict=True):  # type: ignore[union-attr]
+            if channel in sensors:
+                self._interval(time_ns).add_sample(sensors[channel], time_ns, value)
 
     def _sensors_of(self, node: str, segment: SegmentInfo) -> dict[int, Sensor]:
-        """The channels of a segment that somebody needs, by their place."""
+        """Return the needed channels of a segment, by index."""
         if id(segment) not in self._sensors:
-            found = {
-                place: Sensor.of(node, each)
-                for place, each in enumerate(segment.channels)
-                if any(need.selects(each.kind, each.device, each.metric) for need in self._metrics)
+            sensors = {
+                index: Sensor.of(node, channel)
+                for index, channel in enumerate(segment.channels)
+                if any(need.selects(channel.kind, channel.device, channel.metric) for need in self._metrics)
             }
-            self._sensors[id(segment)] = (segment, found)
+            self._sensors[id(segment)] = (segment, sensors)
         return self._sensors[id(segment)][1]
 
-    def _take_rows(self, worker: str, batch: Batch) -> None:
+    def _add_rows(self, worker: str, batch: Batch) -> None:
         columns = batch.columns
-        numbers = (columns[each].tolist() for each in ("step", "start_ns", "duration_ns"))  # type: ignore[union-attr]
-        texts = (columns[each] for each in ("name", "phase", "args"))
+        numbers = (columns[name].tolist() for name in ("step", "start_ns", "duration_ns"))  # type: ignore[union-attr]
+        texts = (columns[name] for name in ("name", "phase", "args"))
         for name, mode, args, step, start_ns, duration_ns in zip(*texts, *numbers, strict=True):
             if name in self._phases:
                 self._latest_ns = max(self._latest_ns, start_ns + duration_ns)
-                within, weight = place_of(args)
+                within, weight = parse_row_args(args)
                 key = PhaseKey(worker, mode, name, within)
                 self._interval(start_ns + duration_ns).add_span(key, step, start_ns, duration_ns, weight)
 
-    def _take_window(self, window: OperatorTimes) -> None:
-        """A window belongs to the moment after it was whole, which a run that has ended comes to for its sake."""
-        self._latest_ns = max(self._latest_ns, window.whole_ns)
-        self._end_ns = max(self._end_ns, self.started_ns + self._cell(window.whole_ns) * GRID_NS)
-        self._interval(window.whole_ns).add_operators(window)
+    def _add_window(self, window: OperatorTimes) -> None:
+        """Add a window to the moment after it was written; a run that has ended is extended to that moment."""
+        self._latest_ns = max(self._latest_ns, window.written_ns)
+        self._end_ns = max(self._end_ns, self.started_ns + self._cell(window.written_ns) * GRID_NS)
+        self._interval(window.written_ns).add_operators(window)
 
     def _interval(self, time_ns: int) -> Interval:
         cell = self._cell(time_ns)
         if cell not in self._intervals:
-            self._note_late(cell)
+            self._check_late(cell)
             self._intervals[cell] = Interval()
         return self._intervals[cell]
 
     def _read_facts(self, run: str) -> None:
-        cores = {str(each.get("node")): each.get("cpu_count") for each in liveness.read_nodes(run)}
-        facts = {worker: _facts(each, cores) for worker, each in liveness.read_workers(run).items()}
+        cores = {str(node.get("node")): node.get("cpu_count") for node in liveness.read_nodes(run)}
+        facts = {worker: _facts(document, cores) for worker, document in liveness.read_workers(run).items()}
         if facts != self.facts:
             self.facts = facts
-            self.is_overtaken = self.is_overtaken or self._next != 1
+            self.has_late_data = self.has_late_data or self._next != 1
 
 
 def _facts(document: Mapping[str, Any], cores: Mapping[str, Any]) -> dict[str, Any]:
     node = str(document.get("node"))
-    said = document.get("facts")
-    return {**(said if isinstance(said, dict) else {}), "node": node, "cores": cores.get(node)}
+    facts = document.get("facts")
+    return {**(facts if isinstance(facts, dict) else {}), "node": node, "cores": cores.get(node)}
 
 
 def _folders(run: str, part: str) -> list[str]:

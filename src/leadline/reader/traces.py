@@ -1,4 +1,4 @@
-"""torch.profiler's trace of a detailed window: every call with its step, phase and module."""
+"""Reader of torch.profiler traces: every call with its step, phase and module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEVICE: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 
 @dataclass(slots=True)
 class _Call:
-    """One event of the trace, with what its place in the others tells."""
+    """An event of the trace, with its position in the call tree."""
 
     event: Mapping[str, Any]
     start_us: float
@@ -36,9 +36,9 @@ class _Call:
 
     @property
     def sequence(self) -> int | None:
-        """What joins a forward operator and the backward one that it caused."""
-        found = self.event.get("args", {}).get("Sequence number")
-        return int(found) if found is not None else None
+        """The autograd sequence number that links a forward operator to its backward operator."""
+        number = self.event.get("args", {}).get("Sequence number")
+        return int(number) if number is not None else None
 
     @property
     def is_operator(self) -> bool:
@@ -46,14 +46,14 @@ class _Call:
 
     @property
     def allocated_bytes(self) -> int:
-        """What it allocated itself, less what it freed."""
-        own = (each.event for each in self.children if each.event["name"] == _MEMORY)
-        return sum(int(each["args"]["Bytes"]) for each in own)
+        """The memory allocated by the call itself, minus the memory freed."""
+        events = (child.event for child in self.children if child.event["name"] == _MEMORY)
+        return sum(int(event["args"]["Bytes"]) for event in events)
 
 
 @dataclass(frozen=True, slots=True)
 class TraceSlice:
-    """Something of a window's trace that took its time: a module's forward pass, an operator, a kernel."""
+    """A time slice of a trace: a module's forward pass, an operator, an annotation or a kernel."""
 
     kind: Literal["module", "operator", "annotation", "device"]
     name: str
@@ -68,16 +68,16 @@ class TraceSlice:
 
 
 def read_slices(folder: str) -> list[TraceSlice]:
-    """All that a window's trace has, each track by start and the longest first.
+    """Return all slices of a trace, ordered by track and start, the longest first.
 
     Raises:
         DamagedRunError: The trace cannot be read.
     """
     trace, steps = _read(folder)
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
-    events, calls = _placed(trace)
+    events, calls = _read_events(trace)
     by_id = _by_id(calls)
-    found = [
+    slices = [
         _slice(call.event, _row(call, "cpu", base_ns, steps), f"thread {call.event['tid']}")
         for call in calls
         if call.event["name"] != _MEMORY
@@ -85,18 +85,18 @@ def read_slices(folder: str) -> list[TraceSlice]:
     for event in events:
         if event.get("cat") in _DEVICE:
             row = _device_row(event, by_id.get(event.get("args", {}).get("External id")), base_ns, steps)
-            found.append(_slice(event, row, f"{row['device']} stream {event.get('args', {}).get('stream', 0)}"))
-    return sorted(found, key=lambda each: (each.track, each.start_ns, -each.duration_ns))
+            slices.append(_slice(event, row, f"{row['device']} stream {event.get('args', {}).get('stream', 0)}"))
+    return sorted(slices, key=lambda item: (item.track, item.start_ns, -item.duration_ns))
 
 
 def _slice(event: Mapping[str, Any], row: Mapping[str, Any], track: str) -> TraceSlice:
     name, kind = str(event["name"]), "operator" if event["cat"] == "cpu_op" else "annotation"
-    if name.startswith(layout.MODULE_MARK):
+    if name.startswith(layout.MODULE_ANNOTATION):
         name, kind = row["module"], "module"
     if event["cat"] in _DEVICE:
         kind = "device"
-    placed = {key: row[key] for key in ("step", "mode", "phase", "module")}
-    return TraceSlice(kind, name, track, row["start_ns"], row["total_ns"], **placed)  # type: ignore[arg-type]
+    fields = {key: row[key] for key in ("step", "mode", "phase", "module")}
+    return TraceSlice(kind, name, track, row["start_ns"], row["total_ns"], **fields)  # type: ignore[arg-type]
 
 
 def _read(folder: str) -> tuple[Mapping[str, Any], _Steps]:
@@ -109,7 +109,7 @@ def _read(folder: str) -> tuple[Mapping[str, Any], _Steps]:
 
 
 def read_rows(folder: str) -> Iterator[dict[str, Any]]:
-    """The operator calls of a window, as ``reader.operators.CALLS`` names them, without worker and window.
+    """Yield the operator calls of a window with the columns of ``reader.operators.CALLS``, without worker and window.
 
     Raises:
         DamagedRunError: The trace cannot be read.
@@ -118,32 +118,32 @@ def read_rows(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def read_steps(folder: str) -> list[dict[str, Any]]:
-    """The steps of a window: ``step``, ``mode``, ``start_ns``, ``end_ns``, ``marks``."""
+    """Return the steps of a window: ``step``, ``mode``, ``start_ns``, ``end_ns``, ``marks``."""
     return list((read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}).get("steps", []))
 
 
 class _Steps:
-    """Which step a moment belongs to."""
+    """Lookup of the step at a time."""
 
     def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
         self._steps = list(steps)
-        self._starts = [each["start_ns"] for each in steps]
+        self._starts = [step["start_ns"] for step in steps]
 
     def at(self, time_ns: int) -> tuple[int, str]:
-        place = max(0, bisect_right(self._starts, time_ns) - 1)
-        return (self._steps[place]["step"], self._steps[place]["mode"]) if self._steps else (-1, "")
+        index = max(0, bisect_right(self._starts, time_ns) - 1)
+        return (self._steps[index]["step"], self._steps[index]["mode"]) if self._steps else (-1, "")
 
     def is_before_backward(self, time_ns: int) -> bool:
-        """Whether the step's backward pass had not begun."""
-        place = max(0, bisect_right(self._starts, time_ns) - 1)
-        begun = self._steps[place]["marks"].get("backward") if self._steps else None
-        return begun is None or time_ns < begun
+        """Return whether the step's backward pass had not started."""
+        index = max(0, bisect_right(self._starts, time_ns) - 1)
+        backward_ns = self._steps[index]["marks"].get("backward") if self._steps else None
+        return backward_ns is None or time_ns < backward_ns
 
 
 def _rows(trace: Mapping[str, Any], steps: _Steps) -> Iterator[dict[str, Any]]:
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     has_memory = bool(trace.get("profile_memory"))
-    events, calls = _placed(trace)
+    events, calls = _read_events(trace)
     by_id = _by_id(calls)
     for call in calls:
         if call.is_operator:
@@ -153,14 +153,14 @@ def _rows(trace: Mapping[str, Any], steps: _Steps) -> Iterator[dict[str, Any]]:
             yield _device_row(event, by_id.get(event.get("args", {}).get("External id")), base_ns, steps)
 
 
-def _placed(trace: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[_Call]]:
-    """The events of a trace, and the calls of the host among them, each with its place."""
-    events = [each for each in trace["traceEvents"] if each.get("ph") == "X" or each.get("name") == _MEMORY]
+def _read_events(trace: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[_Call]]:
+    """Return the events of a trace, and the calls of the host with phase and module."""
+    events = [event for event in trace["traceEvents"] if event.get("ph") == "X" or event.get("name") == _MEMORY]
     roots = [root for thread in _by_thread(events).values() for root in _nest(thread)]
     for root in roots:
-        _place(root, "", None)
+        _assign_phase(root, "", None)
     calls = [call for root in roots for call in _walk(root)]
-    _join(calls)
+    _link_backward(calls)
     return events, calls
 
 
@@ -170,68 +170,68 @@ def _by_id(calls: Iterable[_Call]) -> dict[Any, _Call]:
 
 def _by_thread(events: Iterable[Mapping[str, Any]]) -> dict[Any, list[_Call]]:
     threads: dict[Any, list[_Call]] = defaultdict(list)
-    for each in events:
-        if each.get("cat") in _HOST or each["name"] == _MEMORY:
-            length = float(each.get("dur", 0.0))
-            threads[each["tid"]].append(_Call(each, float(each["ts"]), length, length))
+    for event in events:
+        if event.get("cat") in _HOST or event["name"] == _MEMORY:
+            length = float(event.get("dur", 0.0))
+            threads[event["tid"]].append(_Call(event, float(event["ts"]), length, length))
     return threads
 
 
 def _nest(calls: list[_Call]) -> list[_Call]:
-    """Put each call of a thread below the one that made it; those that nobody made."""
+    """Assign each call of a thread to its caller; return the calls without caller."""
     roots: list[_Call] = []
     stack: list[_Call] = []
-    for call in sorted(calls, key=lambda each: (each.start_us, -each.total_us)):
+    for call in sorted(calls, key=lambda item: (item.start_us, -item.total_us)):
         while stack and call.start_us >= stack[-1].start_us + stack[-1].total_us:
             stack.pop()
         (stack[-1].children if stack else roots).append(call)
         stack.append(call)
     for call in calls:
-        call.own_us = max(0.0, call.total_us - sum(_operator_us(each) for each in call.children))
+        call.own_us = max(0.0, call.total_us - sum(_operator_us(child) for child in call.children))
     return roots
 
 
 def _operator_us(call: _Call) -> float:
-    """What operators take of a call's time: its own where it is one, else those directly below it."""
+    """Return the operator time of a call: its own if it is an operator, otherwise that of the operators below it."""
     return call.total_us if call.is_operator else sum(map(_operator_us, call.children))
 
 
-def _place(call: _Call, phase: str, module: str | None) -> None:
-    """Tell what a call is part of."""
+def _assign_phase(call: _Call, phase: str, module: str | None) -> None:
+    """Assign phase and module to a call and the calls below it."""
     name = str(call.event["name"])
-    if name.startswith(layout.MODULE_MARK):
-        module = name.removeprefix(layout.MODULE_MARK)
+    if name.startswith(layout.MODULE_ANNOTATION):
+        module = name.removeprefix(layout.MODULE_ANNOTATION)
     elif name.startswith(_BACKWARD):
         phase = "backward"
     elif name.startswith(_OPTIMIZER):
         phase = "optimizer"
     call.phase, call.module = phase, module
-    for each in call.children:
-        _place(each, phase, module)
+    for child in call.children:
+        _assign_phase(child, phase, module)
 
 
 def _walk(call: _Call) -> Iterator[_Call]:
     yield call
-    for each in call.children:
-        yield from _walk(each)
+    for child in call.children:
+        yield from _walk(child)
 
 
-def _join(calls: Sequence[_Call]) -> None:
-    """Give backward calls the module of the forward call that they belong to."""
-    homes: dict[int, str] = {}
+def _link_backward(calls: Sequence[_Call]) -> None:
+    """Assign the module of the forward operator to the backward operators that it caused."""
+    modules: dict[int, str] = {}
     for call in calls:
         if call.sequence is not None and call.module is not None and call.phase != "backward":
-            homes.setdefault(call.sequence, call.module)
+            modules.setdefault(call.sequence, call.module)
     for call in calls:
-        if call.phase == "backward" and call.module is None and call.sequence in homes:
-            _give(call, homes[call.sequence])
+        if call.phase == "backward" and call.module is None and call.sequence in modules:
+            _assign_module(call, modules[call.sequence])
 
 
-def _give(call: _Call, module: str) -> None:
+def _assign_module(call: _Call, module: str) -> None:
     call.module = module
-    for each in call.children:
-        if each.module is None:
-            _give(each, module)
+    for child in call.children:
+        if child.module is None:
+            _assign_module(child, module)
 
 
 def _row(call: _Call, device: str, base_ns: int, steps: _Steps) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _row(call: _Call, device: str, base_ns: int, steps: _Steps) -> dict[str, Any
 
 
 def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: _Steps) -> dict[str, Any]:
-    """A kernel: part of what the operator that launched it is part of, at that operator's step."""
+    """Return the row of a kernel, with step, phase and module of the operator that launched it."""
     length = float(event["dur"])
     call = _Call(event, float(event["ts"]), length, length)
     device = f"gpu{event.get('args', {}).get('device', 0)}"

@@ -1,4 +1,4 @@
-"""A rule's view of the stream: which columns it needs, and as much of the past as it looks back at."""
+"""View of a run for one rule: the needed columns and the needed history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leadline.reader.window import (
 )
 from leadline.records.needs import TensorNeed
 from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.statistics import arrays as forms
+from leadline.statistics import arrays as array_statistics
 from leadline.statistics.definitions import is_vector
 from leadline.store import layout
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _Key = tuple[str, str, str, str]
 _Infos = dict[tuple[str, str], TensorInfo]
-"""By worker and tensor: workers may hold differently shaped ones under a name."""
+"""By worker and tensor: tensors of the same name can have different shapes in different workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ class SeriesRow:
 
 @dataclass(slots=True)
 class Point:
-    """Everything that was captured at one step in one mode; complete before it is shown to anyone."""
+    """Everything captured at one step in one mode; complete before rules see it."""
 
     step: int
     mode: str
     rows: list[SeriesRow] = field(default_factory=list)
     arrays: list[TensorArray] = field(default_factory=list)
-    is_thinned: bool = False
+    is_incomplete: bool = False
     is_skipped: bool = False
     _infos: _Infos | None = None
 
     @property
     def infos(self) -> _Infos:
-        """What its rows say of their tensors."""
+        """The metadata of the tensors in its rows."""
         if self._infos is None:
             self._infos = {(row.worker, info.name): info for row in self.rows for info in row.layout.tensors}
         return self._infos
@@ -73,11 +73,11 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of a layout that hold one statistic, in the order in which readings are given."""
+    """The columns of a layout that contain one statistic, in the order of the readings."""
 
-    places: npt.NDArray[np.intp]
+    indices: npt.NDArray[np.intp]
     tensors: tuple[tuple[int, TensorInfo], ...]
-    """For each the tensor, with its place among those of the layout."""
+    """The tensor of each column, with its index in the layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,15 @@ class _Selection:
     """The columns of a layout that a rule needs, by statistic."""
 
     columns: dict[str, _Columns]
-    kept: tuple[str, ...]
-    """Statistics of which the past is kept."""
+    with_history: tuple[str, ...]
+    """Statistics whose history is kept."""
 
 
 class View:
-    """What one rule sees of the stream; points are shown to it in order, each once."""
+    """The data that one rule sees; points are passed in order, each once."""
 
     def __init__(self, needs: Iterable[TensorNeed]) -> None:
-        self._needs = tuple(replace(each, statistics=tuple(each.statistics), modes=tuple(each.modes)) for each in needs)
+        self._needs = tuple(replace(need, statistics=tuple(need.statistics), modes=tuple(need.modes)) for need in needs)
         self._selections: dict[tuple[int, str, int], tuple[SeriesLayout, _Selection]] = {}
         self._ends = sorted(need.end for need in self._needs if need.end is not None)
         self._past: dict[_Key, deque[Earlier] | list[Earlier]] = {}
@@ -102,47 +102,62 @@ class View:
         self._point = Point(-1, "train")
         self._rows: list[tuple[SeriesRow, _Selection]] = []
         self._mode_step = 0
-        self._vector_names = sorted({each for need in self._needs for each in need.statistics if is_vector(each)})
+        self._array_statistics = sorted(
+            {statistic for need in self._needs for statistic in need.statistics if is_vector(statistic)}
+        )
         self._is_global = any(need.modes == ("global",) for need in self._needs)
         self._modes: set[str] = set()
         histories = [need.history for need in self._needs]
-        self._history = None if None in histories else max((each or 0 for each in histories), default=0)
+        self._history = None if None in histories else max((history or 0 for history in histories), default=0)
 
-    def show(self, point: Point) -> Window | None:
-        """A window on a point; None where nothing that the rule needs was captured."""
+    def select(self, point: Point) -> Window | None:
+        """Return a window on a point; None if nothing that the rule needs was captured."""
         self._point = point
         self._mode_step = min((row.mode_step for row in point.rows), default=point.step)
         selected = ((row, self._select(row.layout)) for row in point.rows)
         self._rows = [(row, selection) for row, selection in selected if selection.columns]
-        if not self._rows and not self.arrays() and not any(self._sources(each) for each in self._vector_names):
+        if (
+            not self._rows
+            and not self.arrays()
+            and not any(self._sources(statistic) for statistic in self._array_statistics)
+        ):
             return None
         self._modes.add(point.mode)
         return Window(
-            point.step, point.mode, point.time_ns, source=self, is_thinned=point.is_thinned, is_skipped=point.is_skipped
+            point.step,
+            point.mode,
+            point.time_ns,
+            source=self,
+            is_incomplete=point.is_incomplete,
+            is_skipped=point.is_skipped,
         )
 
     def modes(self) -> frozenset[str]:
         return frozenset(self._modes)
 
-    def keep(self) -> None:
-        """Let the point that was shown become the past."""
+    def advance(self) -> None:
+        """Add the current point to the history."""
         for array in self.arrays():
             self._arrays.setdefault((array.worker, array.tensor), []).append(array)
         if self._history == 0:
             return
-        for statistic in {each for _, selection in self._rows for each in selection.kept}:
+        for statistic in {name for _, selection in self._rows for name in selection.with_history}:
             for reading in self.readings(statistic, None):
                 self._past_of(reading).append(Earlier(reading.mode_step, reading.step, reading.value))
 
     def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]:
-        held = [(row, selection.columns[statistic]) for row, selection in self._rows if statistic in selection.columns]
-        found = [each for row, columns in held for each in self._readings_of(row, columns, statistic, where)]
-        return found if len(held) < 2 else sorted(found, key=reading_order)
+        selected = [
+            (row, selection.columns[statistic]) for row, selection in self._rows if statistic in selection.columns
+        ]
+        readings = [
+            reading for row, columns in selected for reading in self._readings_of(row, columns, statistic, where)
+        ]
+        return readings if len(selected) < 2 else sorted(readings, key=reading_order)
 
-    def names(self) -> set[str]:
-        """The tensors that the rule needs and that this point holds."""
+    def tensor_names(self) -> set[str]:
+        """Return the needed tensors that the current point contains."""
         names = {array.tensor for array in self.arrays()}
-        names.update(tensor for each in self._vector_names for _, tensor in self._sources(each))
+        names.update(tensor for statistic in self._array_statistics for _, tensor in self._sources(statistic))
         for _, selection in self._rows:
             names.update(info.name for columns in selection.columns.values() for _, info in columns.tensors)
         return names
@@ -150,38 +165,42 @@ class View:
     def earlier(self, reading: TensorReading) -> Sequence[Earlier]:
         return self._past_of(reading)
 
-    def is_due(self, reading: TensorReading, spacing: int) -> bool:
+    def is_comparison_step(self, reading: TensorReading, spacing: int) -> bool:
         past = self._past_of(reading)
         first = past[0].mode_step if past else reading.mode_step
         state = self._spacing.setdefault((_key(reading), spacing), [0, first - 1])
-        for each in past[state[0] :] if isinstance(past, list) else past:
-            if each.mode_step - state[1] >= spacing:
-                state[1] = each.mode_step
+        for earlier in past[state[0] :] if isinstance(past, list) else past:
+            if earlier.mode_step - state[1] >= spacing:
+                state[1] = earlier.mode_step
         state[0] = len(past)
         return reading.mode_step - state[1] >= spacing
 
     def arrays(self) -> list[TensorArray]:
-        needs = [need for need in self._needs if need.raw and self._is_wanted(need)]
+        needs = [need for need in self._needs if need.raw and self._applies(need)]
         if not needs or not self._point.arrays:
             return []
         infos = self._point.infos
-        found = [
+        arrays = [
             array
             for array in self._point.arrays
             if layout.parse_vector_name(array.tensor) is None
             and any(need.selects(array.tensor, _collections(array.worker, array.tensor, infos)) for need in needs)
         ]
-        return sorted(found, key=lambda each: (natural_sort_key(each.worker), natural_sort_key(each.tensor)))
+        return sorted(arrays, key=lambda array: (natural_sort_key(array.worker), natural_sort_key(array.tensor)))
 
     def vectors(self, statistic: str) -> list[TensorVector]:
         infos, point = self._point.infos, self._point
-        found = []
+        vectors = []
         for (worker, tensor), array in self._sources(statistic).items():
             is_ready = array.tensor != tensor
             info = infos.get((worker, tensor))
             shape = info.shape if info else ()
-            values = forms.tidy(statistic, array.load()) if is_ready else forms.compute_vector(statistic, array.load())
-            found.append(
+            values = (
+                array_statistics.trimmed(statistic, array.load())
+                if is_ready
+                else array_statistics.compute_vector(statistic, array.load())
+            )
+            vectors.append(
                 TensorVector(
                     tensor,
                     _collections(worker, tensor, infos),
@@ -193,39 +212,39 @@ class View:
                     shape,
                 )
             )
-        return sorted(found, key=lambda each: (natural_sort_key(each.worker), natural_sort_key(each.tensor)))
+        return sorted(vectors, key=lambda vector: (natural_sort_key(vector.worker), natural_sort_key(vector.tensor)))
 
     def _sources(self, statistic: str) -> dict[tuple[str, str], TensorArray]:
-        """By worker and tensor: the vector as it was stored, else the tensor that it can be computed from."""
-        needs = [need for need in self._needs if statistic in need.statistics and self._is_wanted(need)]
+        """Return the stored vector, or the raw tensor to compute it from, by worker and tensor."""
+        needs = [need for need in self._needs if statistic in need.statistics and self._applies(need)]
         if not needs or not self._point.arrays:
             return {}
         infos = self._point.infos
-        found: dict[tuple[str, str], TensorArray] = {}
+        sources: dict[tuple[str, str], TensorArray] = {}
         for array in self._point.arrays:
             stored = layout.parse_vector_name(array.tensor)
             tensor = stored[0] if stored else array.tensor
-            if stored is None and (statistic == "confusion" or (array.worker, tensor) in found):
+            if stored is None and (statistic == "confusion" or (array.worker, tensor) in sources):
                 continue
             if stored is not None and stored[1] != statistic:
                 continue
             if any(need.selects(tensor, _collections(array.worker, tensor, infos)) for need in needs):
-                found[array.worker, tensor] = array
-        return found
+                sources[array.worker, tensor] = array
+        return sources
 
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None:
-        for each in reversed(self._arrays.get((array.worker, array.tensor), ())):
-            if each.mode_step <= array.mode_step - distance:
-                return each
+        for earlier in reversed(self._arrays.get((array.worker, array.tensor), ())):
+            if earlier.mode_step <= array.mode_step - distance:
+                return earlier
         return None
 
     def _readings_of(
         self, row: SeriesRow, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
     ) -> list[TensorReading]:
-        values, tensors = row.values[columns.places], columns.tensors
+        values, tensors = row.values[columns.indices], columns.tensors
         if where is not None:
             chosen = np.flatnonzero(where(values)).tolist()
-            values, tensors = values[chosen], tuple(tensors[each] for each in chosen)
+            values, tensors = values[chosen], tuple(tensors[index] for index in chosen)
         worker, time_ns, step = row.worker, row.time_ns, self._point.step
         mode, mode_step = ("global", step) if self._is_global else (self._point.mode, row.mode_step)
         return [
@@ -259,16 +278,16 @@ class View:
         return self._selections[key][1]
 
     def _make_selection(self, layout: SeriesLayout) -> _Selection:
-        return _selection(_Same(layout), tuple(need for need in self._needs if self._is_wanted(need)))
+        return _selection(_LayoutKey(layout), tuple(need for need in self._needs if self._applies(need)))
 
-    def _is_wanted(self, need: TensorNeed) -> bool:
+    def _applies(self, need: TensorNeed) -> bool:
         if need.end is not None and self._mode_step >= need.end:
             return False
         return not need.modes or self._is_global or self._point.mode in need.modes
 
 
-class _Same:
-    """A layout as a key: that very one, since to compare thousands of columns takes as long as to select among them."""
+class _LayoutKey:
+    """A layout as a cache key, by identity: comparing thousands of columns is as slow as selecting from them."""
 
     def __init__(self, layout: SeriesLayout) -> None:
         self.layout = layout
@@ -277,40 +296,42 @@ class _Same:
         return id(self.layout)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.layout is self.layout
+        return isinstance(other, _LayoutKey) and other.layout is self.layout
 
 
 @lru_cache(maxsize=512)
-def _selection(same: _Same, needs: tuple[TensorNeed, ...]) -> _Selection:
-    """What needs select of a layout; the next run of the same model asks the same again."""
-    layout = same.layout
-    wanted = {name for need in needs for name in need.statistics}
+def _selection(key: _LayoutKey, needs: tuple[TensorNeed, ...]) -> _Selection:
+    """Return the columns of a layout that the needs select; cached for later runs of the same model."""
+    layout = key.layout
+    statistics = {name for need in needs for name in need.statistics}
     selecting: dict[int, list[TensorNeed]] = {}
-    chosen: dict[str, list[int]] = {}
-    kept = set()
+    columns: dict[str, list[int]] = {}
+    with_history = set()
     for column, (index, statistic) in enumerate(layout.columns):
-        if statistic not in wanted:
+        if statistic not in statistics:
             continue
         if index not in selecting:
             info = layout.tensors[index]
             selecting[index] = [need for need in needs if need.selects(info.name, info.collections)]
-        found = [need for need in selecting[index] if statistic in need.statistics]
-        if found:
-            chosen.setdefault(statistic, []).append(column)
-        if any(need.history != 0 for need in found):
-            kept.add(statistic)
-    return _Selection({name: _in_order(layout, each) for name, each in chosen.items()}, tuple(sorted(kept)))
+        matching = [need for need in selecting[index] if statistic in need.statistics]
+        if matching:
+            columns.setdefault(statistic, []).append(column)
+        if any(need.history != 0 for need in matching):
+            with_history.add(statistic)
+    return _Selection(
+        {name: _in_order(layout, indices) for name, indices in columns.items()}, tuple(sorted(with_history))
+    )
 
 
 def _in_order(layout: SeriesLayout, columns: Iterable[int]) -> _Columns:
-    """Columns of one statistic as ``reading_order`` has the readings of one worker."""
+    """Order the columns of one statistic like the readings of one worker (``reading_order``)."""
 
-    def place(column: int) -> tuple[bool, int]:
+    def order(column: int) -> tuple[bool, int]:
         index = layout.columns[column][0]
         return "losses" not in layout.tensors[index].collections, index
 
-    ordered = sorted(columns, key=place)
-    tensors = ((layout.columns[each][0], layout.tensors[layout.columns[each][0]]) for each in ordered)
+    ordered = sorted(columns, key=order)
+    tensors = ((layout.columns[column][0], layout.tensors[layout.columns[column][0]]) for column in ordered)
     return _Columns(np.asarray(ordered, dtype=np.intp), tuple(tensors))
 
 
@@ -323,7 +344,7 @@ _OF_MODULE: Final = re.compile(r"(?:.*\.)?(.+_(?:input|output))_\d+$")
 
 
 def guess_collections(name: str) -> tuple[str, ...]:
-    """The collections of a tensor of which only the name is known."""
+    """Guess the collections of a tensor of which only the name is known."""
     if name.startswith("gradient/"):
         return ("gradients",)
     of_module = _OF_MODULE.match(name)

@@ -1,4 +1,4 @@
-"""What a rule sees when it is asked: the readings of one step, what came before, or a moment of time."""
+"""Window of a rule: the readings of one step and those before it, or a moment in time."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class TensorReading(msgspec.Struct, frozen=True, gc=False):
     mode_step: int
     time_ns: int
     order: int = 0
-    """The tensor's place among those of its capture."""
+    """The index of the tensor in its capture."""
     dtype: str = "float32"
-    """The type of its elements, by the framework's name: ``float32``, ``int64`` …"""
+    """The element type, as named by the framework: ``float32``, ``int64`` …"""
 
     @property
     def elements(self) -> int:
-        """How many elements the tensor has."""
+        """The number of elements of the tensor."""
         count = 1
-        for each in self.shape:
-            count *= each
+        for size in self.shape:
+            count *= size
         return count
 
 
 class Earlier(msgspec.Struct, frozen=True, gc=False):
-    """An earlier reading of the same statistic of the same tensor of the same worker and mode."""
+    """An earlier reading of the same statistic and tensor, in the same worker and mode."""
 
     mode_step: int
     step: int
@@ -60,16 +60,16 @@ class Earlier(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class LoopCheck:
-    """A step at which a tensor is due to be compared, and with what."""
+class Comparison:
+    """The reading to compare with, at a step where a comparison is scheduled."""
 
     before: Earlier | None
-    """The latest reading far enough behind; None where there is none."""
+    """The latest reading at least ``num_steps`` before; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorArray:
-    """A tensor that was stored whole."""
+    """A raw tensor."""
 
     worker: str
     tensor: str
@@ -81,7 +81,7 @@ class TensorArray:
 
 @dataclass(frozen=True, slots=True)
 class TensorVector:
-    """One statistic that is an array (``unit_activity``, ``histogram`` …), of one tensor at one step of one worker."""
+    """A statistic that is an array (``unit_activity``, ``histogram`` …), of one tensor at one step of one worker."""
 
     tensor: str
     collections: tuple[str, ...]
@@ -89,55 +89,57 @@ class TensorVector:
     mode: str
     mode_step: int
     values: npt.NDArray[np.float64]
-    """As the statistic's definition says: ``(units,)``, ``(classes,)``, ``(classes, classes)``, ``(2 + bins,)``."""
+    """As defined by the statistic: ``(units,)``, ``(classes,)``, ``(classes, classes)``, ``(2 + bins,)``."""
     step: int = -1
     """The global step."""
     shape: tuple[int, ...] = ()
-    """That of the tensor; empty where it is not known."""
+    """The shape of the tensor; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A moment on the grid of a rule of time; all times are those of records, in ns since the epoch."""
+    """A moment at which time-based rules are evaluated; all times are those of records, in ns since the epoch."""
 
     time_ns: int
     started_ns: int
     """When the run started."""
     last_record_ns: int | None
-    """The time of the last thing that a worker wrote until then; None: nothing yet."""
+    """The time of the last record of a worker before the moment; None if there is none."""
     last_step: int
-    """The global step of that; -1 before the first."""
+    """The global step of that record; -1 before the first."""
     interval: Interval = field(default_factory=Interval)
-    """What came since the moment before at which the rule was judged, of what it needs."""
+    """The needed records since the previous evaluation of the rule."""
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each worker says of itself, and the ``cores`` of its ``node``."""
+    """The facts in each worker document, with its ``node`` and the ``cores`` of the node."""
 
 
 class _Source(Protocol):
-    """Where a window's readings come from: a view of the stream that the reader keeps for the rule."""
+    """The source of a window's readings: the rule's view of the run."""
 
     def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]: ...
     def modes(self) -> frozenset[str]: ...
     def earlier(self, reading: TensorReading) -> Sequence[Earlier]: ...
-    def is_due(self, reading: TensorReading, spacing: int) -> bool: ...
+    def is_comparison_step(self, reading: TensorReading, spacing: int) -> bool: ...
     def vectors(self, statistic: str) -> list[TensorVector]: ...
     def arrays(self) -> list[TensorArray]: ...
     def array_before(self, array: TensorArray, distance: int) -> TensorArray | None: ...
 
 
 class Window:
-    """What a rule judges: a pure function of the records of a run, whenever and however often it is made.
+    """The input of a rule evaluation.
+
+    **Deterministic**: a pure function of the records of a run, independent of when and how often it is created.
 
     Attributes:
-        step: The global step; for a rule of time the last one before the moment.
-        mode: The mode of that step.
-        time_ns: Wall clock of the step or moment, as recorded.
-        is_thinned: Whether something that was to be captured at this step was not, or was lost.
+        step: The global step; for a time-based rule the last step before the moment.
+        mode: The mode of the step.
+        time_ns: The recorded wall-clock time of the step or moment.
+        is_incomplete: Whether data scheduled for this step was throttled or dropped.
         is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
-        scan: The moment, for a rule of time; else None.
-        memory: What the rule's ``remember`` made of this window and all before it; else None.
-        others: The windows of other runs on this step, by the names that the rule's needs have for them; a run that
-            has nothing there is missing.
+        scan: The moment, for a time-based rule; otherwise None.
+        memory: The state returned by the rule's ``remember`` for this window and all before it; otherwise None.
+        others: The windows of other runs at this step, by the names in the rule's needs; runs without data at this
+            step are missing.
     """
 
     def __init__(
@@ -147,28 +149,28 @@ class Window:
         time_ns: int,
         *,
         source: _Source | None = None,
-        is_thinned: bool = False,
+        is_incomplete: bool = False,
         is_skipped: bool = False,
         scan: Scan | None = None,
     ) -> None:
         self.step, self.mode, self.time_ns = step, mode, time_ns
-        self.is_thinned, self.is_skipped, self.scan = is_thinned, is_skipped, scan
+        self.is_incomplete, self.is_skipped, self.scan = is_incomplete, is_skipped, scan
         self.memory: Any = None
         self.others: Mapping[str, Window] = {}
         self._source = source
 
     def readings(self, statistic: str, *, where: Callable[[Floats], Choices] | None = None) -> list[TensorReading]:
-        """The readings of a statistic at this step, of what the rule needs; losses first, then as captured.
+        """Return the needed readings of a statistic at this step; losses first, then in the order of capture.
 
         Args:
-            where: Of an array of values, which are wanted; for rules that look at many and name few.
+            where: Selects from an array of values; for rules that inspect many readings and report few.
         """
         return self._source.readings(statistic, where) if self._source else []
 
     def vectors(self, statistic: str) -> list[TensorVector]:
-        """The arrays that a statistic is at this step, of what the rule needs; worker by worker, by tensor.
+        """Return the needed values of an array statistic at this step, ordered by worker and tensor.
 
-        Where only the tensor itself was stored, they are computed from it.
+        If only the raw tensor was stored, they are computed from it.
 
         Raises:
             DamagedRunError: One of them cannot be read.
@@ -176,50 +178,50 @@ class Window:
         return self._source.vectors(statistic) if self._source else []
 
     def modes(self) -> frozenset[str]:
-        """The modes in which something that the rule needs was captured so far, this step's among them."""
+        """Return the modes in which needed data was captured up to and including this step."""
         return self._source.modes() if self._source else frozenset()
 
     def earlier(self, reading: TensorReading) -> Sequence[Earlier]:
-        """The readings before this one, oldest first, as far back as the need's ``history`` says."""
+        """Return the readings before this one, oldest first, as far back as the need's ``history``."""
         return self._source.earlier(reading) if self._source else ()
 
-    def due(self, reading: TensorReading, num_steps: int) -> LoopCheck | None:
-        """Whether a reading is due to be compared when that happens every ``num_steps`` steps, and with which.
+    def comparison(self, reading: TensorReading, num_steps: int) -> Comparison | None:
+        """Return what to compare a reading with, if comparisons are scheduled every ``num_steps`` steps; else None.
 
-        A reading is due when ``num_steps`` steps have passed since the last that was; the count begins just
-        before the stream's first reading. It is compared with the latest at least ``num_steps`` behind it. So
-        with steps 0, 3, 6, … and ``num_steps`` 10: 9 (nothing to compare with), 21 against 9, 33 against 21.
-        Needs the whole history (``history=None``).
+        A comparison takes place when ``num_steps`` steps have passed since the previous one; counting starts just
+        before the first reading. The reading is compared with the latest one at least ``num_steps`` before it. With
+        steps 0, 3, 6, … and ``num_steps=10``: 9 (nothing to compare with), 21 with 9, 33 with 21.
+        Requires the whole history (``history=None``).
         """
-        if self._source is None or not self._source.is_due(reading, num_steps):
+        if self._source is None or not self._source.is_comparison_step(reading, num_steps):
             return None
         earlier = self._source.earlier(reading)
-        position = bisect_right(earlier, reading.mode_step - num_steps, key=lambda each: each.mode_step)
-        return LoopCheck(earlier[position - 1] if position else None)
+        position = bisect_right(earlier, reading.mode_step - num_steps, key=lambda candidate: candidate.mode_step)
+        return Comparison(earlier[position - 1] if position else None)
 
     def arrays(self) -> list[TensorArray]:
-        """The tensors that were stored whole at this step, of what the rule needs."""
+        """Return the needed raw tensors of this step."""
         return self._source.arrays() if self._source else []
 
     def samples(self, kind: str, metric: str, device: str | None = None) -> list[Samples]:
-        """What sensors gave since this rule's window before, sensor by sensor; for a rule of time that needs it."""
+        """Return the samples since the previous window, by sensor; for time-based rules that need them."""
         return self.scan.interval.samples(kind, metric, device) if self.scan else []
 
     def spans(self, name: str | None = None) -> list[Spans]:
-        """The phases that ended since this rule's window before, kind by kind; for a rule of time that needs them."""
+        """Return the phases completed since the previous window, by kind; for time-based rules that need them."""
         return self.scan.interval.spans(name) if self.scan else []
 
     def operators(self) -> list[OperatorTimes]:
-        """The detailed windows that became whole since this rule's window before; for a rule of time that needs it."""
+        """Return the detailed windows written since the previous window; for time-based rules that need them."""
         return self.scan.interval.operators() if self.scan else []
 
     @property
     def facts(self) -> Mapping[str, Mapping[str, Any]]:
-        """What each worker says of itself, and the ``cores`` of its ``node``; for a rule of time that needs it."""
+        """The facts of each worker, with its ``node`` and the node's ``cores``; for time-based rules that need them."""
         return self.scan.facts if self.scan else {}
 
     def array_before(self, array: TensorArray, num_steps: int) -> TensorArray | None:
-        """The same tensor at the latest stored step at least ``num_steps`` earlier."""
+        """Return the same tensor at the latest stored step at least ``num_steps`` earlier."""
         return self._source.array_before(array, num_steps) if self._source else None
 
 
@@ -229,21 +231,21 @@ _PARTS: Final = re.compile("([0-9]+)")
 
 @lru_cache(maxsize=1 << 16)
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key that puts ``layers.2`` before ``layers.10``.
+    """Return a sort key that orders ``layers.2`` before ``layers.10``.
 
-    Numbers are the runs of 0 to 9, however long; other digits, like that of ``m²``, are text.
+    Numbers are sequences of 0 to 9 of any length; other digits, as in ``m²``, are text.
     """
-    return tuple(_by_size(part) if part[0] in _DIGITS else (1, 0, part) for part in _PARTS.split(name) if part)
+    return tuple(_number_sort_key(part) if part[0] in _DIGITS else (1, 0, part) for part in _PARTS.split(name) if part)
 
 
-def _by_size(digits: str) -> tuple[int, int, str]:
-    """Orders numbers without reading them, which Python refuses where they are very long."""
+def _number_sort_key(digits: str) -> tuple[int, int, str]:
+    """Return a sort key for numbers without parsing them, as Python refuses to parse very long ones."""
     number = digits.lstrip("0")
     return 0, len(number), number
 
 
 def reading_order(reading: TensorReading) -> tuple[Any, ...]:
-    """The order in which a window gives readings: losses first, then worker by worker as captured."""
+    """Return the sort key of readings in a window: losses first, then by worker in the order of capture."""
     return (
         "losses" not in reading.collections,
         natural_sort_key(reading.worker),

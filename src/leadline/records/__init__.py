@@ -1,1 +1,1 @@
-"""The small vocabulary that both wings share: plain values, no behaviour beyond their own meaning."""
+"""Plain data records shared by the training side and the judging side."""

@@ -1,4 +1,4 @@
-"""Events of a worker's timeline: phases with a duration, and things that happened."""
+"""Events of a worker's timeline: phases with a duration, and instants."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened in a worker."""
+    """One event in a worker."""
 
     name: str
     """``step_skipped``, ``clock_owner``, ``capture_off``, ``data_lost``, ``forward`` …"""
     step: int
-    """The global step under way."""
+    """The global step during which it happened."""
     start_ns: int
     """Wall clock, ns since the epoch."""
     duration_ns: int = 0

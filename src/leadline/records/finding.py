@@ -1,17 +1,17 @@
-"""A finding: an episode in which a rule fired."""
+"""Findings: episodes during which a rule fired."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-MOST_NAMED = 20
-"""Tensors beyond so many are counted, not named."""
+MAX_NAMED_TENSORS = 20
+"""Maximum number of tensors that a finding names; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One episode: opened at a step, continued, closed."""
+    """One episode, from the step at which it opened until it closed."""
 
     id: int
     """Counts from 1 within the rule."""
@@ -27,10 +27,10 @@ class Finding:
     message: str
     suggestion: str = ""
     tensors: tuple[str, ...] = ()
-    """At most ``MOST_NAMED`` names."""
+    """At most ``MAX_NAMED_TENSORS`` names."""
     tensor_count: int = 0
-    """How many tensors showed it."""
+    """Number of affected tensors."""
     worker: str | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
     count: int = 1
-    """How many judged steps it lasted."""
+    """Number of evaluated steps during which the rule fired."""

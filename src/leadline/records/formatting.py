@@ -1,4 +1,4 @@
-"""Numbers and names as people say them."""
+"""Formatting of numbers, sizes, durations and paths for display."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def counted(value: int, noun: str, plural: str = "") -> str:
 
 
 def model(name: str, parameters: int) -> str:
-    """``ResNet (62 parameter tensors)``; of boosted trees, which have none: ``Booster``."""
+    """``ResNet (62 parameter tensors)``; for boosted trees, which have none: ``Booster``."""
     return f"{name} ({counted(parameters, 'parameter tensor')})" if parameters else name
 
 
@@ -51,7 +51,7 @@ def size(count: int) -> str:
 
 
 def share(ratio: float) -> str:
-    """``0.7 %``; what is too small to show is said so."""
+    """``0.7 %``; ``under 0.1 %`` for smaller values above 0."""
     return format_share(ratio)
 
 
@@ -60,14 +60,14 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else ""
 
 
-def place(path: str, folder: str) -> str:
-    """A path as short as it stays clear: relative where it lies below the folder."""
+def short_path(path: str, folder: str) -> str:
+    """Return a path relative to a folder if it is inside the folder, otherwise unchanged."""
     relative = os.path.relpath(path, folder)
     return path if relative.startswith(os.pardir) else os.path.join(os.curdir, relative)
 
 
 def signal_name(value: int) -> str:
-    """``SIGTERM``, or ``signal 35`` where it has no name."""
+    """``SIGTERM``, or ``signal 35`` for a signal without a name."""
     try:
         return signal.Signals(value).name
     except ValueError:
@@ -75,7 +75,7 @@ def signal_name(value: int) -> str:
 
 
 def iso(time_ns: int | None) -> str | None:
-    """ISO 8601 in UTC."""
+    """Return a time in ISO 8601 format, in UTC."""
     if time_ns is None:
         return None
     moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC)

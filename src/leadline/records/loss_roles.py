@@ -1,4 +1,4 @@
-"""Which losses belong together: the training's and the validation's of one name."""
+"""Pairing of training losses with validation losses of the same name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final, Literal
 Role = Literal["train", "validation"]
 
 TRAINING_SET: Final = "training_set"
-"""Collection of the numbers of a set that is the one that is trained on, whatever it is called."""
+"""Collection of the scores of the training data, whatever the evaluation set is called."""
 VALIDATION_SET: Final = "validation_set"
-"""Collection of the numbers of any other set that a booster is evaluated on."""
+"""Collection of the scores of any other evaluation set of a booster."""
 
 _PREFIX: Final = re.compile(
     r"^(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)\d*[-_/. ](?=.)", re.IGNORECASE
@@ -21,10 +21,11 @@ _OF_SET: Final = re.compile(r"^.*-(.+)$", re.DOTALL)
 
 
 def role_of(name: str, mode: str, collections: Collection[str] = ()) -> tuple[Role, str]:
-    """Whether a loss is of training or of validation, and what both are called without that.
+    """Return whether a loss is a training or a validation loss, and the name that both share.
 
-    A loss of an eval step is of validation; of a booster's sets it is known which is trained on (``<set>-<metric>``);
-    else what stands in front of the name decides, as Keras has it (``val_loss``); else it is of training.
+    A loss of an eval step is a validation loss. For a booster's evaluation sets (``<set>-<metric>``) it is known which
+    one is the training data. Otherwise the prefix of the name decides, as in Keras (``val_loss``); without a prefix it
+    is a training loss.
     """
     if TRAINING_SET in collections or VALIDATION_SET in collections:
         return ("train" if TRAINING_SET in collections else "validation"), _metric_of(name)
@@ -35,6 +36,6 @@ def role_of(name: str, mode: str, collections: Collection[str] = ()) -> tuple[Ro
 
 
 def _metric_of(name: str) -> str:
-    """``rmse`` of ``my-set-rmse``, ``rmse-mean`` of ``test-rmse-mean``, ``ndcg@5-`` of ``test-ndcg@5-``."""
+    """Return ``rmse`` for ``my-set-rmse``, ``rmse-mean`` for ``test-rmse-mean``, ``ndcg@5-`` for ``test-ndcg@5-``."""
     match = _OF_FOLDS.match(name) or _OF_SET.match(name)
     return match[1] if match else name

@@ -1,4 +1,4 @@
-"""The manifest: what a run is, as resolved before it starts."""
+"""The manifest: the resolved configuration of a run, written before it starts."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from leadline.records.profile_window import ProfileWindow
 
 @dataclass(frozen=True, slots=True)
 class RuleSpec:
-    """A rule as a run uses it."""
+    """A rule of a run with its parameters."""
 
     alias: str
-    """Its name in this run."""
+    """The rule's name in this run."""
     rule: str
     """The rule's own name, ``file.py:Class`` or ``module:Class``."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Only those that were given, already converted to the fields' types."""
+    """The parameters that were given, already converted to the fields' types."""
     folder: str = ""
-    """What a relative file is relative to."""
+    """The folder to which a relative file path refers."""
     source: str = "default"
     """``default``, ``option``, ``config`` or ``action``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """What follows when a rule, or the job, reaches a status."""
+    """An action that runs when a rule or the job reaches a status."""
 
     rule: str
     """An alias of the run, ``*`` (every rule) or ``job``."""
     action: str
     """The action's own name, ``file.py:Class`` or ``module:Class``."""
     statuses: tuple[str, ...] = ("IssuesFound",)
-    """Those that it follows; ``*`` is every one."""
+    """The statuses that trigger the action; ``*`` means all."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Only those that were given, converted to the fields' types; in texts ``$NAME`` stands as it was written."""
+    """The parameters that were given, converted to the fields' types; ``$NAME`` in strings is kept as written."""
     spoken: str = ""
-    """How people are told of it: ``notify:$MAIL``."""
+    """The action as shown to users: ``notify:$MAIL``."""
     folder: str = ""
-    """What a relative file is relative to."""
+    """The folder to which a relative file path refers."""
     source: str = "option"
     """``option`` or ``config``."""
 
@@ -50,12 +50,12 @@ class ActionSpec:
         return self.spoken or self.action
 
     def follows(self, status: str) -> bool:
-        """Whether it follows a status."""
+        """Return whether a status triggers the action."""
         return EVERY_STATUS in self.statuses or status in self.statuses
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ActionSpec:
-        """The inverse of ``asdict``; format 1 began with one ``status`` in place of ``statuses``."""
+        """Create an action from ``asdict`` output; early manifests of format 1 have ``status`` instead of ``statuses``."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         known["statuses"] = tuple(data.get("statuses") or (data.get("status", "IssuesFound"),))
         return cls(**known)
@@ -63,15 +63,15 @@ class ActionSpec:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What stands in ``manifest.json``; the agent adds ``workers``, ``nodes`` and ``lost`` as they come."""
+    """The content of ``manifest.json``; the agent adds ``workers``, ``nodes`` and ``lost`` during the run."""
 
     name: str
     uri: str
     command: tuple[str, ...]
-    """With secrets masked."""
+    """The training command, with secrets masked."""
     started_ns: int
     leadline: str
-    """The version that wrote it."""
+    """The version of Leadline that wrote the manifest."""
     preset: str = "standard"
     interval_ms: int = 500
     folder: str = ""
@@ -81,25 +81,25 @@ class Manifest:
     rules: tuple[RuleSpec, ...] = ()
     actions: tuple[ActionSpec, ...] = ()
     profile: tuple[ProfileWindow, ...] = ()
-    """What is looked at in depth, as asked before the start."""
+    """The profile windows requested before the start."""
     settings: dict[str, Any] | None = None
-    """What was asked for, in the words of ``leadline.toml``, secrets as ``$NAME``; None: an older version wrote it."""
+    """The requested settings as in ``leadline.toml``, secrets as ``$NAME``; None: written by an older version."""
     format: int = 1
     workers: tuple[dict[str, Any], ...] = ()
-    """What each worker said of itself, folded in by the agent when it ends."""
+    """The final document of each worker, added by the agent when the run ends."""
     nodes: tuple[dict[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the manifest as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
-        """The inverse of ``to_dict``; unknown keys are of a newer version and left out."""
+        """Create a manifest from ``to_dict`` output; unknown keys of newer versions are ignored."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         known["command"] = tuple(known["command"])
         known["plan"] = CapturePlan.from_dict(known["plan"])
-        known["rules"] = tuple(RuleSpec(**each) for each in known["rules"])
+        known["rules"] = tuple(RuleSpec(**rule) for rule in known["rules"])
         known["profile"] = tuple(map(ProfileWindow.from_dict, known.get("profile", ())))
         known["actions"] = tuple(map(ActionSpec.from_dict, known["actions"]))
         known["workers"] = tuple(known.get("workers", ()))

@@ -1,4 +1,4 @@
-"""System metrics: channels, and what was read on them."""
+"""System metrics: channels and their readings."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from typing import Final
 
 INTERVALS_MS: Final = (100, 200, 500, 1000, 5000, 60000)
-"""How often the machine may be sampled."""
+"""Allowed sampling intervals of system metrics."""
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One thing that a sampler reads."""
+    """One metric of one device."""
 
     kind: str
     """``cpu``, ``memory``, ``disk``, ``network``, ``process``, ``gpu``."""
     device: str
-    """Which one: ``total``, ``core3``, ``/``, ``eth0``, ``job``, ``gpu0``."""
+    """The device: ``total``, ``core3``, ``/``, ``eth0``, ``job``, ``gpu0``."""
     metric: str
-    """Its name with the unit: ``utilization_percent``, ``used_bytes``, ``read_bytes_per_second``."""
+    """The metric's name with its unit: ``utilization_percent``, ``used_bytes``, ``read_bytes_per_second``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A number that was read; one that could not be read has no reading."""
+    """One sampled value; a value that could not be read has no reading."""
 
     channel: Channel
     time_ns: int

@@ -1,4 +1,4 @@
-"""The literal names of modes, collections and statuses."""
+"""Names of modes, collections, phases and statuses."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ COLLECTIONS: Final[tuple[str, ...]] = (
 GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"
-"""What the hooks notice of the loop itself, counted: steps in a row that begin with old gradients, and the like."""
+"""Counts from the loop checks, for example consecutive steps that began with stale gradients."""
 OPTIMIZER_VARIABLES: Final = "optimizer_variables"
-"""What an optimizer keeps for each parameter: ``AdamW/exp_avg/fc.weight``."""
+"""An optimizer's state for each parameter: ``AdamW/exp_avg/fc.weight``."""
 FEATURE_IMPORTANCE: Final = "feature_importance"
-"""What each feature is to a booster: ``feature_importance/gain/<feature>``, each kind's together 1."""
+"""Importance of each feature: ``feature_importance/gain/<feature>``; the values of each kind add up to 1."""
 AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
 TREES: Final = "trees"
-"""The table of a boosting round's trees, a tensor a column: ``trees/Gain``."""
+"""The table of a boosting round's trees, one tensor for each column: ``trees/Gain``."""
 SCALAR_COLLECTIONS: Final = frozenset(
     {
         "losses",
@@ -55,29 +55,29 @@ SCALAR_COLLECTIONS: Final = frozenset(
         AVERAGE_SHAP,
     }
 )
-"""Collections whose members are single numbers, stored as the statistic ``value``."""
+"""Collections whose members are scalars, stored as the statistic ``value``."""
 FEATURE_COLLECTIONS: Final = frozenset({FEATURE_IMPORTANCE, AVERAGE_SHAP})
-"""A number for each feature of a booster, worked out where it is captured."""
+"""Collections with one scalar for each feature of a booster."""
 FULL_SHAP: Final = "full_shap"
 """The SHAP values of all samples, as one tensor."""
 TREE_COLLECTIONS: Final = FEATURE_COLLECTIONS | {FULL_SHAP, TREES}
-"""What only boosters have."""
+"""Collections that exist only for boosters."""
 
 Family = Literal["network", "trees", "arrays"]
-"""Kinds of frameworks: what has optimizers, boosters, and what the script hands over itself."""
+"""Kinds of frameworks: neural networks, gradient boosting, and arrays that the script captures itself."""
 
 MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})
-"""Collections of what modules take and give; beside them ``<kind>_input`` and ``<kind>_output``."""
+"""Collections of module inputs and outputs; ``<kind>_input`` and ``<kind>_output`` are further ones."""
 
 ACCURACY: Final = "accuracy"
-"""The metric that a classification loss's own call tells; of a second loss ``accuracy_1``."""
+"""The metric computed from the call of a classification loss; ``accuracy_1`` for a second loss."""
 
 PHASES: Final = ("data", "copy", "forward", "backward", "optimizer", "collective", "checkpoint")
-"""What a step is made of, as a worker's timeline names it; ``step`` is all of it, ``other`` what is left."""
+"""The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time."""
 
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
-_GIVEN: Final = re.compile(r"(.+)_(?:input|output)_\d+")
+_MODULE_TENSOR: Final = re.compile(r"(.+)_(?:input|output)_\d+")
 
 JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]
 JOB_STATUSES: Final = ("Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted")
@@ -85,33 +85,33 @@ JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
 RuleStatus = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped"]
 RULE_STATUSES: Final = ("InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped")
 EVERY_STATUS: Final = "*"
-"""In place of a status: every one, and the closings of episodes."""
+"""Placeholder for every status, including the closing of episodes."""
 EVERY_RULE: Final = "*"
-"""In place of a rule: every one."""
+"""Placeholder for every rule."""
 JOB: Final = "job"
-"""In place of a rule: the run itself, with the job's statuses."""
+"""Placeholder for a rule that stands for the job, with the job's statuses."""
 
 
 def display_name(owner: type) -> str:
-    """The name of a rule's or an action's class as people write it: ``vanishing_gradient``."""
+    """Return the name of a rule or action class in snake case: ``vanishing_gradient``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
 
 
 def is_module_collection(name: str) -> bool:
-    """Whether a collection holds what modules take and give: ``layers``, ``relu_output`` …"""
+    """Return whether a collection holds module inputs or outputs: ``layers``, ``relu_output`` …"""
     kind, _, side = name.rpartition("_")
     return name in MODULE_COLLECTIONS or (side in ("input", "output") and kind.isidentifier())
 
 
 def module_of(name: str) -> str:
-    """The dotted name of the module that a tensor belongs to; "" of one that belongs to the model itself.
+    """Return the dotted name of the module that a tensor belongs to; "" for the model itself.
 
     ``gradient/block.0.weight``, ``AdamW/exp_avg/block.0.weight`` and ``block.0_output_1`` belong to ``block.0``.
     """
-    given = _GIVEN.fullmatch(name)
-    return given[1] if given else name.rpartition("/")[2].rpartition(".")[0]
+    match = _MODULE_TENSOR.fullmatch(name)
+    return match[1] if match else name.rpartition("/")[2].rpartition(".")[0]
 
 
 def gradient_name(parameter: str) -> str:
-    """The tensor name of a parameter's gradient: ``gradient/fc.weight``."""
+    """Return the tensor name of a parameter's gradient: ``gradient/fc.weight``."""
     return f"gradient/{parameter}"

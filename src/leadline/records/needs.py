@@ -1,4 +1,4 @@
-"""What a rule needs to see: which statistics of which tensors, or the passing of time."""
+"""Needs of a rule: the tensor statistics and system metrics that it evaluates."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TensorNeed:
-    """Some statistics of some tensors."""
+    """Statistics of some tensors."""
 
     collection: str | None = None
-    """The collection whose members are meant; None: only ``regex`` selects."""
+    """The collection of the tensors; None: selected by ``regex`` only."""
     regex: str | None = None
-    """What a tensor's name must contain (``re.search``); with a collection: both must hold."""
+    """A regular expression that a tensor's name must contain (``re.search``); with a collection, both must match."""
     statistics: tuple[str, ...] = ()
-    """Names of statistics; for scalars the one statistic ``value``."""
+    """Names of statistics; for scalars the statistic ``value``."""
     raw: bool = False
-    """Whether the tensors themselves are needed."""
+    """Whether the raw tensors are needed."""
     modes: tuple[str, ...] = ()
-    """The modes that are judged; none: every mode that is captured anyway, and train is captured."""
+    """The modes that are evaluated; empty: every mode that is captured anyway, and train is captured."""
     every: int | None = None
-    """The interval in steps; None: that of the collection in the run's preset."""
+    """The interval in steps; None: the interval of the collection in the run's preset."""
     history: int | None = 0
-    """How many earlier readings of a tensor the rule looks back at; None: all."""
+    """Number of earlier readings of a tensor that the rule uses; None: all."""
     end: int | None = None
-    """The step of the mode from which on it is needed no more; None: to the end. Without ``every``: each before."""
+    """The step of the mode at which the need ends; None: never. Without ``every``, every step before it is needed."""
 
     def selects(self, name: str, collections: tuple[str, ...]) -> bool:
-        """Whether a tensor of that name, member of those collections, is meant."""
+        """Return whether a tensor of this name in these collections is needed."""
         if self.collection is None and self.regex is None:
             return False
         if self.collection not in (None, "all") and self.collection not in collections:
@@ -38,39 +38,39 @@ class TensorNeed:
 
 @dataclass(frozen=True, slots=True)
 class MetricNeed:
-    """A metric of the machine."""
+    """A system metric."""
 
     kind: str
     """As in ``Channel``: ``cpu``, ``memory``, ``gpu`` …"""
     metric: str
     device: str | None = None
-    """Only this one; None: all that there are."""
+    """The device; None: all devices."""
 
     def selects(self, kind: str, device: str, metric: str) -> bool:
-        """Whether a channel is meant."""
+        """Return whether a channel is needed."""
         return kind == self.kind and metric == self.metric and self.device in (None, device)
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """All that a rule needs."""
+    """Everything that a rule needs."""
 
     tensors: tuple[TensorNeed, ...] = ()
-    """It is judged at each step at which one of these was captured."""
+    """The rule is evaluated at each step at which one of these tensors was captured."""
     scan_seconds: float | None = None
-    """For a rule of time: it is judged on a grid of so many seconds from the run's start."""
+    """For a time-based rule: the interval of its evaluations, counted from the run's start."""
     metrics: tuple[MetricNeed, ...] = ()
-    """For a rule of time: what it is shown of the machine (``window.samples``)."""
+    """For a time-based rule: the system metrics that it reads (``window.samples``)."""
     phases: tuple[str, ...] = ()
-    """For a rule of time: the rows of the workers' timelines that it is shown, by name (``window.spans``)."""
+    """For a time-based rule: the names of the timeline rows that it reads (``window.spans``)."""
     operators: bool = False
-    """For a rule of time: whether it is shown what operators took in detailed windows (``window.operators``)."""
+    """For a time-based rule: whether it reads the operator times of detailed windows (``window.operators``)."""
     facts: bool = False
-    """For a rule of time: whether it looks at what workers and nodes say of themselves (``window.facts``)."""
+    """For a time-based rule: whether it reads the documents of workers and nodes (``window.facts``)."""
     runs: tuple[str, ...] = ()
-    """Other runs, by name or path, whose readings of the same tensors at the same steps the rule compares with."""
+    """Other runs, by name or path, whose readings of the same tensors and steps the rule compares."""
 
     @classmethod
     def of(cls, collection: str, *statistics: str, history: int | None = 0) -> Needs:
-        """The usual need: some statistics of one collection."""
+        """Return the most common needs: statistics of one collection."""
         return cls((TensorNeed(collection, statistics=statistics, history=history),))

@@ -1,4 +1,4 @@
-"""The capture plan: what is captured, at which steps; all that the training side knows of rules."""
+"""The capture plan: which tensors and statistics are captured at which steps."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from leadline.records.names import ACCURACY, TREE_COLLECTIONS, Family, is_module
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """At which steps something is captured; the steps are those of a mode."""
+    """The steps of a mode at which an item is captured."""
 
     every: int | None = None
-    """A step is due when ``start <= step < end`` and ``step % every == 0``; None: not by steps."""
+    """Capture at steps with ``start <= step < end`` and ``step % every == 0``; None: not by steps."""
     every_seconds: float | None = None
-    """A step is due when so many seconds have passed since the last that was; None: not by time."""
+    """Capture at the first step this many seconds after the last capture; None: not by time."""
     start: int = 0
     """The first step (inclusive)."""
     end: int | None = None
-    """The end of the steps (exclusive); None: no end."""
+    """The last step (exclusive); None: no end."""
     steps: tuple[int, ...] = ()
-    """Steps that are due whatever the other fields say."""
+    """Steps that are captured regardless of the other fields."""
 
-    def is_due(self, step: int) -> bool:
-        """Whether ``step`` is due by its number."""
-        return self.is_due_since(step - 1, step)
+    def should_capture(self, step: int) -> bool:
+        """Return whether ``step`` is scheduled by its number."""
+        return self.should_capture_since(step - 1, step)
 
-    def is_due_since(self, last: int, step: int) -> bool:
-        """Whether some step in ``(last, step]`` is due by its number."""
+    def should_capture_since(self, last: int, step: int) -> bool:
+        """Return whether any step in ``(last, step]`` is scheduled by its number."""
         if any(last < listed <= step for listed in self.steps):
             return True
         if self.every is None:
@@ -39,8 +39,8 @@ class Schedule:
         latest = upper - upper % self.every
         return latest > last and latest >= self.start
 
-    def is_due_by_time(self, seconds_since_last: float, step: int) -> bool:
-        """Whether enough time has passed for ``step`` to be due."""
+    def interval_elapsed(self, seconds_since_last: float, step: int) -> bool:
+        """Return whether enough time has passed to capture at ``step``."""
         if self.every_seconds is None or step < self.start or (self.end is not None and step >= self.end):
             return False
         return seconds_since_last >= self.every_seconds
@@ -48,30 +48,30 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class CaptureItem:
-    """One wish: these statistics of these tensors at these steps, and who wished it."""
+    """One entry of the capture plan: statistics of some tensors at some steps, and the source of the request."""
 
     collection: str | None = None
-    """The collection whose members are meant; None: only ``regex`` selects."""
+    """The collection of the tensors; None: selected by ``regex`` only."""
     regex: str | None = None
-    """A regular expression that a tensor's name must contain (``re.search``); with a collection: both must hold."""
+    """A regular expression that a tensor's name must contain (``re.search``); with a collection, both must match."""
     statistics: tuple[str, ...] = ()
-    """Names of statistics; for scalars the one statistic ``value``."""
+    """Names of statistics; for scalars the statistic ``value``."""
     raw: bool = False
-    """Whether the tensor itself is stored."""
+    """Whether the raw tensor is stored."""
     schedule: Schedule = field(default_factory=Schedule)
     modes: tuple[str, ...] = ("train",)
-    """The modes in which it is captured."""
+    """The modes in which the item is captured."""
     source: str = ""
-    """Who asked: ``preset``, ``rule:<name>`` or ``option``."""
+    """The source of the request: ``preset``, ``rule:<name>`` or ``option``."""
     modules: str | None = None
-    """A regular expression that the dotted name of a tensor's module must contain; what else is asked holds too."""
+    """A regular expression that the dotted name of a tensor's module must contain, in addition to the others."""
     custom: str | None = None
-    """The collection of the user's own that what is selected becomes a member of."""
+    """The user-defined collection to which the selected tensors are added."""
     family: Family | None = None
-    """The one kind of frameworks whose tensors are meant; None: any."""
+    """The kind of framework of the tensors; None: any."""
 
     def selects(self, name: str, collections: frozenset[str]) -> bool:
-        """Whether a tensor of that name, member of those collections, is meant."""
+        """Return whether a tensor of this name in these collections is selected."""
         if self.collection is not None and self.collection != "all" and self.collection not in collections:
             return False
         if self.modules is not None and re.search(self.modules, module_of(name)) is None:
@@ -80,76 +80,76 @@ class CaptureItem:
 
 
 def custom_collections(items: Iterable[CaptureItem], name: str, collections: Iterable[str]) -> tuple[str, ...]:
-    """The collections of the user's own that a tensor is a member of."""
-    own = frozenset(collections)
-    return tuple(dict.fromkeys(item.custom for item in items if item.custom and item.selects(name, own)))
+    """Return the user-defined collections of a tensor."""
+    members = frozenset(collections)
+    return tuple(dict.fromkeys(item.custom for item in items if item.custom and item.selects(name, members)))
 
 
-def is_of_modules(item: CaptureItem) -> bool:
-    """Whether a wish may mean what modules take and give.
+def may_select_module_tensors(item: CaptureItem) -> bool:
+    """Return whether an item may select module inputs and outputs.
 
-    ``all`` does only where the user said it: for a rule it is what is captured anyway, and a forward hook at every
-    step is nothing that a rule may cause by itself.
+    ``all`` only does if the user requested it: for a rule it means what is captured anyway, and a rule alone must not
+    cause a forward hook at every step.
     """
     if item.collection in (None, "all"):
         return item.collection is None or item.source == "option"
     return is_module_collection(item.collection)
 
 
-def is_of_trees(item: CaptureItem) -> bool:
-    """Whether a wish may mean what is known of a booster beside its metrics: trees, importances, predictions."""
+def may_select_booster_data(item: CaptureItem) -> bool:
+    """Return whether an item may select data of a booster other than its metrics: trees, importances, predictions."""
     if item.collection in (None, "all"):
         return item.collection is None or item.source == "option"
     return item.collection in TREE_COLLECTIONS or item.collection in ("labels", "predictions")
 
 
-def is_of_family(item: CaptureItem, families: Iterable[Family]) -> bool:
-    """Whether a wish may mean something of frameworks of some kinds."""
+def may_select_family(item: CaptureItem, families: Iterable[Family]) -> bool:
+    """Return whether an item may select tensors of some kinds of frameworks."""
     return item.family is None or item.family in families
 
 
-def is_of_forward(item: CaptureItem) -> bool:
-    """Whether a wish needs a forward pass to be seen: what modules take and give, or the accuracy of a loss call.
+def needs_forward_pass(item: CaptureItem) -> bool:
+    """Return whether an item requires forward hooks: for module inputs and outputs, or the accuracy of a loss call.
 
-    Metrics in general do not: what the script logs comes without. Nor does a rule's wish for accuracy: it takes what
-    the preset captures.
+    Other metrics do not, since the script logs them. An accuracy that a rule requests does not either: the rule uses
+    what the preset captures.
     """
     if item.collection == "metrics":
         return item.source == "option" or (item.source == "preset" and item.regex == ACCURACY)
-    return is_of_modules(item)
+    return may_select_module_tensors(item)
 
 
-def is_of_mode(item: CaptureItem, mode: str) -> bool:
-    """Whether a wish is for the steps of a mode; ``global`` means all."""
+def applies_to_mode(item: CaptureItem, mode: str) -> bool:
+    """Return whether an item is captured in a mode; ``global`` means all modes."""
     return mode in item.modes or "global" in item.modes
 
 
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """Everything that the training side is asked to do, as a plain record."""
+    """Everything that a run captures."""
 
     items: tuple[CaptureItem, ...] = ()
     host_bytes: int = 512 << 20
     """Memory for captures that wait to be written."""
     device_bytes: int = 64 << 20
-    """Memory on the device for copies that change statistics need; beyond it they are sampled."""
+    """Device memory for the copies that change statistics need; beyond it these statistics are sampled."""
     disk_bytes: int | None = None
-    """Bytes that the run may take on disk; None: no bound."""
+    """Maximum size of the run on disk; None: no limit."""
     budget: float | None = None
-    """The share of the step time that what presets and rules ask may take (0.02: two percent); None: no limit."""
+    """Maximum share of the step time for captures of presets and rules (0.02: two percent); None: no limit."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the plan as plain JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CapturePlan:
-        """The inverse of ``to_dict``."""
+        """Create a plan from ``to_dict`` output."""
         return cls(**{**data, "items": tuple(item_from_dict(item) for item in data["items"])})
 
 
 def item_from_dict(data: Mapping[str, Any]) -> CaptureItem:
-    """A capture item from plain JSON values."""
+    """Create a capture item from plain JSON values."""
     schedule = dict(data["schedule"])
     schedule["steps"] = tuple(schedule["steps"])
     return CaptureItem(

@@ -1,48 +1,48 @@
-"""Control requests: what somebody asks of a running job, and what each worker answered."""
+"""Control requests to a running job, and their acknowledgements."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-OF_AGENTS: Final = frozenset({"run_command", "set"})
-"""The kinds that agents take up, and workers leave to them; a worker refuses any other that it does not know."""
+AGENT_KINDS: Final = frozenset({"run_command", "set"})
+"""The kinds that agents handle and workers ignore; a worker refuses any other kind that it does not know."""
 RULE: Final = "rule"
-"""The kind of request that gives a running job more rules: the judge takes these, the workers what they need."""
-ENDED: Final = "the training had ended"
-"""Why an agent refuses what comes too late."""
+"""The kind of request that adds rules to a running job: the judge runs them, the workers capture their needs."""
+TRAINING_ENDED: Final = "the training had ended"
+"""The reason for refusing a request that arrives too late."""
 REFUSED: Final = "refused: "
-"""How an answer begins that says no for good."""
+"""Prefix of the outcome of a request that is refused for good."""
 FAILED: Final = "failed: "
-"""How an answer begins to what may be asked again."""
+"""Prefix of the outcome of a request that may be retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One immutable request; the file's name is its id."""
+    """One immutable request; its id is the name of its file."""
 
     id: str
     kind: str
     """``stop``, ``track``, ``run_command`` …"""
     step: int | None = None
-    """The global step from which on it holds; None: at once."""
+    """The global step from which it applies; None: at once."""
     reason: str = ""
-    """In one line, for people: ``exploding_tensor`` …"""
+    """The displayed reason in one line: ``exploding_tensor`` …"""
     by: str = ""
-    """Who asked: ``rule:<name>``, ``user``, ``agent``."""
+    """The sender: ``rule:<name>``, ``user``, ``agent``."""
     time_ns: int = 0
     grace_seconds: float = 30.0
-    """How long the job may take before signals follow."""
+    """Time for the job to react before signals are sent."""
     parameters: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What a worker (or the agent) did with a request."""
+    """The answer of a worker or agent to a request."""
 
     id: str
     worker: str
     step: int
     time_ns: int
     outcome: str = "taken"
-    """``taken``, or what came of it: ``logged to wandb run abc``; or ``refused: <why>``, ``failed: <why>``."""
+    """``taken``, or a result such as ``logged to wandb run abc``, ``refused: <why>`` or ``failed: <why>``."""

@@ -1,4 +1,4 @@
-"""What one captured step leaves behind in a series, and what a series says of its tensors."""
+"""Layout and step stamps of series rows."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """A tensor as a series names it."""
+    """A tensor of a series."""
 
     name: str
     collections: tuple[str, ...]
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
-    """The framework's name of the type, without the framework: ``float32``, ``bfloat16`` …"""
+    """The framework's name of the data type, without a prefix: ``float32``, ``bfloat16`` …"""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesLayout:
-    """The columns of a series segment: which statistic of which tensor stands where in a row's values."""
+    """The columns of a series segment: the statistic and tensor of each value of a row."""
 
     tensors: tuple[TensorInfo, ...]
     columns: tuple[tuple[int, str], ...]
-    """For each value of a row: index into ``tensors``, name of the statistic."""
+    """For each value of a row: the index into ``tensors`` and the name of the statistic."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepStamp:
-    """Which step something belongs to."""
+    """The step of a row or capture."""
 
     step: int
-    """The global step, over all modes."""
+    """The global step, counted over all modes."""
     mode: str
     mode_step: int
     time_ns: int

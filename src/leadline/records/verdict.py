@@ -1,4 +1,4 @@
-"""The three values of a verdict."""
+"""The three kinds of verdicts."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Clear:
-    """Judged, and nothing found."""
+    """The rule was evaluated and did not fire."""
 
     product: dict[str, Any] = field(default_factory=dict, hash=False)
-    """What the rule has gathered so far, beside its verdict; plain JSON values, the last of a run is kept."""
+    """Results that the rule has collected beside its verdict; plain JSON values, the last of a run are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """The fault is there."""
+    """The rule fired."""
 
     message: str
-    """What was seen, in numbers and names, in one line."""
+    """The observation with numbers and names, in one line."""
     tensors: tuple[str, ...] = ()
-    """Names of the tensors (or devices) that show it, the worst first."""
+    """Names of the affected tensors (or devices), worst first."""
     evidence: dict[str, Any] = field(default_factory=dict)
-    """The numbers behind it; plain JSON values."""
+    """The numbers behind the message; plain JSON values."""
     suggestion: str = ""
-    """What to try first, then what it usually means; it is shown behind ``try:``."""
+    """The first thing to try, then the usual cause; shown after ``try:``."""
     worker: str | None = None
-    """The worker that shows it; None: all, or not known."""
+    """The affected worker; None: all, or unknown."""
     product: dict[str, Any] = field(default_factory=dict)
-    """As of ``Clear``."""
+    """As in ``Clear``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """No judgement is possible."""
+    """The rule cannot decide."""
 
     why: str
-    """In one line: what is missing, and what would bring it."""
+    """The missing data and how to get them, in one line."""
     product: dict[str, Any] = field(default_factory=dict, hash=False)
-    """As of ``Clear``."""
+    """As in ``Clear``."""
 
 
 Verdict = Clear | Fired | Undecided

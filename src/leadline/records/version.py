@@ -1,3 +1,3 @@
-"""The version of Leadline, where every floor may read it."""
+"""The version of Leadline."""
 
 __version__ = "0.1.0"

@@ -1,1 +1,1 @@
-"""Reports: a run as one document."""
+"""Reports of runs: HTML pages and notebooks."""

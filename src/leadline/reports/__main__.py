@@ -1,4 +1,4 @@
-"""``python -m leadline.reports RUN PRODUCT``: make a report of a run anew, in a process of its own."""
+"""``python -m leadline.reports RUN PRODUCT``: write a report into a run, in a separate process."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 from typing import Final
 
 from leadline.errors import LeadlineError
-from leadline.reports.run_reports import print_product
+from leadline.reports.run_reports import write_product
 
 _NICE: Final = 15
-"""It yields to the training."""
+"""Niceness, so that the training has priority."""
 
 
 def main() -> int:
-    """Put the report into the run; one line on standard error where that fails."""
+    """Write the report into the run; an error is one line on standard error."""
     run, product = sys.argv[1:]
     os.nice(max(0, _NICE - os.nice(0)))
     try:
-        print_product(run, product)
+        write_product(run, product)
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {error}\n")
         return 2

@@ -1,4 +1,4 @@
-"""A report in a notebook: its sections, shown one by one."""
+"""Display of a report in a notebook, section by section."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from leadline.reports.sources import Sources
 
 
 class DisplayedReport:
-    """A run whose report is shown section by section; everything is computed from the run when it is asked for.
+    """The report of a run for display in a notebook; sections are computed from the run on demand.
 
     Args:
-        place: The run's path or name.
+        run: The path or name of the run.
     Raises:
         RunNotFoundError: There is no such run.
     """
 
-    def __init__(self, place: str) -> None:
-        self.run = open_run(place)
-        self._made: dict[str, Chapter] = {}
+    def __init__(self, run: str) -> None:
+        self.run = open_run(run)
+        self._chapters: dict[str, Chapter] = {}
 
     @cached_property
     def _sources(self) -> Sources:
         return Sources(self.run)
 
     def chapter(self, name: str) -> Chapter:
-        """A chapter of the report: ``training``, ``xgboost`` or ``profiling``.
+        """Return a chapter of the report: ``training``, ``xgboost`` or ``profiling``.
 
         Raises:
-            UnknownNameError: There is none of that name, or it does not apply to the run.
+            UnknownNameError: There is no chapter of that name, or it does not apply to the run.
         """
-        if name not in self._made:
-            made = CHAPTERS[name](self._sources) if name in CHAPTERS else None
-            if made is None:
+        if name not in self._chapters:
+            chapter = CHAPTERS[name](self._sources) if name in CHAPTERS else None
+            if chapter is None:
                 raise UnknownNameError("chapter of this run's report", name, CHAPTERS)
-            self._made[name] = made
-        return self._made[name]
+            self._chapters[name] = chapter
+        return self._chapters[name]
 
     def show(self, chapter: str, key: str) -> None:
         """Show a section: its text, charts and tables.
@@ -50,15 +50,15 @@ class DisplayedReport:
         Raises:
             UnknownNameError: There is no such chapter or section.
         """
-        sections = {each.key: each for each in self.chapter(chapter).sections}
+        sections = {section.key: section for section in self.chapter(chapter).sections}
         if key not in sections:
             raise UnknownNameError("section", key, sections)
         _display(sections[key])
 
     def facts(self) -> None:
-        """Show the run's name, status and where it lies."""
-        said = self._sources.said
-        _display_html(f"<p><b>{escape(said['name'])}</b>: {escape(said['status'])}, {escape(said['uri'])}</p>")
+        """Show the name, status and path of the run."""
+        summary = self._sources.summary
+        _display_html(f"<p><b>{escape(summary['name'])}</b>: {escape(summary['status'])}, {escape(summary['uri'])}</p>")
 
 
 def _display(section: Section, level: int = 4) -> None:
@@ -80,17 +80,17 @@ def _display_html(text: str) -> None:
 
 
 def html_of(section: Section, level: int) -> Iterator[str]:
-    """Heading and text of a section; all that comes from a run is escaped."""
+    """The heading and text of a section; texts are escaped."""
     yield f"<h{level}>{escape(section.title)}</h{level}>"
-    yield from (f"<p>{escape(each)}</p>" for each in section.paragraphs)
+    yield from (f"<p>{escape(text)}</p>" for text in section.paragraphs)
     if section.why_empty:
         yield f"<p><i>{escape(section.why_empty)}</i></p>"
 
 
 def table_html(table: Table) -> str:
-    """A table; all that comes from a run is escaped."""
-    titles = (f"{each.title} {each.unit}".strip() for each in table.columns)
-    head = "".join(f"<th>{escape(each)}</th>" for each in titles)
+    """A table; texts are escaped."""
+    titles = (f"{column.title} {column.unit}".strip() for column in table.columns)
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
     rows = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
     more = f"<p>and {table.left_out:,} more</p>" if table.left_out else ""

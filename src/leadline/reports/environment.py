@@ -1,4 +1,4 @@
-"""The sections on what was asked for, on what it ran, and how to run it again."""
+"""The sections on configuration, environment and reproduction of a run."""
 
 from __future__ import annotations
 
@@ -14,60 +14,65 @@ from leadline.reports.sources import Sources
 
 
 def configuration(sources: Sources) -> Section:
-    """Preset, captured collections, rules and actions as they were resolved."""
+    """Preset, capture items, rules and actions as resolved."""
     manifest = sources.run.manifest
     budget = manifest.plan.budget
-    words = (
-        f"Preset {manifest.preset}; the machine was sampled every {manifest.interval_ms} ms; overhead budget "
+    text = (
+        f"Preset {manifest.preset}; system metrics every {manifest.interval_ms} ms; overhead budget "
         f"{'off' if budget is None else f'{100 * budget:g} %'}.",
     )
-    captured = [_item(each) for each in manifest.plan.items]
+    captured = [_item(item) for item in manifest.plan.items]
     rules = [
-        {"name": each.alias, "rule": each.rule, "parameters": _spoken(each.parameters), "source": each.source}
-        for each in manifest.rules
+        {"name": spec.alias, "rule": spec.rule, "parameters": _format(spec.parameters), "source": spec.source}
+        for spec in manifest.rules
     ]
     actions = [
-        {"rule": each.rule, "statuses": ", ".join(each.statuses), "action": str(each)} for each in manifest.actions
+        {"rule": spec.rule, "statuses": ", ".join(spec.statuses), "action": str(spec)} for spec in manifest.actions
     ]
     tables = (
         table_of(
             captured,
-            {"what": "captured", "statistics": "statistics", "when": "when", "modes": "modes", "source": "asked by"},
+            {
+                "collection": "collection",
+                "statistics": "statistics",
+                "when": "when",
+                "modes": "modes",
+                "source": "source",
+            },
             title="Captured",
         ),
         table_of(
             rules,
-            {"name": "name", "rule": "rule", "parameters": "parameters given", "source": "asked by"},
+            {"name": "name", "rule": "rule", "parameters": "parameters", "source": "source"},
             title="Rules",
         ),
         table_of(actions, {"rule": "rule", "statuses": "on", "action": "action"}, title="Actions"),
     )
-    return Section("configuration", "Configuration", words, (), tuple(each for each in tables if each.rows))
+    return Section("configuration", "Configuration", text, (), tuple(table for table in tables if table.rows))
 
 
 def environment(sources: Sources) -> Section:
     """Versions, nodes and workers."""
     tables = [_versions(sources), _nodes(sources), _workers(sources)]
-    shown = tuple(each for each in tables if each.rows)
+    shown = tuple(table for table in tables if table.rows)
     return (
         Section("environment", "Environment", (), (), shown)
         if shown
-        else empty("environment", "Environment", "neither node nor worker said anything of itself")
+        else empty("environment", "Environment", "no node or worker was recorded")
     )
 
 
 def reproduction(sources: Sources) -> Section:
-    """How to run it again."""
+    """Commands to repeat the run and the report."""
     manifest = sources.run.manifest
-    words = [
-        "The same training, watched as it was:",
+    text = [
+        "Run the same training with the same configuration:",
         f"cd {shlex.quote(manifest.folder or '.')}",
         f"leadline run --config {shlex.quote(sources.run.uri)} -- {shlex.join(manifest.command)}",
-        "Secrets in the command are masked (***) and have to be given again; what else a training depends on, "
-        "data, seeds and code, is not recorded.",
-        f"This report, again: leadline report {shlex.quote(sources.run.uri)}",
+        "Secrets in the command are masked (****) and must be given again. Data, seeds and code are not recorded.",
+        f"Rebuild this report: leadline report {shlex.quote(sources.run.uri)}",
     ]
-    return Section("reproduce", "How to reproduce", tuple(words))
+    return Section("reproduce", "How to reproduce", tuple(text))
 
 
 def _item(item: CaptureItem) -> dict[str, Any]:
@@ -78,9 +83,9 @@ def _item(item: CaptureItem) -> dict[str, Any]:
     parts += [f"at {', '.join(map(str, when.steps))}"] if when.steps else []
     parts += [f"from {when.start}"] if when.start else []
     parts += [f"before {when.end}"] if when.end else []
-    statistics = [*item.statistics, *(["the tensors themselves"] if item.raw else [])]
+    statistics = [*item.statistics, *(["raw tensors"] if item.raw else [])]
     return {
-        "what": f"{name} ~ {item.regex}" if item.regex else name,
+        "collection": f"{name} ~ {item.regex}" if item.regex else name,
         "statistics": ", ".join(statistics),
         "when": ", ".join(filter(None, parts)),
         "modes": ", ".join(item.modes),
@@ -91,20 +96,20 @@ def _item(item: CaptureItem) -> dict[str, Any]:
 def _versions(sources: Sources) -> Table:
     manifest = sources.run.manifest
     rows = [{"name": "leadline", "version": manifest.leadline}]
-    rows += [{"name": name, "version": each} for name, each in manifest.versions.items() if name != "leadline"]
+    rows += [{"name": name, "version": version} for name, version in manifest.versions.items() if name != "leadline"]
     return table_of(rows, {"name": "software", "version": "version"}, title="Versions")
 
 
 def _nodes(sources: Sources) -> Table:
     rows = []
     for node in liveness.read_nodes(sources.run.path):
-        gpus = [str(each.get("name")) for each in node.get("gpus") or ()]
+        gpus = [str(gpu.get("name")) for gpu in node.get("gpus") or ()]
         rows.append(
             {
                 "node": node.get("node"),
                 "cores": node.get("cpu_count"),
                 "memory": _bytes(node),
-                "gpus": ", ".join(f"{gpus.count(each)} × {each}" for each in dict.fromkeys(gpus)) or "none",
+                "gpus": ", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "none",
                 "system": node.get("platform") or node.get("system"),
             }
         )
@@ -113,16 +118,16 @@ def _nodes(sources: Sources) -> Table:
 
 
 def _bytes(node: Mapping[str, Any]) -> str | None:
-    found = node.get("memory_bytes")
-    return size(found) if isinstance(found, int) else None
+    count = node.get("memory_bytes")
+    return size(count) if isinstance(count, int) else None
 
 
 def _workers(sources: Sources) -> Table:
     rows = []
-    for each in sources.said["workers"]:
-        models = ", ".join(model(one["name"], one["parameters"]) for one in each["models"] or ())
-        notes = "; ".join(each["notes"] or ())
-        rows.append({**each, "models": models, "optimizers": ", ".join(each["optimizers"] or ()), "notes": notes})
+    for worker in sources.summary["workers"]:
+        models = ", ".join(model(entry["name"], entry["parameters"]) for entry in worker["models"] or ())
+        notes = "; ".join(worker["notes"] or ())
+        rows.append({**worker, "models": models, "optimizers": ", ".join(worker["optimizers"] or ()), "notes": notes})
     columns: Columns = {
         "worker": "worker",
         "node": "node",
@@ -132,8 +137,8 @@ def _workers(sources: Sources) -> Table:
         "state": "state",
         "notes": "notes",
     }
-    return table_of(rows, columns, title="Workers", most=64)
+    return table_of(rows, columns, title="Workers", limit=64)
 
 
-def _spoken(parameters: Mapping[str, Any]) -> str:
+def _format(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())

@@ -1,4 +1,4 @@
-"""The section on what the rules found, in the order in which it happened, each finding with the chart that shows it."""
+"""The section on the findings in chronological order, each with its chart."""
 
 from __future__ import annotations
 
@@ -14,69 +14,68 @@ from leadline.reports.section import Chart, Columns, Section, Table, empty, form
 from leadline.reports.sources import POINTS, Sources
 from leadline.rules.documentation import read_documentation
 
-_MOST_SHOWN: Final = 25
-"""Findings told in full."""
-_MOST_CHARTED: Final = 12
-_MOST_TENSORS: Final = 6
+_MAX_DETAILED: Final = 25
+"""The maximum number of findings with details."""
+_MAX_CHARTS: Final = 12
+_MAX_TENSORS: Final = 6
 
 
 def findings(sources: Sources) -> Section:
-    """Every finding: a table of all, and each of the first in full."""
-    rows = sorted(sources.run.findings().to_pylist(), key=lambda each: (each["time_ns"], each["step"]))
+    """A table of all findings, and the details of the first ones."""
+    rows = sorted(sources.run.findings().to_pylist(), key=lambda row: (row["time_ns"], row["step"]))
     if not rows:
-        judged = sources.said["rules"]
-        why = "the rules found nothing" if judged else "no rule judged this run; judge it with: leadline judge"
+        rules = sources.summary["rules"]
+        why = "the rules have no findings" if rules else "no rules were evaluated; evaluate them with: leadline judge"
         return empty("findings", "Findings", why)
-    parts = tuple(_part(sources, place, row) for place, row in enumerate(rows[:_MOST_SHOWN]))
-    more = len(rows) - _MOST_SHOWN
-    told = [f"{counted(len(rows), 'finding')}, in the order in which they happened."]
-    told += [f"The first {_MOST_SHOWN} are told in full below."] if more > 0 else []
-    return Section("findings", "Findings", tuple(told), (), (_table(sources, rows),), parts)
+    parts = tuple(_part(sources, index, row) for index, row in enumerate(rows[:_MAX_DETAILED]))
+    more = len(rows) - _MAX_DETAILED
+    text = [f"{counted(len(rows), 'finding')} in chronological order."]
+    text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
+    return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 
 
 def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
-    told = [
+    shown = [
         {
             **row,
-            "moment": sources.moment(row["time_ns"]),
+            "time": sources.format_time(row["time_ns"]),
             "until": row["last_step"] if row["count"] > 1 else None,
-            "what": row["message"],
-            "state": "goes on" if row["is_open"] else "over",
+            "message": row["message"],
+            "state": "open" if row["is_open"] else "resolved",
         }
         for row in rows
     ]
     columns: Columns = {
-        "moment": "moment",
+        "time": "time",
         "rule": "rule",
         "step": "step",
         "until": "until step",
-        "what": "what",
+        "message": "message",
         "state": "state",
     }
-    return table_of(told, columns, most=200)
+    return table_of(shown, columns, limit=200)
 
 
-def _part(sources: Sources, place: int, row: dict[str, Any]) -> Section:
-    told = read_documentation(_rule_of(sources, row["rule"]))
-    words = [f"{row['message']}."]
-    words += [f"What it means: {told.section('Why it matters')}"] if told else []
-    explained = next((each["explained_by"] for each in sources.said["rules"] if each["name"] == row["rule"]), None)
-    if explained:
-        words.append(f"It usually follows from what {explained} found.")
+def _part(sources: Sources, index: int, row: dict[str, Any]) -> Section:
+    documentation = read_documentation(_rule_of(sources, row["rule"]))
+    text = [f"{row['message']}."]
+    text += [f"Why it matters: {documentation.section('Why it matters')}"] if documentation else []
+    cause = next((rule["explained_by"] for rule in sources.summary["rules"] if rule["name"] == row["rule"]), None)
+    if cause:
+        text.append(f"Probably caused by the finding of {cause}.")
     elif row["suggestion"]:
-        words.append(f"Try: {row['suggestion']}.")
+        text.append(f"Try: {row['suggestion']}.")
     if row["tensor_count"]:
-        named = ", ".join(row["tensors"][:_MOST_TENSORS])
-        more = row["tensor_count"] - len(row["tensors"][:_MOST_TENSORS])
-        words.append(f"On {named}{f' and {more:,} more' if more > 0 else ''}.")
-    chart = chart_of(sources, row) if place < _MOST_CHARTED else None
+        names = ", ".join(row["tensors"][:_MAX_TENSORS])
+        more = row["tensor_count"] - len(row["tensors"][:_MAX_TENSORS])
+        text.append(f"Affected: {names}{f' and {more:,} more' if more > 0 else ''}.")
+    chart = chart_of(sources, row) if index < _MAX_CHARTS else None
     title = f"Step {row['step']:,}: {row['rule']}"
-    return Section(f"{place + 1}", title, tuple(words), (chart,) if chart else (), _evidence(row))
+    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), _evidence(row))
 
 
 def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
-    """The chart that shows a finding, with the moment marked: its tensors, its devices, or the steps; None: there is
-    none."""
+    """The chart of the tensors, devices or steps of a finding, with the finding marked; None without data."""
     figure = _of_tensors(sources, row["tensors"]) or _of_devices(sources, row["tensors"]) or _of_steps(sources)
     if figure is None:
         return None
@@ -84,30 +83,29 @@ def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
 
 
 def _of_tensors(sources: Sources, names: list[str]) -> Any:
-    """The tensors over steps: their values where they are single numbers, else the first statistic that all have."""
-    known = [name for name in names if name in set(sources.run.tensor_names())][:_MOST_TENSORS]
+    """The tensors over steps: their values if they are scalars, else the first available statistic."""
+    known = [name for name in names if name in set(sources.run.tensor_names())][:_MAX_TENSORS]
     for statistic in ("value", "abs_mean", "l2", "abs_max", "mean", "std"):
-        found = [sources.digest.statistic(name, statistic, points=POINTS) for name in known]
-        found = [each for each in found if each.num_rows]
-        if found:
-            words = "value" if statistic == "value" else statistic.replace("_", " ")
-            return scalars.scalars(pa.concat_tables(found), y=words)
+        tables = [sources.digest.statistic(name, statistic, points=POINTS) for name in known]
+        tables = [table for table in tables if table.num_rows]
+        if tables:
+            return scalars.scalars(pa.concat_tables(tables), y=statistic.replace("_", " "))
     return None
 
 
 def _of_devices(sources: Sources, names: list[str]) -> Any:
-    """The use of the devices that a rule of the machine names: ``node/gpu0``, or ``node`` for its CPU."""
+    """The utilization of the devices of a finding: ``node/gpu0``, or ``node`` for its CPU."""
     table = sources.machine
     if not table.num_rows or not names:
         return None
-    places = pc.binary_join_element_wise(table["node"], table["device"], "/")
+    devices = pc.binary_join_element_wise(table["node"], table["device"], "/")
     is_named = pc.or_(
-        pc.is_in(places, pa.array(names)),
+        pc.is_in(devices, pa.array(names)),
         pc.and_(pc.is_in(table["node"], pa.array(names)), pc.equal(table["device"], "total")),
     )
-    is_use = pc.and_(is_named, pc.equal(table["metric"], "utilization_percent"))
-    chosen = table.filter(is_use)
-    return usage.usage(chosen) if chosen.num_rows else None
+    is_utilization = pc.and_(is_named, pc.equal(table["metric"], "utilization_percent"))
+    selected = table.filter(is_utilization)
+    return usage.usage(selected) if selected.num_rows else None
 
 
 def _of_steps(sources: Sources) -> Any:
@@ -117,13 +115,13 @@ def _of_steps(sources: Sources) -> Any:
 
 def _evidence(row: dict[str, Any]) -> tuple[Table, ...]:
     evidence = json.loads(row["evidence"] or "{}")
-    rows = [{"name": name, "value": _value(each)} for name, each in evidence.items()]
-    return (table_of(rows, {"name": "evidence", "value": "value"}, most=30),) if rows else ()
+    rows = [{"name": name, "value": _value(value)} for name, value in evidence.items()]
+    return (table_of(rows, {"name": "evidence", "value": "value"}, limit=30),) if rows else ()
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_value(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(_value, value))
     return format_cell(value)

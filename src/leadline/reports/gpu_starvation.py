@@ -1,4 +1,4 @@
-"""The sections on what the GPUs waited for: the CPU, and input and output."""
+"""The sections on CPU and I/O bottlenecks of GPUs."""
 
 from __future__ import annotations
 
@@ -16,76 +16,81 @@ from leadline.reports.sources import Sources
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_MOST_INTERVALS: Final = 200
-NO_GPU: Final = "no GPU was read on any node of this run"
+_MAX_INTERVALS: Final = 200
+NO_GPU: Final = "no GPU metrics were recorded in this run"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What a GPU may wait for."""
+    """A possible cause of GPU starvation."""
 
     key: str
     title: str
     metric: str
-    """Of all cores of its node."""
-    words: str
+    """The metric, over all cores of the node."""
+    condition: str
     short: str
     threshold: float
-    """Per cent of the metric above which it is held to be the cause."""
+    """The value of the metric in percent above which it counts as the cause."""
     gpu_threshold: float
-    """Per cent of a GPU below which it does little."""
+    """The utilization in percent below which a GPU counts as idle."""
 
 
 CPU: Final = Cause(
-    "cpu-bottlenecks", "CPU bottlenecks", "utilization_percent", "the CPU is nearly full", "CPU full", 90.0, 10.0
+    "cpu-bottlenecks", "CPU bottlenecks", "utilization_percent", "the CPU is saturated", "CPU saturated", 90.0, 10.0
 )
-IO: Final = Cause("io-bottlenecks", "I/O bottlenecks", "iowait_percent", "cores wait for I/O", "I/O", 50.0, 70.0)
+IO: Final = Cause("io-bottlenecks", "I/O bottlenecks", "iowait_percent", "CPU cores wait for I/O", "I/O", 50.0, 70.0)
 
 
 @dataclass(frozen=True, slots=True)
 class StarvationSummary:
-    """How the samples of all GPUs divide."""
+    """Counts of the samples of all GPUs."""
 
     busy: int
     low: int
-    """The GPU does little, and the cause is not there."""
+    """Samples of an idle GPU without the cause."""
     starved: int
-    """The GPU does little while the cause is there."""
+    """Samples of an idle GPU with the cause."""
     times_ns: npt.NDArray[np.int64]
-    """When that was, ascending; a sample tells of the interval before it."""
+    """The times of the starved samples, ascending; a sample covers the interval before it."""
 
 
 def bottleneck(sources: Sources, cause: Cause) -> Section:
-    """How much of the time GPUs stood by because of one cause, and what the training did then."""
-    course = _course(sources, cause)
-    found = find_starved(sources.run, cause)
-    if found is None:
-        return empty(cause.key, cause.title, NO_GPU if not sources.has_gpu else "its nodes' cores were not measured")
+    """The share of time in which GPUs were idle due to one cause, and the phases of the training at these times."""
+    chart = _course(sources, cause)
+    counts = find_starved(sources.run, cause)
+    if counts is None:
+        return empty(
+            cause.key, cause.title, NO_GPU if not sources.has_gpu else "no CPU metrics were recorded on nodes with GPUs"
+        )
     parts = {
-        f"GPU above {cause.gpu_threshold:g} %": found.busy,
-        f"GPU below {cause.gpu_threshold:g} % while {cause.words}": found.starved,
-        "GPU below it for another reason": found.low,
+        f"GPU above {cause.gpu_threshold:g} %": counts.busy,
+        f"GPU below {cause.gpu_threshold:g} % while {cause.condition}": counts.starved,
+        f"GPU below {cause.gpu_threshold:g} % otherwise": counts.low,
     }
     whole = sum(parts.values())
-    said = (
-        f"A GPU was below {cause.gpu_threshold:g} % while {cause.words} (above {cause.threshold:g} %) in "
-        f"{100 * found.starved / whole:.1f} % of {whole:,} samples of all GPUs."
+    text = (
+        f"A GPU was below {cause.gpu_threshold:g} % while {cause.condition} (above {cause.threshold:g} %) in "
+        f"{100 * counts.starved / whole:.1f} % of {whole:,} samples of all GPUs."
     )
-    drawn = {"at work": found.busy, f"waiting: {cause.short}": found.starved, "idle otherwise": found.low}
+    samples_by_state = {
+        "busy": counts.busy,
+        f"waiting: {cause.short}": counts.starved,
+        "idle for other reasons": counts.low,
+    }
     seconds = sources.run.manifest.interval_ms / 1000
-    pie = shares.pie({name: seconds * each for name, each in drawn.items()}, title="What the GPUs did")
+    pie = shares.pie({name: seconds * samples for name, samples in samples_by_state.items()}, title="GPU time")
     charts = [Chart(pie, width="half")]
-    meanwhile = phases_then(sources, found)
-    if meanwhile:
-        words = "Phases while GPUs waited"
-        charts.append(Chart(shares.pie(meanwhile, title=words), width="half"))
-    return Section(cause.key, cause.title, (said,), (*charts, course), (_table(parts, whole),))
+    phases = phases_then(sources, counts)
+    if phases:
+        charts.append(Chart(shares.pie(phases, title="Phases of starved GPUs"), width="half"))
+    return Section(cause.key, cause.title, (text,), (*charts, chart), (_table(parts, whole),))
 
 
 def find_starved(run: Run, cause: Cause) -> StarvationSummary | None:
-    """Each sample of each GPU beside that of its node's cores; None: there is nothing to lay side by side.
+    """Compare each sample of each GPU with the CPU metric of its node; None without common samples.
 
-    Every sample is looked at, as the rules do: the mean of some of them hides that a cause came and went.
+    All samples are used, as in the rules: means over several samples would hide short causes.
     """
     gpus = run.system_metrics("gpu", None, "utilization_percent").select(["node", "time_ns", "value"])
     cores = run.system_metrics("cpu", "total", cause.metric).select(["node", "time_ns", "value"])
@@ -102,11 +107,11 @@ def find_starved(run: Run, cause: Cause) -> StarvationSummary | None:
     )
 
 
-def phases_then(sources: Sources, found: StarvationSummary) -> dict[str, float]:
-    """Seconds by phase in the moments at which GPUs waited; of very many a sample of them."""
-    times = found.times_ns
-    if len(times) > _MOST_INTERVALS:
-        times = times[np.linspace(0, len(times) - 1, _MOST_INTERVALS).astype(int)]
+def phases_then(sources: Sources, counts: StarvationSummary) -> dict[str, float]:
+    """Seconds by phase at the times of starved GPUs; if there are many, in a sample of them."""
+    times = counts.times_ns
+    if len(times) > _MAX_INTERVALS:
+        times = times[np.linspace(0, len(times) - 1, _MAX_INTERVALS).astype(int)]
     sums: dict[str, float] = {}
     interval_ns = sources.run.manifest.interval_ms * 1_000_000
     for end_ns in times.tolist():
@@ -120,15 +125,15 @@ def _course(sources: Sources, cause: Cause) -> Chart:
     is_gpu = pc.and_(pc.equal(table["kind"], "gpu"), pc.equal(table["metric"], "utilization_percent"))
     is_cause = pc.and_(pc.equal(table["device"], "total"), pc.equal(table["metric"], cause.metric))
     is_shown = pc.or_(is_gpu, pc.and_(pc.equal(table["kind"], "cpu"), is_cause))
-    return Chart(usage.usage(table.filter(is_shown), title=f"GPU beside {_axis(cause)}"))
+    return Chart(usage.usage(table.filter(is_shown), title=f"GPU utilization and {_axis(cause)}"))
 
 
 def _axis(cause: Cause) -> str:
-    return "CPU" if cause is CPU else "waiting for I/O"
+    return "CPU" if cause is CPU else "I/O wait"
 
 
 def _table(parts: dict[str, int], whole: int) -> Table:
     rows: list[dict[str, Any]] = [
-        {"what": name, "samples": count, "share": 100.0 * count / whole} for name, count in parts.items()
+        {"state": name, "samples": count, "share": 100.0 * count / whole} for name, count in parts.items()
     ]
-    return table_of(rows, {"what": "GPU and cause", "samples": "samples", "share": "share, %"})
+    return table_of(rows, {"state": "state", "samples": "samples", "share": "share, %"})

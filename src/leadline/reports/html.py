@@ -1,4 +1,4 @@
-"""A report as one HTML file that opens without a network."""
+"""Rendering of a report as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TEMPLATES: Final = os.path.join(os.path.dirname(__file__), "templates")
-_MOST_IN_CELL: Final = 300
-"""Characters of a cell; the others show when one points at it."""
+_MAX_CELL: Final = 300
+"""The maximum number of characters of a cell; the full text is its tooltip."""
 _MISSING: Final = "reports need jinja2 and plotly; install them with: pip install 'leadline[ui]'"
 _ESCAPES: Final = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 
 
 def render(report: Report) -> str:
-    """A report as a page: Plotly's script, the styles and all data within, nothing fetched from elsewhere.
+    """Render a report as a page that contains Plotly's script, the styles and all data, and loads nothing else.
 
-    Everything that comes from the run is text: jinja2 escapes it, and figures lie as JSON in elements that no browser
-    runs. A content-security policy lets the page run its own two scripts and reach nothing.
+    Everything that comes from the run is text: jinja2 escapes it, and figures are JSON in elements that browsers do not
+    execute. A content security policy allows only the two scripts of the page, and no network access.
 
     Raises:
         MissingExtraError: jinja2 or plotly is not installed.
@@ -48,26 +48,26 @@ def render(report: Report) -> str:
     page.filters.update(cell=format_cell, number=_is_number, cut=_cut)
     return page.get_template("report.html").render(
         report=report,
-        most=_MOST_IN_CELL,
+        max_cell=_MAX_CELL,
         policy=_policy(scripts),
-        style=_own(_read("report.css")),
-        scripts=[*map(_own, scripts)],
+        style=_trusted(_read("report.css")),
+        scripts=[*map(_trusted, scripts)],
         figure=_figure_json,
         has_charts=any(section.charts for section in _sections(report)),
     )
 
 
 def write(report: Report, path: str) -> int:
-    """Write a report, whole or not at all.
+    """Write a report, completely or not at all.
 
     Returns:
-        Its bytes.
+        The size in bytes.
     """
     return write_whole(path, render(report).encode())
 
 
 def write_whole(path: str, content: bytes) -> int:
-    """Put a file in its place at once: whoever opens it finds the old one or the new one, never a part."""
+    """Replace a file atomically: readers see the old or the new content, never a part."""
     folder = os.path.dirname(os.path.abspath(path))
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".report-", suffix=".part")
     try:
@@ -81,15 +81,15 @@ def write_whole(path: str, content: bytes) -> int:
 
 
 def _sections(report: Report) -> Iterator[Section]:
-    waiting = [section for chapter in report.chapters for section in chapter.sections]
-    while waiting:
-        section = waiting.pop()
-        waiting += section.parts
+    pending = [section for chapter in report.chapters for section in chapter.sections]
+    while pending:
+        section = pending.pop()
+        pending += section.parts
         yield section
 
 
 def _figure_json(figure: go.Figure) -> Markup:
-    """A figure as JSON that cannot end the element it lies in."""
+    """A figure as JSON that cannot end its HTML element."""
     from markupsafe import Markup
 
     text: str = figure.to_json()
@@ -98,17 +98,17 @@ def _figure_json(figure: go.Figure) -> Markup:
     return Markup(text)
 
 
-def _own(text: str) -> Markup:
-    """What we bring ourselves, scripts and styles: never anything of a run."""
+def _trusted(text: str) -> Markup:
+    """Mark scripts and styles of Leadline as safe; never used for data of a run."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
 def _policy(scripts: list[str]) -> str:
-    """A content-security policy under which these scripts run and nothing else, and nothing is fetched."""
-    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
-    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    """A content security policy that allows only these scripts, and no network access."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
@@ -116,12 +116,12 @@ def _is_number(cell: Any) -> bool:
     return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
-def _cut(text: str, most: int) -> str:
-    """A text of any length, cut in its middle, since names differ at both ends."""
-    if len(text) <= most:
+def _cut(text: str, length: int) -> str:
+    """Shorten a text in the middle, since names differ at both ends."""
+    if len(text) <= length:
         return text
-    tail = most // 3
-    return f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
+    tail = length // 3
+    return f"{text[: length - tail - 1]}…{text[len(text) - tail :]}"
 
 
 def _read(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The sections on the job as a whole: its parts in time, and what its framework did."""
+"""The sections on the job: its phases in time, and the framework metrics."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from leadline.records.formatting import duration, share
 from leadline.reports.section import Cell, Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import POINTS, Sources
 
-MOST_OPERATORS: Final = 25
+MAX_OPERATORS: Final = 25
 _NO_WINDOW: Final = (
-    "no window was profiled in detail; next time: leadline run --profile detailed:at=100,for=2 …, "
-    "or while it runs: leadline profile --detailed"
+    "no detailed profile was recorded; record one with leadline run --profile detailed:at=100,for=2 …, "
+    "or during a run with leadline profile --detailed"
 )
 _AROUND: Final = {"initialization": theme.PALETTE[5], "finalization": theme.PALETTE[4]}
-"""Colours that no phase of a training step has."""
+"""Colours that differ from those of the phases of a step."""
 _EVALUATION: Final = ("eval", "predict")
 
 
 def summary(sources: Sources) -> Section:
-    """When the job started and ended, and how its time divides."""
+    """Start and end of the job, and its phases."""
     job = sources.job
-    told = job.spoken()
-    is_over = sources.said["ended"] is not None
+    phases_of_job = job.to_dict()
+    is_over = sources.summary["ended"] is not None
     rows: list[tuple[Cell, ...]] = [
-        ("start", sources.moment(job.started_ns), None, None),
-        ("end" if is_over else "latest record (the job goes on)", sources.moment(job.ended_ns), None, None),
+        ("start", sources.format_time(job.started_ns), None, None),
+        ("end" if is_over else "latest record (still running)", sources.format_time(job.ended_ns), None, None),
         ("job", None, job.seconds, None),
-        ("training loop, start", sources.moment(job.loop_started_ns), None, None),
-        ("training loop, end", sources.moment(job.loop_ended_ns), None, None),
+        ("training loop, start", sources.format_time(job.loop_started_ns), None, None),
+        ("training loop, end", sources.format_time(job.loop_ended_ns), None, None),
     ]
     for name in ("initialization", "training_loop", "finalization"):
-        part = told[name]
+        part = phases_of_job[name]
         ratio = None if part["share"] is None else 100.0 * part["share"]
         rows.append((name.replace("_", " "), None, part["seconds"], ratio))
-    rows += [(f"of it {name.replace('_', ' ')}", None, seconds, None) for name, seconds in job.split.items()]
-    columns = (Column("part"), Column("moment"), Column("time", "s"), Column("share", "%"))
+    rows += [(f"including {name.replace('_', ' ')}", None, seconds, None) for name, seconds in job.split.items()]
+    columns = (Column("part"), Column("time"), Column("duration", "s"), Column("share", "%"))
     return Section(
         "job-summary",
         "Job summary",
-        (_spoken(sources),),
+        (_outcome(sources),),
         _charts(sources),
         (Table(columns, tuple(rows)),),
     )
@@ -56,38 +56,36 @@ def _charts(sources: Sources) -> tuple[Chart, ...]:
         return ()
     table = sources.digest.steps(points=POINTS)
     pauses = interruptions(sources.run.status_document, table)
-    course = phases.progress(table, job=sources.job, interruptions=pauses)
-    return Chart(shares.job_phases(sources.job), width="half"), Chart(course, width="half")
+    progress = phases.progress(table, job=sources.job, interruptions=pauses)
+    return Chart(shares.job_phases(sources.job), width="half"), Chart(progress, width="half")
 
 
-def _spoken(sources: Sources) -> str:
-    said, job = sources.said, sources.job
-    steps = ", ".join(f"{count:,} {mode} steps" for mode, count in said["steps"].items()) or "no step seen"
+def _outcome(sources: Sources) -> str:
+    summary, job = sources.summary, sources.job
+    steps = ", ".join(f"{count:,} {mode} steps" for mode, count in summary["steps"].items()) or "no steps"
     loop = f", {share(job.loop_seconds / job.seconds)} of it in the training loop" if job.loop_started_ns else ""
-    return f"{said['status']} after {duration(job.seconds)}{loop}; {steps}."
+    return f"{summary['status']} after {duration(job.seconds)}{loop}; {steps}."
 
 
 def framework(sources: Sources) -> Section:
-    """Training against evaluation, forward against backward, operators on CPU and GPU, and the phases of steps."""
+    """Shares of modes, of forward and backward pass, of CPU and GPU operators, and of the phases of steps."""
     by_mode = _by_mode(sources)
     if not any(by_mode.values()):
         return empty("framework-metrics", "Framework metrics", "no step was timed")
     kinds = seconds_by_kind(sources.operators) if sources.operators is not None else {}
-    charts = (
-        shares.pie(_against_other(sources, by_mode), title="Training and evaluation against other"),
-        shares.pie(_passes(by_mode["train"]), title="Forward against backward"),
-        shares.pie(kinds, title="CPU against GPU operators", missing=_NO_WINDOW),
+    pies = (
+        shares.pie(_against_other(sources, by_mode), title="Training, evaluation and other"),
+        shares.pie(_passes(by_mode["train"]), title="Forward and backward pass"),
+        shares.pie(kinds, title="CPU and GPU operators", missing=_NO_WINDOW),
         shares.pie(_general(sources, by_mode["train"]), title="All phases", colours=_AROUND),
     )
-    shown = [each for each in charts if not (each.layout.meta or {}).get("empty")]
-    charts_ = [Chart(each, width="half") for each in shown]
+    shown = [figure for figure in pies if not (figure.layout.meta or {}).get("empty")]
+    charts = [Chart(figure, width="half") for figure in shown]
     if sources.operators is not None:
-        charts_.append(Chart(operators.bars(top_operators(sources.operators))))
+        charts.append(Chart(operators.bars(top_operators(sources.operators))))
     tables = _operator_tables(sources.operators)
-    words = () if tables else (f"Operators: {_NO_WINDOW}.",)
-    return Section(
-        "framework-metrics", "Framework metrics", words, tuple(charts_), (_phases(by_mode["train"]), *tables)
-    )
+    text = () if tables else (f"Operators: {_NO_WINDOW}.",)
+    return Section("framework-metrics", "Framework metrics", text, tuple(charts), (_phases(by_mode["train"]), *tables))
 
 
 def _by_mode(sources: Sources) -> dict[str, dict[str, float]]:
@@ -95,10 +93,10 @@ def _by_mode(sources: Sources) -> dict[str, dict[str, float]]:
 
 
 def _against_other(sources: Sources, by_mode: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Time in steps of each mode, and what is left of the job, of all workers together."""
-    found = {mode: sum(parts.values()) for mode, parts in by_mode.items()}
+    """Time in steps by mode, and the remaining time of the job, summed over workers."""
+    sums = {mode: sum(parts.values()) for mode, parts in by_mode.items()}
     workers = max(1, len(sources.digest.step_durations(mode="train")))
-    return {**found, "other": max(0.0, workers * sources.job.seconds - sum(found.values()))}
+    return {**sums, "other": max(0.0, workers * sources.job.seconds - sum(sums.values()))}
 
 
 def _passes(parts: Mapping[str, float]) -> dict[str, float]:
@@ -106,38 +104,38 @@ def _passes(parts: Mapping[str, float]) -> dict[str, float]:
 
 
 def _general(sources: Sources, parts: Mapping[str, float]) -> dict[str, float]:
-    """The phases of the training steps beside what lies before and after them."""
+    """The phases of the training steps, and the time before and after them."""
     workers = max(1, len(sources.digest.step_durations(mode="train")))
     job = sources.job
     around = {"initialization": job.initialization_seconds, "finalization": job.finalization_seconds}
-    return {**parts, **{name: workers * each for name, each in around.items()}}
+    return {**parts, **{name: workers * seconds for name, seconds in around.items()}}
 
 
 def _phases(parts: Mapping[str, float]) -> Table:
     whole = sum(parts.values())
-    ordered = sorted(parts.items(), key=lambda each: -each[1])
-    rows = [{"phase": name, "seconds": each, "share": 100.0 * each / whole} for name, each in ordered]
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    rows = [{"phase": name, "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered]
     columns: Columns = {
         "phase": "phase",
         "seconds": Column("time", "s"),
         "share": Column("share of the step time", "%"),
     }
-    return table_of(rows, columns, title="Phases of the training steps, all workers together")
+    return table_of(rows, columns, title="Phases of the training steps, summed over workers")
 
 
-def _operator_tables(found: pa.Table | None) -> tuple[Table, ...]:
-    if found is None:
+def _operator_tables(table: pa.Table | None) -> tuple[Table, ...]:
+    if table is None:
         return ()
     titles = {"cpu": "Operators on the CPU", "gpu": "Operators on the GPU"}
-    rows = {title: top_operators(found, device=device, most=None) for device, title in titles.items()}
-    return tuple(_operators(each, title) for title, each in rows.items() if each)
+    rows = {title: top_operators(table, device=device, limit=None) for device, title in titles.items()}
+    return tuple(_operators(operators_of, title) for title, operators_of in rows.items() if operators_of)
 
 
 def _operators(rows: list[dict[str, Any]], title: str) -> Table:
-    told = [
+    shown = [
         {
             **row,
-            "own": row["own_ns"] / 1e6,
+            "self": row["own_ns"] / 1e6,
             "total": row["total_ns"] / 1e6,
             "share": 100.0 * row["share"],
             "cumulative": 100.0 * row["cumulative_share"],
@@ -149,9 +147,9 @@ def _operators(rows: list[dict[str, Any]], title: str) -> Table:
         "phase": "phase",
         "module": "module",
         "calls": "calls",
-        "own": Column("own time", "ms"),
-        "total": Column("with what it calls", "ms"),
+        "self": Column("self time", "ms"),
+        "total": Column("total time", "ms"),
         "share": Column("share", "%"),
         "cumulative": Column("cumulative", "%"),
     }
-    return table_of(told, columns, title=title, most=MOST_OPERATORS)
+    return table_of(shown, columns, title=title, limit=MAX_OPERATORS)

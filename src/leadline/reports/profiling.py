@@ -1,4 +1,4 @@
-"""The profiling report: where the time of a run went, and how it used its machine."""
+"""The profiling chapter: time breakdown and resource utilization of a run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
     load_balancing,
     gpu_memory,
 )
-"""In the order of Debugger's profiling report."""
+"""In the order of the profiling report of SageMaker Debugger."""
 
 
 def chapter(sources: Sources) -> Chapter:
-    """The eleven sections."""
+    """The chapter with its eleven sections."""
     return Chapter("profiling", "Profiling", tuple(make(sources) for make in SECTIONS))

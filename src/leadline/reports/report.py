@@ -1,4 +1,4 @@
-"""A run as a report: the chapters that apply to it."""
+"""The report of a run, built from the chapters that apply to it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
 from leadline.reports.sources import Sources
 
-Heard = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 def _xgboost(sources: Sources) -> Chapter | None:
     from leadline.reports import xgboost
 
-    return xgboost.chapter(sources.run) if xgboost.is_of_trees(sources.run) else None
+    return xgboost.chapter(sources.run) if xgboost.is_boosted_run(sources.run) else None
 
 
 CHAPTERS: Final[dict[str, Callable[[Sources], Chapter | None]]] = {
@@ -28,7 +28,7 @@ CHAPTERS: Final[dict[str, Callable[[Sources], Chapter | None]]] = {
     "xgboost": _xgboost,
     "profiling": profiling.chapter,
 }
-"""Each by its name; None comes of one that does not apply to the run."""
+"""The chapters by name; a function returns None if its chapter does not apply to the run."""
 
 
 def build(
@@ -36,59 +36,61 @@ def build(
     chapters: tuple[str, ...] = tuple(CHAPTERS),
     *,
     judged: list[dict[str, Any]] | None = None,
-    heard: Heard = lambda words: None,
+    on_progress: OnProgress = lambda text: None,
 ) -> Report:
-    """A report of a run as it stands.
+    """Build the report of a run in its current state.
 
     Args:
-        chapters: Which, by name; those that do not apply to the run are left out.
-        judged: How the profiler's rules stand, where somebody judged them for this; None: as the run has it.
-        heard: Told what is being done, for long ones.
+        chapters: The names of the chapters; those that do not apply to the run are left out.
+        judged: Results of the profiler rules that were evaluated for this report; None: those stored in the run.
+        on_progress: Receives a description of each step.
     Raises:
         UnknownNameError: There is no chapter of that name.
     """
     sources = Sources(run, judged)
-    made = []
+    built = []
     for name in chapters:
         if name not in CHAPTERS:
             raise UnknownNameError("chapter of a report", name, CHAPTERS)
-        heard(f"the {name} part")
+        on_progress(f"building the {name} chapter")
         chapter = CHAPTERS[name](sources)
-        made += [chapter] if chapter is not None else []
-    return Report(run.name, f"Report of {run.name}", tuple(made), _facts(sources))
+        built += [chapter] if chapter is not None else []
+    return Report(run.name, f"Report of {run.name}", tuple(built), _facts(sources))
 
 
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
-    """What stands at the head."""
-    said, job = sources.said, sources.job
-    models = {model(each["name"], each["parameters"]) for worker in said["workers"] for each in worker["models"] or ()}
-    steps = ", ".join(f"{count:,} {mode}" for mode, count in said["steps"].items()) or "none seen"
-    stopped = f", stopped by {said['stopped_by'].removeprefix('rule:')}" if said["stopped_by"] else ""
+    """The facts at the top of the report."""
+    summary, job = sources.summary, sources.job
+    models = {
+        model(entry["name"], entry["parameters"]) for worker in summary["workers"] for entry in worker["models"] or ()
+    }
+    steps = ", ".join(f"{count:,} {mode}" for mode, count in summary["steps"].items()) or "none"
+    stopped = f", stopped by {summary['stopped_by'].removeprefix('rule:')}" if summary["stopped_by"] else ""
     facts = {
-        "status": said["status"] + stopped,
-        "command": " ".join(said["command"]),
-        "started": sources.moment(sources.run.manifest.started_ns),
-        "duration": duration(job.seconds) + ("" if said["ended"] else ", and it goes on"),
+        "status": summary["status"] + stopped,
+        "command": " ".join(summary["command"]),
+        "started": sources.format_time(sources.run.manifest.started_ns),
+        "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
         "steps": steps,
         "model": ", ".join(sorted(models)),
-        "rules": _verdicts(said["rules"]),
-        "watching cost": _cost(said["cost"]),
-        "thinned": "; ".join(format_throttling(said["cost"]["thinned"])),
-        "damaged": "; ".join(said["damage"]),
-        "made by": f"Leadline {__version__} from {said['uri']}",
+        "rules": _verdicts(summary["rules"]),
+        "overhead": _overhead(summary["cost"]),
+        "throttled": "; ".join(format_throttling(summary["cost"]["thinned"])),
+        "damaged": "; ".join(summary["damage"]),
+        "created by": f"Leadline {__version__} from {summary['uri']}",
     }
-    return tuple((name, each) for name, each in facts.items() if each)
+    return tuple((name, fact) for name, fact in facts.items() if fact)
 
 
 def _verdicts(rules: list[dict[str, Any]]) -> str:
-    fired = [each["name"] for each in rules if each["findings"]]
     if not rules:
-        return "none judged this run"
-    found = f"{len(fired)} of {len(rules)} found something" + (f": {', '.join(fired)}" if fired else "")
-    undecided = sum(each["verdict"] == "undecided" and not each["findings"] for each in rules)
-    return found + (f"; {undecided} undecided" if undecided else "")
+        return "no rules were evaluated"
+    fired = [rule["name"] for rule in rules if rule["findings"]]
+    text = f"{len(fired)} of {len(rules)} fired" + (f": {', '.join(fired)}" if fired else "")
+    undecided = sum(rule["verdict"] == "undecided" and not rule["findings"] for rule in rules)
+    return text + (f"; {undecided} undecided" if undecided else "")
 
 
-def _cost(cost: dict[str, Any]) -> str:
-    spoken = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
-    return f"{spoken}{size(cost['bytes'])} on disk"
+def _overhead(cost: dict[str, Any]) -> str:
+    steps = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
+    return f"{steps}{size(cost['bytes'])} on disk"

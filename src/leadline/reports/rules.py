@@ -1,4 +1,4 @@
-"""The section on the rules of machine and steps: what each looks for, what it found, and how often."""
+"""The section on the profiler rules: what they detect, what they found, and how often."""
 
 from __future__ import annotations
 
@@ -34,46 +34,45 @@ PROFILING: Final = (
     "gpu_throttling",
 )
 _MORE: Final = (
-    "all of them are judged by: leadline report --judge; "
-    "next time, while it runs: leadline run --rule profiler_report …"
+    "evaluate all of them with leadline report --judge, or during a run with leadline run --rule profiler_report …"
 )
 
 
 def rules_summary(sources: Sources) -> Section:
-    """Each rule of the profiler: description, recommendation, how often it fired, on how much data, parameters."""
+    """The profiler rules with description, recommendation, numbers of findings and of judged steps, and parameters."""
     rows = read_states(sources)
     if not rows:
-        return empty("rules-summary", "Rules summary", f"this run judged none of the profiler's rules; {_MORE}")
+        return empty("rules-summary", "Rules summary", f"no profiler rules were evaluated in this run; {_MORE}")
     fired = [row for row in rows if row["verdict"] == "fired"]
-    said = f"{counted(len(fired), 'rule')} of {len(rows)} fired." if fired else f"None of {len(rows)} rules fired."
-    parts = tuple(_part(row) for row in sorted(rows, key=lambda each: each["verdict"] != "fired"))
-    words = (said,) if _are_all(rows) else (said, f"Only the rules that this run judged are told; {_MORE}")
-    return Section("rules-summary", "Rules summary", words, (), (_table(rows),), parts)
+    count = f"{counted(len(fired), 'rule')} of {len(rows)} fired." if fired else f"None of {len(rows)} rules fired."
+    parts = tuple(_part(row) for row in sorted(rows, key=lambda row: row["verdict"] != "fired"))
+    text = (count,) if _are_all(rows) else (count, f"Only the rules evaluated in this run are listed; {_MORE}.")
+    return Section("rules-summary", "Rules summary", text, (), (_table(rows),), parts)
 
 
 def _are_all(rows: list[dict[str, Any]]) -> bool:
-    """Whether those that ``profiler_report`` invokes are there."""
+    """Whether the rows include the rules of ``profiler_report``."""
     return {"cpu_bottleneck", "step_outlier"} <= {row["rule"] for row in rows}
 
 
 def read_states(sources: Sources) -> list[dict[str, Any]]:
-    """How each rule of the profiler stands: as told for this report, as profiler_report keeps it, and by itself."""
+    """The results of the profiler rules: by their own status, in the product of profiler_report, or of this report."""
     rows: dict[str, dict[str, Any]] = {}
-    for each in sources.said["rules"]:
-        document = read_document(os.path.join(sources.run.path, layout.rule_status(each["name"])))
+    for rule in sources.summary["rules"]:
+        document = read_document(os.path.join(sources.run.path, layout.rule_status(rule["name"])))
         document = document if isinstance(document, dict) else {}
-        if canonical(each["rule"]) == "profiler_report":
-            for part in document.get("product", {}).get("rules", ()):
-                rows.setdefault(part["rule"], part)
-        elif canonical(each["rule"]) in PROFILING:
-            rows[each["rule"]] = _own(each, document)
-    for part in sources.judged or ():
-        rows.setdefault(part["rule"], part)
+        if canonical(rule["rule"]) == "profiler_report":
+            for result in document.get("product", {}).get("rules", ()):
+                rows.setdefault(result["rule"], result)
+        elif canonical(rule["rule"]) in PROFILING:
+            rows[rule["rule"]] = _result(rule, document)
+    for result in sources.judged or ():
+        rows.setdefault(result["rule"], result)
     return [rows[name] for name in PROFILING if name in rows]
 
 
-def _own(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
-    """A rule of the run in the words of profiler_report."""
+def _result(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """The result of a rule of the run in the form of profiler_report."""
     findings = rule["findings"]
     keys = ("step", "message", "suggestion", "evidence")
     return {
@@ -88,16 +87,16 @@ def _own(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
-    told = [{**row, "fires": _description(row["rule"]), "why": _why(row)} for row in rows]
+    shown = [{**row, "fires": _description(row["rule"]), "why": _why(row)} for row in rows]
     columns: Columns = {
         "rule": "rule",
-        "fires": "what it looks for",
+        "fires": "fires when",
         "verdict": "verdict",
         "times_triggered": "times triggered",
-        "moments": Column("data points", "moments judged"),
-        "why": "what it saw",
+        "moments": Column("data points", "judged steps"),
+        "why": "result",
     }
-    return table_of(told, columns)
+    return table_of(shown, columns)
 
 
 def _why(row: dict[str, Any]) -> str:
@@ -107,42 +106,43 @@ def _why(row: dict[str, Any]) -> str:
 
 
 def _part(row: dict[str, Any]) -> Section:
-    """One rule in full."""
-    told, first = read_documentation(row["rule"]), row["first"]
-    paragraphs = [told.summary, told.section("Why it matters")] if told else []
+    """The subsection of one rule."""
+    documentation, first = read_documentation(row["rule"]), row["first"]
+    paragraphs = [documentation.summary, documentation.section("Why it matters")] if documentation else []
     if first:
-        paragraphs.append(f"Found first at step {first['step']:,}: {first['message']}.")
+        paragraphs.append(f"First finding at step {first['step']:,}: {first['message']}.")
         paragraphs += [f"Try: {first['suggestion']}."] if first["suggestion"] else []
     elif row["verdict"] == "undecided":
         paragraphs.append(f"Undecided: {row['why']}.")
     else:
-        paragraphs.append("Found nothing.")
+        paragraphs.append("No findings.")
     return Section(row["rule"].replace("_", "-"), row["rule"], tuple(filter(None, paragraphs)), (), _details(row))
 
 
 def _details(row: dict[str, Any]) -> tuple[Table, ...]:
-    told = read_documentation(row["rule"])
-    about = {each.name: each.about for each in told.parameters} if told else {}
+    documentation = read_documentation(row["rule"])
+    about = {parameter.name: parameter.about for parameter in documentation.parameters} if documentation else {}
     parameters = [
-        {"name": name, "value": _value(each), "about": about.get(name, "")} for name, each in row["parameters"].items()
+        {"name": name, "value": _value(value), "about": about.get(name, "")}
+        for name, value in row["parameters"].items()
     ]
-    evidence = [{"name": name, "value": _value(each)} for name, each in row["first"].get("evidence", {}).items()]
+    evidence = [{"name": name, "value": _value(value)} for name, value in row["first"].get("evidence", {}).items()]
     tables = []
     if evidence:
         tables.append(table_of(evidence, {"name": "evidence", "value": "value"}))
     if parameters:
-        tables.append(table_of(parameters, {"name": "parameter", "value": "value", "about": "what it is"}))
+        tables.append(table_of(parameters, {"name": "parameter", "value": "value", "about": "description"}))
     return tuple(tables)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_value(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_value(item)}" for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_value, value))
     return format_cell(value) if value is not None else "none"
 
 
 def _description(rule: str) -> str:
-    told = read_documentation(rule)
-    return told.summary if told else ""
+    documentation = read_documentation(rule)
+    return documentation.summary if documentation else ""

@@ -1,4 +1,4 @@
-"""The reports that lie in a run itself, and are made anew while it grows."""
+"""Reports stored in a run directory, which are rewritten while the run grows."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from leadline.reports.html import write, write_whole
 from leadline.reports.notebook import build_notebook
 from leadline.reports.report import build
 from leadline.store import layout
-from leadline.store.documents import make_leaf
+from leadline.store.documents import make_subfolder
 
 PRODUCTS: Final = {"profiling": ("profiling",), "xgboost": ("xgboost",), "report": ("training", "xgboost", "profiling")}
-"""The chapters of each."""
+"""The chapters of the products."""
 
 
-def print_product(path: str, product: str) -> str:
-    """Make a report of a run as it stands, with its notebook, and put both into the run.
+def write_product(path: str, product: str) -> str:
+    """Write a report of a run in its current state, with its notebook, into the run directory.
 
     Args:
-        path: The run's folder.
-        product: ``profiling``, ``xgboost``, or ``report`` for all that applies.
+        path: The run directory.
+        product: ``profiling``, ``xgboost``, or ``report`` for all chapters that apply.
     Returns:
-        Where the page lies.
+        The path of the HTML page.
     Raises:
         UnknownNameError: There is no such report.
-        RunNotFoundError: There is no run there.
-        MissingExtraError: What draws it is not installed.
-        DamagedRunError: The run's folder of reports is a link to elsewhere.
+        RunNotFoundError: There is no such run.
+        MissingExtraError: A library for rendering is not installed.
+        DamagedRunError: The reports folder of the run is a symbolic link.
     """
     if product not in PRODUCTS:
         raise UnknownNameError("report", product, PRODUCTS)
     folder = os.path.join(path, layout.REPORTS)
     if os.path.islink(folder):
-        raise DamagedRunError(f"{folder} is a link, and nothing is written through it; put a folder there")
+        raise DamagedRunError(f"{folder} is a symbolic link, which is not followed; replace it by a folder")
     report = build(Run(path), PRODUCTS[product])
-    make_leaf(folder)
+    make_subfolder(folder)
     page = os.path.join(path, layout.report_page(product))
     write_whole(os.path.join(path, layout.report_notebook(product)), build_notebook(report, path))
     write(report, page)

@@ -1,4 +1,4 @@
-"""What a report is made of: chapters of sections, with text, charts and tables, before anything draws them."""
+"""The parts of a report, independent of their rendering: chapters and sections with text, charts and tables."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ class Column:
 
     title: str
     unit: str = ""
-    """``ms``, ``%`` …; "" where the cells are text or have each their own."""
+    """``ms``, ``%`` …; empty for text and for cells with different units."""
 
 
 Columns = Mapping[str, Column | str]
-"""For each key of the rows the column that shows it, or its title alone."""
+"""The column of each key of the rows, or only its title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headings; every cell a plain value, formatted only where it is shown."""
+    """Rows of plain values, which are formatted by the renderer."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     title: str = ""
     left_out: int = 0
-    """How many more rows there are, that are not shown."""
+    """The number of rows that are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A figure in its place."""
+    """A figure with its caption and width."""
 
     figure: go.Figure
     caption: str = ""
-    """A sentence below it, where the figure needs one."""
+    """A sentence below the figure, if it needs one."""
     width: Literal["full", "half", "third"] = "full"
-    """How much of a line it takes on a wide screen."""
+    """The share of the page width on a wide screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a report with a heading: text, then charts, then tables, then smaller sections."""
+    """A part of a report with a heading: text, then charts, then tables, then subsections."""
 
     key: str
-    """Its anchor: lower case letters, digits and hyphens; unique within its chapter."""
+    """The anchor: lower-case letters, digits and hyphens; unique within the chapter."""
     title: str
     paragraphs: tuple[str, ...] = ()
-    """Plain text; nothing in it is markup."""
+    """Plain text without markup."""
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     parts: tuple[Section, ...] = ()
     why_empty: str = ""
-    """One line that says why there is nothing to show; "" where there is."""
+    """The reason why the section is empty, in one line; "" if it is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Sections that belong together: ``Profiling``, ``Training`` …"""
+    """A group of sections: ``Profiling``, ``Training`` …"""
 
     key: str
     title: str
@@ -76,36 +76,36 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run as one document."""
+    """The report of a run."""
 
     run: str
-    """The run's name."""
+    """The name of the run."""
     title: str
     chapters: tuple[Chapter, ...]
     facts: tuple[tuple[str, str], ...] = ()
-    """What stands at its head, each with its name."""
+    """The names and values at the top."""
 
 
 def empty(key: str, title: str, why: str) -> Section:
-    """A section of which there is nothing to show, and why."""
+    """An empty section with the reason."""
     return Section(key, title, why_empty=why)
 
 
-def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns, *, title: str = "", most: int = 100) -> Table:
-    """A table of rows that are dictionaries.
+def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns, *, title: str = "", limit: int = 100) -> Table:
+    """Create a table from dictionaries.
 
     Args:
-        columns: The keys to show, in this order, each with its column or its title.
-        most: Rows shown, > 0; of the others it is said how many there are.
+        columns: The keys to show, in this order, with their columns or titles.
+        limit: The maximum number of rows, > 0; the others are counted in ``left_out``.
     """
-    every = list(rows)
-    heads = tuple(each if isinstance(each, Column) else Column(each) for each in columns.values())
-    shown = tuple(tuple(_plain(row.get(key)) for key in columns) for row in every[:most])
-    return Table(heads, shown, title, left_out=max(0, len(every) - most))
+    all_rows = list(rows)
+    header = tuple(column if isinstance(column, Column) else Column(column) for column in columns.values())
+    shown = tuple(tuple(_plain(row.get(key)) for key in columns) for row in all_rows[:limit])
+    return Table(header, shown, title, left_out=max(0, len(all_rows) - limit))
 
 
 def format_cell(cell: Cell) -> str:
-    """A cell as it is read: at most four significant digits, thousands apart, nothing as a dash."""
+    """Format a cell: at most four significant digits, thousands separators, None as a dash."""
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -113,11 +113,11 @@ def format_cell(cell: Cell) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, float):
-        return _spoken_float(cell)
+        return _format_float(cell)
     return cell
 
 
-def _spoken_float(value: float) -> str:
+def _format_float(value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
     if value == int(value) and abs(value) < 1e15:
@@ -129,7 +129,7 @@ def _plain(value: Any) -> Cell:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {format_cell(_plain(each))}" for key, each in value.items())
+        return ", ".join(f"{key} {format_cell(_plain(item))}" for key, item in value.items())
     if isinstance(value, Sequence):
-        return ", ".join(format_cell(_plain(each)) for each in value)
+        return ", ".join(format_cell(_plain(item)) for item in value)
     return str(value)

@@ -1,4 +1,4 @@
-"""What a report is made from: a run and its digest, with each of them read once."""
+"""The data of a report: a run, its digest, and values derived from them once."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 
 POINTS: Final = 600
-"""Buckets of a series that is drawn."""
+"""The number of buckets of a drawn series."""
 
 
 @dataclass
 class Sources:
-    """A run, opened for a report.
+    """The data of a report of one run.
 
     Args:
         run: The run.
-        judged: How the rules of the profiler stand where somebody judged them for this report: rows as
-            ``profiler_report`` keeps them in its product; None: as the run has it.
+        judged: Results of the profiler rules that were evaluated for this report, in the form of the product of
+            ``profiler_report``; None: those stored in the run.
     """
 
     run: Run
@@ -37,36 +37,36 @@ class Sources:
         self.digest = Digest(self.run)
 
     @cached_property
-    def said(self) -> dict[str, Any]:
-        """The run as ``leadline show --json`` has it."""
+    def summary(self) -> dict[str, Any]:
+        """The run as in ``leadline show --json``."""
         return overview(self.run)
 
     @cached_property
     def job(self) -> JobPhases:
-        """From its start to its end."""
+        """The phases of the job from start to end."""
         return self.digest.job()
 
     @cached_property
     def machine(self) -> pa.Table:
-        """What was measured of cores, GPUs and memory, on one grid."""
+        """Metrics of CPU, GPUs and memory, resampled to common times."""
         return self.digest.system(kind=["cpu", "gpu", "memory"], points=POINTS)
 
     @cached_property
     def has_gpu(self) -> bool:
-        """Whether a GPU was read."""
-        return any(each.kind == "gpu" for each in self.digest.channels())
+        """Whether there are metrics of a GPU."""
+        return any(channel.kind == "gpu" for channel in self.digest.channels())
 
     @cached_property
     def operators(self) -> pa.Table | None:
-        """Operators of detailed windows by phase, name and device; None: no window was recorded."""
+        """Operators of detailed windows by phase, name and device; None without a recorded window."""
         try:
-            found = self.run.operators(("phase", "operator", "module", "device"))
+            table = self.run.operators(("phase", "operator", "module", "device"))
         except LeadlineError:
             return None
-        return found if found.num_rows else None
+        return table if table.num_rows else None
 
-    def moment(self, time_ns: int | None) -> str:
-        """A time as it is read: UTC, to the second."""
+    def format_time(self, time_ns: int | None) -> str:
+        """Format a time in UTC to the second."""
         if time_ns is None:
             return "–"
         return datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

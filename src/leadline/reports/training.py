@@ -1,4 +1,4 @@
-"""The training report: what was learned, what the rules found, and how to do it again."""
+"""The training chapter: losses, layers, findings, configuration and reproduction."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leadline.reports.findings import findings
 from leadline.reports.section import Chapter, Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import POINTS, Sources
 
-_MOST_CHARTED: Final = 24
-"""Scalars drawn; of all there is a row in the table."""
+_MAX_CHARTS: Final = 24
+"""The maximum number of drawn scalars; the table contains all."""
 _LAYER_POINTS: Final = 150
 _LAYERS: Final = (
     ("gradients", "gradients", "Gradients over layers and steps", ("abs_mean", "l2", "abs_max")),
@@ -24,44 +24,44 @@ _LAYERS: Final = (
 
 
 def losses(sources: Sources) -> Section:
-    """Losses, metrics and logged numbers: their course in each mode, and where they began and ended."""
+    """Charts of losses, metrics and logged scalars, and their first, last and extreme values by mode."""
     names = list(dict.fromkeys(name for name, _ in sources.digest.scalar_names()))
-    shown = [each for each in names if not _is_bookkeeping(sources, each)]
+    shown = [name for name in names if not _is_bookkeeping(sources, name)]
     if not shown:
         return empty("losses", "Losses and metrics", "no loss, metric or scalar was captured")
     tables = {name: sources.digest.scalar(name, points=POINTS) for name in shown}
     width = "half" if len(shown) > 1 else "full"
     charts = tuple(
         Chart(scalars.scalars(tables[name]), width="full" if width == "full" else "half")
-        for name in shown[:_MOST_CHARTED]
+        for name in shown[:_MAX_CHARTS]
     )
-    more = len(shown) - _MOST_CHARTED
-    words = (f"{more:,} more are in the table, and drawn by: leadline ui.",) if more > 0 else ()
-    return Section("losses", "Losses and metrics", words, charts, (_courses(tables),))
+    more = len(shown) - _MAX_CHARTS
+    text = (f"{more:,} more scalars are in the table; leadline ui shows their charts.",) if more > 0 else ()
+    return Section("losses", "Losses and metrics", text, charts, (_scalar_table(tables),))
 
 
 def _is_bookkeeping(sources: Sources, name: str) -> bool:
-    """Whether it is a number of the training's own settings, such as the norms and the learning rate."""
+    """Whether a scalar is neither loss, metric nor logged: a gradient norm or a hyperparameter."""
     info = sources.run.archive.infos().get(name)
     return info is not None and not {"losses", "metrics", "scalars"} & set(info.collections)
 
 
-def _courses(tables: dict[str, pa.Table]) -> Table:
+def _scalar_table(tables: dict[str, pa.Table]) -> Table:
     rows = []
     for name, table in tables.items():
         for mode in sorted(set(table["mode"].to_pylist()), key=MODES.index):
-            found = [row for row in table.to_pylist() if row["mode"] == mode]
-            found.sort(key=lambda row: int(row["step"]))
+            points = [row for row in table.to_pylist() if row["mode"] == mode]
+            points.sort(key=lambda row: int(row["step"]))
             rows.append(
                 {
                     "name": name,
                     "mode": mode,
-                    "first": found[0]["value"],
-                    "last": found[-1]["value"],
-                    "least": _least(found, "min", min),
-                    "most": _least(found, "max", max),
-                    "samples": sum(row["samples"] for row in found),
-                    "nonfinite": sum(row["nonfinite"] for row in found),
+                    "first": points[0]["value"],
+                    "last": points[-1]["value"],
+                    "min": _extreme(points, "min", min),
+                    "max": _extreme(points, "max", max),
+                    "samples": sum(row["samples"] for row in points),
+                    "nonfinite": sum(row["nonfinite"] for row in points),
                 }
             )
     columns: Columns = {
@@ -69,28 +69,28 @@ def _courses(tables: dict[str, pa.Table]) -> Table:
         "mode": "mode",
         "first": "first",
         "last": "last",
-        "least": "least",
-        "most": "most",
+        "min": "min",
+        "max": "max",
         "samples": "values",
         "nonfinite": Column("NaN or infinite"),
     }
-    return table_of(rows, columns, most=200)
+    return table_of(rows, columns, limit=200)
 
 
-def _least(rows: list[dict[str, float]], key: str, choose: Callable[[list[float]], float]) -> float | None:
+def _extreme(rows: list[dict[str, float]], key: str, choose: Callable[[list[float]], float]) -> float | None:
     finite = [row[key] for row in rows if row[key] == row[key]]
     return choose(finite) if finite else None
 
 
 def layers(sources: Sources, collection: str, key: str, title: str, statistics: tuple[str, ...]) -> Section:
-    """One statistic of all tensors of a collection: the first of those wished for that was captured."""
+    """A heat map of all tensors of a collection, by the first of the statistics that was captured."""
     for statistic in statistics:
-        found = sources.digest.layers(collection, statistic, points=_LAYER_POINTS)
-        if found["tensors"]:
-            figure = layer_heat_map.layers(found, statistic=statistic.replace("_", " "))
-            words = f"{statistic.replace('_', ' ')} of {len(found['tensors']):,} {collection}, the input at the top."
-            return Section(key, title, (words,), (Chart(figure),))
-    return empty(key, title, f"no {collection} were captured; preset standard captures them every 50 steps")
+        matrix = sources.digest.layers(collection, statistic, points=_LAYER_POINTS)
+        if matrix["tensors"]:
+            figure = layer_heat_map.layers(matrix, statistic=statistic.replace("_", " "))
+            text = f"{statistic.replace('_', ' ')} of {len(matrix['tensors']):,} {collection}, input layers at the top."
+            return Section(key, title, (text,), (Chart(figure),))
+    return empty(key, title, f"no {collection} were captured; the preset standard captures them every 50 steps")
 
 
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
@@ -105,5 +105,5 @@ SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
 
 
 def chapter(sources: Sources) -> Chapter:
-    """What was learned, what was found, and how to do it again."""
+    """The chapter with its seven sections."""
     return Chapter("training", "Training", tuple(make(sources) for make in SECTIONS))

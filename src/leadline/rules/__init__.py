@@ -1,4 +1,4 @@
-"""The rules, and what a rule of one's own is made of."""
+"""The rules, and the classes that a custom rule needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule says of itself, in parts that a page, a report or a terminal can lay out."""
+"""Documentation of a rule, read from its docstring."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ _ENTRY: Final = re.compile(r"(\w+): (.*)")
 
 @dataclass(frozen=True, slots=True)
 class ParameterDoc:
-    """A parameter of a rule."""
+    """The documentation of a parameter."""
 
     name: str
     takes: str
-    """``a number > 0``."""
+    """The type and bounds, such as ``a number > 0``."""
     default: Any
-    """None also where it has to be given."""
+    """None also for a required parameter."""
     about: str
 
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A rule's docstring."""
+    """The documentation of a rule."""
 
     name: str
-    """Its own name."""
+    """The name in Leadline."""
     amazon: tuple[str, ...]
-    """Amazon's names for it."""
+    """The names in SageMaker Debugger."""
     summary: str
-    """What it fires on."""
+    """The condition on which it fires."""
     sections: tuple[tuple[str, str], ...]
-    """Heading and text: ``Why it matters``, ``How it decides`` …"""
+    """Heading and text of each section: ``Why it matters``, ``How it decides`` …"""
     parameters: tuple[ParameterDoc, ...]
 
     def section(self, heading: str) -> str:
-        """The text under a heading; "": there is none."""
+        """Return the text of a section; "" if there is none."""
         return dict(self.sections).get(heading, "")
 
 
 @lru_cache(maxsize=256)
 def read_documentation(rule: str) -> Documentation | None:
-    """What a rule says of itself.
+    """Return the documentation of a rule.
 
     Args:
-        rule: Its name, or Amazon's.
+        rule: Its name in Leadline or in SageMaker Debugger.
     Returns:
-        None: a rule of somebody's own, whose file is not run for being looked at; or there is none of that name.
+        None for a custom rule, whose file is not executed just to read it, and for an unknown name.
     """
     if registry.is_custom(rule):
         return None
     try:
-        found = registry.find_rule(rule)
+        rule_class = registry.find_rule(rule)
     except LeadlineError:
         return None
-    own = registry.canonical(rule)
-    summary, sections = _parts(inspect.getdoc(found) or "")
+    name = registry.canonical(rule)
+    summary, sections = _parts(inspect.getdoc(rule_class) or "")
     about = _entries(sections.pop("Args", []))
-    fields = {field.name: field for field in msgspec.structs.fields(found)}
+    fields = {field.name: field for field in msgspec.structs.fields(rule_class)}
     parameters = tuple(
-        ParameterDoc(name, describe(kind), _default(fields[name]), about.get(name, ""))
-        for name, kind in parameter_types(found).items()
+        ParameterDoc(field, describe(kind), _default(fields[field]), about.get(field, ""))
+        for field, kind in parameter_types(rule_class).items()
     )
-    amazon = tuple(name for name, ours in registry.AMAZON.items() if ours == own)
-    told = tuple((heading, " ".join(lines)) for heading, lines in sections.items() if heading != "Attributes")
-    return Documentation(own, amazon, summary, told, parameters)
+    amazon = tuple(alias for alias, canonical in registry.AMAZON.items() if canonical == name)
+    texts = tuple((heading, " ".join(lines)) for heading, lines in sections.items() if heading != "Attributes")
+    return Documentation(name, amazon, summary, texts, parameters)
 
 
 def _default(field: Any) -> Any:
@@ -82,7 +82,7 @@ def _default(field: Any) -> Any:
 
 
 def _parts(text: str) -> tuple[str, dict[str, list[str]]]:
-    """What stands before the first heading, up to a blank line, and the lines below each heading."""
+    """Return the text before the first heading, and the lines of each section."""
     summary: list[str] = []
     sections: dict[str, list[str]] = {}
     lines: list[str] | None = None
@@ -98,13 +98,13 @@ def _parts(text: str) -> tuple[str, dict[str, list[str]]]:
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
-    """``name: text`` by name, where the text may go on in the next line."""
-    found: dict[str, str] = {}
+    """Parse entries ``name: text``, where the text may continue on the next lines."""
+    entries: dict[str, str] = {}
     name = ""
     for line in lines:
         entry = _ENTRY.fullmatch(line)
         if entry:
-            name, found[entry[1]] = entry[1], entry[2]
+            name, entries[entry[1]] = entry[1], entry[2]
         elif name:
-            found[name] += f" {line}"
-    return found
+            entries[name] += f" {line}"
+    return entries

@@ -1,13 +1,11 @@
-"""Finding rules by name: built in, other people's by entry points, one's own by file or module."""
+"""The built-in rules, and lookup of rules by name."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import metadata
 from typing import Final
 
-from leadline.config.class_lookup import find_class, find_in_module
-from leadline.errors import UnknownNameError
+from leadline.config.class_registry import ClassRegistry
+from leadline.config.class_registry import is_custom as is_custom
 from leadline.rules.rule import Rule
 
 BUILT_IN: Final = {
@@ -111,7 +109,7 @@ AMAZON: Final = {
     "WeightUpdate": "weight_update_ratio",
     "WeightUpdateRatio": "weight_update_ratio",
 }
-"""Amazon's names for them."""
+"""SageMaker Debugger's names of the built-in rules."""
 DEFAULT: Final = (
     "exploding_tensor",
     "nonfinite_origin",
@@ -129,47 +127,9 @@ DEFAULT: Final = (
     "memory_growth",
     "gpu_throttling",
 )
-"""Those that stay silent on every healthy run, and are judged unless told otherwise."""
+"""Rules without false alarms on healthy runs; they are evaluated unless configured otherwise."""
 
-
-def canonical(name: str) -> str:
-    """A rule's own name, where it has another's; else the name as it is."""
-    return AMAZON.get(name, name)
-
-
-def is_custom(name: str) -> bool:
-    """Whether a name means a class of the user's: ``file.py:Class`` or ``module:Class``."""
-    return ":" in name
-
-
-@lru_cache(maxsize=1)
-def other_peoples() -> dict[str, metadata.EntryPoint]:
-    """Rules of installed packages, by the name of their entry point in the group ``leadline.rules``."""
-    return {each.name: each for each in metadata.entry_points(group="leadline.rules")}
-
-
-def rule_names() -> tuple[str, ...]:
-    """Every name that a rule can be asked for by, Amazon's apart."""
-    return (*BUILT_IN, *(name for name in sorted(other_peoples()) if name not in BUILT_IN))
-
-
-def find_rule(name: str, folder: str = "") -> type[Rule]:
-    """The class of a rule.
-
-    Args:
-        name: A rule's name, Amazon's, ``file.py:Class`` or ``module:Class``.
-        folder: What a relative file is relative to; "" for the working directory.
-    Raises:
-        UnknownNameError: No rule has that name.
-        ConfigurationError: The file or module cannot be imported, or holds no such rule.
-    """
-    name = canonical(name)
-    if name in BUILT_IN:
-        return find_class(BUILT_IN[name], Rule, "rule")
-    if is_custom(name):
-        return find_class(name, Rule, "rule", folder)
-    if name in other_peoples():
-        entry = other_peoples()[name]
-        return find_in_module(entry.module, entry.attr, Rule, "rule")
-    known = (*AMAZON,) if name[:1].isupper() else rule_names()
-    raise UnknownNameError("rule", name, known, hint="leadline rules lists all")
+REGISTRY: Final = ClassRegistry("rule", Rule, BUILT_IN, AMAZON, hint="leadline rules lists all")
+canonical = REGISTRY.canonical
+rule_names = REGISTRY.names
+find_rule = REGISTRY.find

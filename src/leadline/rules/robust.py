@@ -1,4 +1,4 @@
-"""Statistics that a few wild values do not move: median, median absolute deviation, and the Mann-Kendall trend."""
+"""Statistics that are robust against outliers: median, median absolute deviation, and the Mann-Kendall test."""
 
 from __future__ import annotations
 
@@ -10,68 +10,68 @@ from dataclasses import dataclass
 from typing import Final
 
 NORMAL_MAD: Final = 1.4826
-"""What the median absolute deviation is multiplied by to give the standard deviation of normal values."""
+"""Factor from the median absolute deviation to the standard deviation, for normally distributed values."""
 
 
 def finite(values: Iterable[float]) -> list[float]:
-    """Those that are neither NaN nor infinite, in order."""
-    return [each for each in values if math.isfinite(each)]
+    """Return the finite values, in order."""
+    return [value for value in values if math.isfinite(value)]
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle of finite values, or the mean of the two.
+    """Return the median of finite values.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no values.
     """
     if not values:
-        raise ValueError("no values have no median")
+        raise ValueError("the median of no values is undefined")
     ordered = sorted(values)
     half = len(ordered) // 2
     return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def mad(values: Sequence[float], centre: float) -> float:
-    """The median absolute deviation of finite values from their ``centre``.
+    """Return the median absolute deviation of finite values from ``centre``.
 
     Raises:
-        ValueError: There are none.
+        ValueError: There are no values.
     """
-    return median([abs(each - centre) for each in values])
+    return median([abs(value - centre) for value in values])
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """Whether values rise or fall from first to last."""
+    """The result of a Mann-Kendall test."""
 
     score: int
-    """Pairs that rise less pairs that fall."""
+    """The number of rising pairs minus the number of falling pairs."""
     z: float
-    """The score in standard deviations of what trendless values give; 0 where all are alike."""
+    """The score in standard deviations of the score of values without a trend; 0 if all values are equal."""
 
     def p_of_falling(self) -> float:
-        """How likely trendless values are to fall so clearly, 0 to 1."""
+        """Return the p-value of a falling trend, 0 to 1."""
         return 0.5 * math.erfc(-self.z / math.sqrt(2.0))
 
     def p_of_rising(self) -> float:
-        """How likely trendless values are to rise so clearly, 0 to 1."""
+        """Return the p-value of a rising trend, 0 to 1."""
         return 0.5 * math.erfc(self.z / math.sqrt(2.0))
 
 
 def mann_kendall(values: Sequence[float]) -> Trend:
-    """The Mann-Kendall test for a trend, with the correction for ties.
+    """Run the Mann-Kendall test for a trend, with the correction for ties.
 
     Args:
-        values: Finite values in the order of time.
+        values: Finite values in order of time.
     Source:
         Mann 1945; Kendall 1975; Gilbert, "Statistical Methods for Environmental Pollution Monitoring", 16.4.
     """
     count, score = len(values), 0
     earlier: list[float] = []
-    for each in values:
-        smaller, larger = bisect_left(earlier, each), len(earlier) - bisect_right(earlier, each)
+    for value in values:
+        smaller, larger = bisect_left(earlier, value), len(earlier) - bisect_right(earlier, value)
         score += smaller - larger
-        insort(earlier, each)
+        insort(earlier, value)
     ties = Counter(values).values()
     variance = (count * (count - 1) * (2 * count + 5) - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
     if score == 0 or variance <= 0:

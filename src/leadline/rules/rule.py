@@ -1,4 +1,4 @@
-"""What a rule is: parameters, what it needs to see, and a verdict on what it is shown."""
+"""Base class of all rules."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule; its fields are its parameters, checked whenever one is made.
+    """A named check that is evaluated on a run; its fields are its parameters, validated on construction.
 
     **A pure verdict**
-    It depends on the fields and the window alone: no clock, no file, no state of its own, so that a run judged
-    live, afterwards and again gives the same. What must be known of earlier windows is their readings
-    (``window.earlier``), or what ``remember`` made of them (``window.memory``).
+    The verdict depends only on the fields and the window: no clock, no file, no state in the rule. So a run gets the
+    same verdicts live, afterwards and when evaluated again. Earlier windows are available as their readings
+    (``window.earlier``) or as the result of ``remember`` (``window.memory``).
 
-    **Data that are not there**
-    A rule that cannot see what it needs says ``Undecided`` and why, never ``Clear``.
+    **Missing data**
+    A rule without the data that it needs returns ``Undecided`` with the reason, never ``Clear``.
 
     Example:
         >>> class LossAbove(Rule):
@@ -31,16 +31,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         ...     def needs(self):
         ...         return Needs.of("losses", "value")
         ...     def evaluate(self, window):
-        ...         for each in window.readings("value"):
-        ...             if each.value > self.limit:
-        ...                 return Fired(f"{each.tensor} is {each.value:.3g}", tensors=(each.tensor,))
+        ...         for reading in window.readings("value"):
+        ...             if reading.value > self.limit:
+        ...                 return Fired(f"{reading.tensor} is {reading.value:.3g}", tensors=(reading.tensor,))
         ...         return Clear()
 
     Attributes:
-        explains: Names of rules whose findings are of the same cause where this one fired before them; the verdict
-            then leads with this one.
-        product: A report that the judge keeps up to date in the run while the rule is judged (``profiling``,
-            ``xgboost``); "": none.
+        explains: Names of rules whose findings have the same cause if this rule fired before them; this rule is then
+            reported first.
+        product: A report that the judge keeps up to date in the run directory while the rule is evaluated
+            (``profiling``, ``xgboost``); "": none.
     """
 
     explains: ClassVar[tuple[str, ...]] = ()
@@ -52,35 +52,35 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The rule's own name."""
+        """The name of the rule."""
         return display_name(type(self))
 
     def check(self) -> None:
-        """Refuse parameters that are right each by itself but not together.
+        """Reject combinations of parameters that are invalid together.
 
         Raises:
-            ConfigurationError: They are.
+            ConfigurationError: The combination is invalid.
         """
 
     def needs(self) -> Needs:
-        """What is captured for the rule, and what its windows hold."""
+        """Return what is captured for the rule; its windows contain this data."""
         raise NotImplementedError
 
     def remember(self, memory: Any, window: Window) -> Any:
-        """What is kept of the windows so far: a fold over them, for counts, best values and runs of steps.
+        """Update the memory of the windows so far, such as counts, best values and streaks of steps.
 
-        Asked once for each window, before ``evaluate``, which finds the result as ``window.memory``. Like a verdict
-        it depends on its arguments and the fields alone.
+        Called once for each window, before ``evaluate``, which finds the result as ``window.memory``. Like a verdict,
+        the result depends only on the arguments and the fields.
 
         Args:
-            memory: What the window before gave; None at the first.
+            memory: The result for the previous window; None for the first one.
         """
         return None
 
     def evaluate(self, window: Window) -> Verdict:
-        """The verdict on one step (or moment, for a rule of time) at which something that it needs is there."""
+        """Return the verdict on a window: a step, or a moment for a time-based rule, with data that the rule needs."""
         raise NotImplementedError
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:
-        """Actions that the parameters themselves ask for, by name."""
+        """Return the names of actions that the parameters of the rule request."""
         return ()

@@ -1,1 +1,1 @@
-"""Names and definitions of the statistics, and their numpy form."""
+"""Names and definitions of the statistics, and their reference implementation in numpy."""

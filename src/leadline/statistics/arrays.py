@@ -1,4 +1,4 @@
-"""The numpy form of every statistic: what tests and the reader hold the devices to."""
+"""Reference implementation of every statistic in numpy, used by the reader and by tests of the device kernels."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.statistics.bits import checksum
-from leadline.statistics.definitions import HISTOGRAM_BINS, MOST_CLASSES, Statistic, find_statistic
+from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
 def compute(name: str, values: Array, before: Array | None = None) -> float:
-    """One statistic of an array, exact (never from a sample), accumulated in float64.
+    """Compute one statistic of an array exactly (never from a sample), accumulated in float64.
 
     Shape:
         values: any ``(*shape,)``; result: ``()``.
     Units:
         Those of ``leadline.statistics.definitions``.
     Not a number:
-        As the statistic's definition says; of an empty array NaN, the counts 0.
+        As in the statistic's definition; NaN for an empty array, 0 for counts.
     Args:
         before: For ``update_ratio``, ``change_l2`` and ``close_…``: the array before the change; ``values`` is the
             one after it.
     Raises:
         UnknownNameError: No statistic has that name.
-        KeyError: It is none of one array, is an array itself, or needs ``before``.
+        KeyError: It is not a statistic of one array, is a vector, or needs ``before``.
     Source:
-        Entrywise norms and population variance, as in the design.
+        Entrywise norms and population variance.
     """
     statistic = find_statistic(name)
     if statistic.source in ("change", "update"):
@@ -43,39 +43,39 @@ def compute(name: str, values: Array, before: Array | None = None) -> float:
         return checksum(values) if values.size else float("nan")
     if statistic.source == "batch":
         return batch_std(values)
-    return _form(statistic)(_widen(values))
+    return _function(statistic)(_widen(values))
 
 
 def compute_vector(name: str, values: Array) -> Floats:
-    """One statistic of an array that is an array itself, exact.
+    """Compute one vector statistic of an array exactly.
 
     Shape:
-        values: any ``(*shape,)``; result: ``(2 + bins,)`` of a histogram, ``(units,)`` of what is said of units,
-        ``(classes,)`` of counts.
+        values: any ``(*shape,)``; result: ``(2 + bins,)`` for a histogram, ``(units,)`` for statistics of
+        units, ``(classes,)`` for counts.
     Units:
         Those of ``leadline.statistics.definitions``.
     Not a number:
-        As the statistic's definition says.
+        As in the statistic's definition.
     Raises:
         UnknownNameError: No statistic has that name.
-        KeyError: It is no array, or not of one array.
+        KeyError: It is not a vector, or not a statistic of one array.
     """
     statistic = find_statistic(name)
     if statistic.name in ("histogram", "histogram_exact"):
         return histogram(np.sort(_only_finite(_widen(values))))
     if statistic.source == "units":
-        return _of_units(statistic, units(values))
+        return _unit_statistic(statistic, units(values))
     if statistic.name == "class_counts":
         return class_counts(values)
-    raise KeyError(f"{name} is no array, or not of one array")
+    raise KeyError(f"{name} is not a vector, or not a statistic of one array")
 
 
-def tidy(name: str, stored: Array) -> Floats:
-    """A statistic that is an array, as it was stored by a device: what one cannot know there is cut off.
+def trimmed(name: str, stored: Array) -> Floats:
+    """Return a vector statistic as stored by a device, without its padding.
 
     Shape:
-        stored: as ``compute_vector`` gives it, class counts also with zeros for classes beyond the highest; result:
-        as ``compute_vector`` gives it.
+        stored: as returned by ``compute_vector``, class counts also with zeros for classes above the highest; result:
+        as returned by ``compute_vector``.
     """
     values = stored.astype(np.float64)
     if name == "class_counts":
@@ -84,14 +84,14 @@ def tidy(name: str, stored: Array) -> Floats:
 
 
 def update_ratio(before: Array, after: Array) -> float:
-    """Norm of a tensor's update, relative to the tensor.
+    """Return the norm of a tensor's update, relative to the norm of the tensor.
 
     Shape:
-        before, after: any, both alike ``(*shape,)``; result: ``()``.
+        before, after: both ``(*shape,)``; result: ``()``.
     Units:
         A ratio; 0 = unchanged.
     Not a number:
-        NaN in, NaN out; an all-zero ``before`` gives infinity, or 0 where nothing changed.
+        NaN in, NaN out; an all-zero ``before`` gives infinity, or 0 if nothing changed.
     Source:
         SageMaker developer guide, "WeightUpdateRatio".
     """
@@ -103,12 +103,12 @@ def update_ratio(before: Array, after: Array) -> float:
 
 
 def change_l2(before: Array, after: Array) -> float:
-    """Norm of the change from one array to another.
+    """Return the norm of the change from one array to another.
 
     Shape:
-        before, after: any, both alike ``(*shape,)``; result: ``()``.
+        before, after: both ``(*shape,)``; result: ``()``.
     Units:
-        Those of the elements.
+        The unit of the elements.
     Not a number:
         NaN in, NaN out.
     """
@@ -117,14 +117,14 @@ def change_l2(before: Array, after: Array) -> float:
 
 
 def close(before: Array, after: Array, rtol: float, atol: float, *, equal_nan: bool = False) -> float:
-    """Share of the elements that are close to what they were.
+    """Return the share of the elements that are close to their previous values.
 
     Shape:
-        before, after: any, both alike ``(*shape,)``; result: ``()``.
+        before, after: both ``(*shape,)``; result: ``()``.
     Units:
         A ratio; 1 = all.
     Not a number:
-        NaN is close to nothing, or to NaN where ``equal_nan``; an infinity to itself.
+        NaN is close to nothing, or to NaN with ``equal_nan``; infinity is close to itself.
     Source:
         ``numpy.isclose(after, before, rtol, atol)``.
     """
@@ -135,14 +135,14 @@ def close(before: Array, after: Array, rtol: float, atol: float, *, equal_nan: b
 
 
 def batch_std(values: Array) -> float:
-    """Mean over the features of the standard deviation over the samples.
+    """Return the mean over the features of the standard deviation over the samples.
 
     Shape:
-        values: ``(samples, *features)``; result: ``()``. Of a single number there is none.
+        values: ``(samples, *features)``; result: ``()``. NaN for a single number.
     Units:
-        Those of the elements.
+        The unit of the elements.
     Not a number:
-        As IEEE 754 has it.
+        As in IEEE 754.
     """
     if not values.size or not values.ndim:
         return float("nan")
@@ -151,11 +151,11 @@ def batch_std(values: Array) -> float:
 
 
 def units(values: Array) -> Floats:
-    """A tensor as samples of units.
+    """Return a tensor as samples of units.
 
     Shape:
         values: ``(samples, units)``, ``(samples, sequence, units)``, ``(samples, units, *places)`` from four
-        dimensions on, else all elements are samples of one unit; result: ``(samples, units)``.
+        dimensions on, otherwise all elements are samples of one unit; result: ``(samples, units)``.
     """
     wide = _moduli(values)
     if wide.ndim < 2:
@@ -166,14 +166,14 @@ def units(values: Array) -> Floats:
 
 
 def histogram(ascending: Floats) -> Floats:
-    """Lowest, highest, and the counts of the bins between them.
+    """Return minimum, maximum, and the counts of the bins between them.
 
     Shape:
-        ascending: ``(n,)``, finite, sorted; result: ``(2 + HISTOGRAM_BINS,)``, NaN and zeros where ``n`` is 0.
+        ascending: ``(n,)``, finite, sorted; result: ``(2 + HISTOGRAM_BINS,)``, NaN and zeros if ``n`` is 0.
     Units:
-        Those of the elements; then counts.
+        The unit of the elements; then counts.
     Source:
-        ``numpy.histogram``: bins are half-open but for the last.
+        ``numpy.histogram``: all bins but the last are half-open.
     """
     if not ascending.size:
         return np.array([np.nan, np.nan, *np.zeros(HISTOGRAM_BINS)])
@@ -184,41 +184,41 @@ def histogram(ascending: Floats) -> Floats:
 
 
 def class_counts(values: Array) -> Floats:
-    """How often each class occurs.
+    """Return how often each class occurs.
 
     Shape:
-        values: integers ``(*shape,)``, or floating logits ``(samples, classes, *places)``; one logit a sample
-        (``(samples,)``, ``(samples, 1)``) speaks of the classes 0 and 1. Result: ``(classes,)``, up to the highest
-        that occurs; negative ones and those from ``MOST_CLASSES`` on are left out.
+        values: integers ``(*shape,)``, or floating logits ``(samples, classes, *places)``; one logit per
+        sample (``(samples,)``, ``(samples, 1)``) means the classes 0 and 1. Result: ``(classes,)``, up to the highest
+        class that occurs; negative classes and those from ``MAX_CLASSES`` on are ignored.
     Units:
         Counts.
     Not a number:
         NaN counts as the largest logit.
     """
     chosen, _ = _classes_of(values)
-    return np.bincount(chosen[(chosen >= 0) & (chosen < MOST_CLASSES)]).astype(np.float64)
+    return np.bincount(chosen[(chosen >= 0) & (chosen < MAX_CLASSES)]).astype(np.float64)
 
 
 def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats | None:
-    """How often a label was predicted as a class.
+    """Return how often each label was predicted as each class.
 
     Shape:
-        logits: ``(samples, classes, *places)``, or one a sample: ``(samples,)``, ``(samples, 1)``;
-        labels: classes ``(samples, *places)``, or their probabilities, shaped as the logits.
+        logits: ``(samples, classes, *places)``, or one per sample: ``(samples,)``, ``(samples, 1)``;
+        labels: classes ``(samples, *places)``, or their probabilities in the shape of the logits.
         With ``labels`` ``()``: logits ``(classes,)``.
-        Result: ``(classes, classes)``, rows are labels, columns predictions; None where there are more than
-        ``MOST_CLASSES``.
+        Result: ``(classes, classes)``, rows are labels, columns predictions; None for more than
+        ``MAX_CLASSES``.
     Units:
-        Counts; labels beyond the classes (``ignore_index``) are left out.
+        Counts; labels outside the classes (``ignore_index``) are ignored.
     Not a number:
         NaN counts as the largest logit.
     Args:
-        threshold: For one logit a sample: above it the prediction is 1; 0.5 where they are probabilities.
+        threshold: For one logit per sample: above it the prediction is 1; 0.5 for probabilities.
     """
     if not labels.ndim and logits.ndim:
         logits = logits[None]
     predicted, classes = _classes_of(logits, threshold=threshold)
-    if classes > MOST_CLASSES:
+    if classes > MAX_CLASSES:
         return None
     if labels.shape == logits.shape and (labels.dtype.kind == "f" or labels.ndim > 1):
         actual, _ = _classes_of(labels.astype(np.float64), threshold=0.5)
@@ -230,7 +230,7 @@ def confusion(labels: Array, logits: Array, *, threshold: float = 0.0) -> Floats
 
 
 def _classes_of(values: Array, *, threshold: float = 0.0) -> tuple[npt.NDArray[np.int64], int]:
-    """The class of each sample, and how many there are (of integers: as many as are seen)."""
+    """Return the class of each sample, and the number of classes (0 for integer classes: unknown)."""
     values = np.abs(values) if np.iscomplexobj(values) else values
     if values.dtype.kind in "iub":
         return values.ravel().astype(np.int64), 0
@@ -252,7 +252,7 @@ def _compare(statistic: Statistic, before: Array, after: Array) -> float:
     return close(before, after, rtol, atol, equal_nan=statistic.family.endswith("_nan"))
 
 
-def _of_units(statistic: Statistic, matrix: Floats) -> Floats:
+def _unit_statistic(statistic: Statistic, matrix: Floats) -> Floats:
     with np.errstate(all="ignore"):
         if not len(matrix):
             return np.full(matrix.shape[1], np.nan)
@@ -267,7 +267,7 @@ def _of_units(statistic: Statistic, matrix: Floats) -> Floats:
 
 
 def _wide(values: Array) -> Array:
-    with np.errstate(all="ignore"):  # a signalling NaN would be told of
+    with np.errstate(all="ignore"):  # a signaling NaN would cause a warning
         return np.asarray(values).astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
@@ -290,7 +290,7 @@ def _only_finite(flat: Floats) -> Floats:
 
 
 def _inner_edges(low: float, high: float) -> Floats:
-    """The edges between the bins; of a constant all lies in the middle one."""
+    """Return the edges between the bins; a constant falls in the middle bin."""
     if low == high:
         return np.where(np.arange(1, HISTOGRAM_BINS) <= HISTOGRAM_BINS // 2, low, np.inf)
     width = high / HISTOGRAM_BINS - low / HISTOGRAM_BINS
@@ -302,7 +302,7 @@ def _percentile(flat: Floats, percent: float) -> float:
     return float(np.percentile(finite, percent)) if finite.size else float("nan")
 
 
-def _form(statistic: Statistic) -> Callable[[Floats], float]:
+def _function(statistic: Statistic) -> Callable[[Floats], float]:
     match statistic.family:
         case "p<percent>" | "p<percent>_exact":
             (percent,) = statistic.arguments
@@ -313,18 +313,18 @@ def _form(statistic: Statistic) -> Callable[[Floats], float]:
         case "equals_<number>":
             (number,) = statistic.arguments
             return _or_nan(lambda flat: (flat == number).mean())
-    return _FORMS[statistic.name]
+    return _FUNCTIONS[statistic.name]
 
 
-def _or_nan(form: Callable[[Floats], Any]) -> Callable[[Floats], float]:
+def _or_nan(function: Callable[[Floats], Any]) -> Callable[[Floats], float]:
     def guarded(flat: Floats) -> float:
         with np.errstate(all="ignore"):
-            return float(form(flat)) if flat.size else float("nan")
+            return float(function(flat)) if flat.size else float("nan")
 
     return guarded
 
 
-_FORMS: Final[dict[str, Callable[[Floats], float]]] = {
+_FUNCTIONS: Final[dict[str, Callable[[Floats], float]]] = {
     "min": _or_nan(lambda flat: _finite(flat).min()),
     "max": _or_nan(lambda flat: _finite(flat).max()),
     "sum": _or_nan(np.sum),

@@ -1,4 +1,4 @@
-"""The checksum of a tensor's exact bits, in a form that a device can compute chunk by chunk."""
+"""Checksum of a tensor's exact bits that a device can compute chunk by chunk."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 CHUNK_LANES: Final = 1 << 18
-"""Lanes that are summed together; a lane is an integer of at most 32 bits."""
+"""Number of lanes that are summed together; a lane is an integer of at most 32 bits."""
 _MASK: Final = (1 << 64) - 1
 _PRIME: Final = 0x9E3779B97F4A7C15
 
 
 @lru_cache(maxsize=1)
 def weights() -> npt.NDArray[np.int64]:
-    """What each lane of a chunk is multiplied with: fixed, odd, scattered over 64 bits; ``(CHUNK_LANES,)``.
+    """Return the weight of each lane of a chunk: fixed, odd, distributed over 64 bits; ``(CHUNK_LANES,)``.
 
     Source:
         splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -28,19 +28,19 @@ def weights() -> npt.NDArray[np.int64]:
 
 
 def lane_type(element_bytes: int) -> str:
-    """The integer type as which elements of so many bytes are read."""
+    """Return the integer type as which elements of this size are read."""
     return {1: "uint8", 2: "int16"}.get(element_bytes, "int32")
 
 
 def checksum(values: npt.NDArray[Any]) -> float:
-    """The checksum of an array's bits, in the order of its elements.
+    """Return the checksum of an array's bits, in the order of its elements.
 
     Shape:
         values: any ``(*shape,)``; result: ``()``.
     Units:
-        A whole number below 2**48.
+        An integer below 2**48.
     Not a number:
-        By its bits; NaNs with different payloads differ, and so do 0 and -0.
+        Compared by bits; NaNs with different payloads differ, and so do 0 and -0.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     lanes = flat.view(lane_type(flat.dtype.itemsize))
@@ -53,13 +53,13 @@ def checksum(values: npt.NDArray[Any]) -> float:
 
 
 def combine(sums: list[int], lanes: int) -> float:
-    """The checksum from those of the chunks.
+    """Combine the sums of the chunks into the checksum.
 
     Args:
-        sums: Of each chunk, in order: sum of lane x weight, modulo 2**64 (with any sign).
-        lanes: How many lanes there are in all.
+        sums: For each chunk in order the sum of lane x weight, modulo 2**64 (with any sign).
+        lanes: The total number of lanes.
     """
     state = lanes * _PRIME & _MASK
-    for each in sums:
-        state = ((state ^ (state >> 29)) * 0xBF58476D1CE4E5B9 + (each & _MASK)) & _MASK
+    for chunk_sum in sums:
+        state = ((state ^ (state >> 29)) * 0xBF58476D1CE4E5B9 + (chunk_sum & _MASK)) & _MASK
     return float(state >> 16)

@@ -1,4 +1,4 @@
-"""What kind of model a booster is, and which classes its predictions mean; by numpy alone, for both wings."""
+"""The kind of model of a booster, and the classes of its predictions; numpy only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from leadline.statistics.definitions import MOST_CLASSES
+from leadline.statistics.definitions import MAX_CLASSES
 
 Kind = Literal["binary", "multiclass", "regression", "ranking", "other"]
 Array = npt.NDArray[Any]
@@ -47,20 +47,20 @@ _KINDS: Final[dict[str, Kind]] = {
     "mean_absolute_error": "regression",
     "mean_squared_error": "regression",
 }
-"""Kinds by the family of an objective, what stands before the colon: XGBoost's and LightGBM's."""
+"""Kinds by the family of an objective (the part before the colon), for XGBoost and LightGBM."""
 _MARGINS: Final = frozenset({"binary:logitraw"})
 """Objectives whose predictions are margins: above 0 is class 1."""
 
 
 def kind_of(objective: str | None, labels: Array | None = None, predictions: Array | None = None) -> Kind:
-    """What a model is for, by its objective; where that says nothing, by its labels and predictions.
+    """Return the kind of a model by its objective; if that is unknown, by its labels and predictions.
 
     Shape:
         labels: ``(samples,)``; predictions: ``(samples,)`` or ``(samples, classes)``.
     Not a number:
-        Labels that are NaN are nobody's class.
+        NaN labels are not a class.
     Args:
-        objective: As the booster names it, ``binary:logistic`` or ``lambdarank``; None or a custom one: not known.
+        objective: As the booster names it, ``binary:logistic`` or ``lambdarank``; None or a custom one is unknown.
     """
     family = (objective or "").partition(":")[0]
     if objective == "reg:logistic" and labels is not None and _are_classes(labels, 2):
@@ -75,17 +75,17 @@ def kind_of(objective: str | None, labels: Array | None = None, predictions: Arr
 
 
 def predicted_classes(predictions: Array, objective: str | None = None) -> Integers:
-    """The class that each prediction means.
+    """Return the class of each prediction.
 
     Shape:
         predictions: ``(samples,)``, ``(samples, 1)`` or ``(samples, classes)``; result: ``(samples,)``.
     Units:
         Classes from 0 on.
     Not a number:
-        NaN counts as the largest of its row; where there is one number a sample it is class 0.
+        NaN counts as the largest of its row; with one number per sample it is class 0.
     Args:
-        objective: As the booster names it. Of one number a sample it tells a class (``multi:softmax``), a
-            probability and a margin apart; where it does not, numbers within 0 and 1 are probabilities.
+        objective: As the booster names it. For one number per sample it distinguishes a class (``multi:softmax``), a
+            probability and a margin; if it is unknown, numbers between 0 and 1 are probabilities.
     """
     if predictions.ndim > 1 and predictions.shape[1] > 1:
         return np.asarray(predictions.argmax(axis=1), np.int64)
@@ -97,42 +97,42 @@ def predicted_classes(predictions: Array, objective: str | None = None) -> Integ
 
 
 def confusion(labels: Array, predicted: Array, classes: int | None = None) -> Floats | None:
-    """How often a label was predicted as a class.
+    """Return how often each label was predicted as each class.
 
     Shape:
         labels, predicted: classes, ``(samples,)``; result: ``(classes, classes)``, rows are labels, columns
-        predictions; None where there are more than ``MOST_CLASSES``, or none.
+        predictions; None for more than ``MAX_CLASSES`` or no classes.
     Units:
-        Counts; labels that are no whole number from 0 on are left out.
+        Counts; labels that are not integers from 0 on are ignored.
     Not a number:
-        As a label that is none.
+        NaN labels are ignored.
     Args:
-        classes: How many there are; None: as many as are met.
+        classes: The number of classes; None: as many as occur.
     """
-    kept = _whole(labels)
+    kept = _is_class(labels)
     actual, given = labels.ravel()[kept].astype(np.int64), predicted.ravel()[kept].astype(np.int64)
-    met = int(max(actual.max(initial=-1), given.max(initial=-1))) + 1
-    size = max(met, classes or 0)
-    if not 0 < size <= MOST_CLASSES or given.min(initial=0) < 0:
+    occurring = int(max(actual.max(initial=-1), given.max(initial=-1))) + 1
+    size = max(occurring, classes or 0)
+    if not 0 < size <= MAX_CLASSES or given.min(initial=0) < 0:
         return None
     return np.bincount(actual * size + given, minlength=size * size).reshape(size, size).astype(np.float64)
 
 
 def class_counts(labels: Array) -> Floats:
-    """How often each class occurs among labels.
+    """Return how often each class occurs among labels.
 
     Shape:
-        labels: ``(samples,)``, whole or floating; result: ``(classes,)``, up to the highest that occurs.
+        labels: ``(samples,)``, integer or floating; result: ``(classes,)``, up to the highest class that occurs.
     Units:
-        Counts; what is no whole number from 0 to below ``MOST_CLASSES`` is left out.
+        Counts; values that are not integers from 0 to below ``MAX_CLASSES`` are ignored.
     Not a number:
-        Left out.
+        Ignored.
     """
-    flat = labels.ravel()[_whole(labels)]
-    return np.bincount(flat[flat < MOST_CLASSES].astype(np.int64)).astype(np.float64)
+    flat = labels.ravel()[_is_class(labels)]
+    return np.bincount(flat[flat < MAX_CLASSES].astype(np.int64)).astype(np.float64)
 
 
-def _whole(labels: Array) -> npt.NDArray[np.bool_]:
+def _is_class(labels: Array) -> npt.NDArray[np.bool_]:
     flat = labels.ravel()
     with np.errstate(invalid="ignore"):
         return np.asarray((flat >= 0) & np.isfinite(flat) & (flat == np.floor(flat)))
@@ -140,7 +140,7 @@ def _whole(labels: Array) -> npt.NDArray[np.bool_]:
 
 def _are_classes(labels: Array, classes: int) -> bool:
     flat = labels.ravel()
-    return bool(flat.size) and bool(np.all(_whole(flat) & (flat < classes)))
+    return bool(flat.size) and bool(np.all(_is_class(flat) & (flat < classes)))
 
 
 def _are_probabilities(flat: Array) -> bool:

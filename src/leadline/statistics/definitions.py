@@ -1,4 +1,4 @@
-"""What each statistic means, how exact it is, and which of them a device must compute for which others."""
+"""Definitions of the statistics: meaning, exactness, and the primary statistics from which others are derived."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from leadline.errors import UnknownNameError
 Source = Literal[
     "elements", "sample", "order", "bits", "batch", "change", "update", "number", "units", "classes", "pair"
 ]
-"""What a statistic is computed from.
+"""The data that a statistic is computed from.
 
-``elements``: all of them, in any order; ``sample``: at most 4,096 of them; ``order``: all of them, sorted; ``bits``:
-their bits, in order; ``batch``: the tensor as samples; ``change``: it and its previous capture; ``update``: it before
-and after an optimizer step; ``number``: nothing, it is a number already; ``units``: its units, over the samples;
-``classes``: its labels; ``pair``: the labels and logits of a loss call.
+``elements``: all elements, in any order; ``sample``: at most 4,096 elements; ``order``: all elements, sorted; ``bits``:
+their bits, in order; ``batch``: the tensor as samples; ``change``: the tensor and its previous capture; ``update``: the
+tensor before and after an optimizer step; ``number``: the value is a scalar already; ``units``: its units, over the
+samples; ``classes``: its labels; ``pair``: the labels and logits of a loss call.
 """
 
 
@@ -26,51 +26,52 @@ and after an optimizer step; ``number``: nothing, it is a number already; ``unit
 class Statistic:
     """One statistic.
 
-    Every statistic of an empty tensor is absent (NaN in a row) but the counts, which are 0. Of a complex tensor the
-    moduli are taken, but for what compares it with another (``source`` ``change`` and ``update``).
+    Every statistic of an empty tensor is absent (NaN in a row), except the counts, which are 0. Complex elements are
+    replaced by their absolute values, except for comparisons with another tensor (``source`` ``change`` and
+    ``update``).
     """
 
     name: str
     meaning: str
     unit: str
-    """``tensor`` (that of the elements), ``count``, ``ratio``, ``hash``."""
+    """``tensor`` (the unit of the elements), ``count``, ``ratio``, ``hash``."""
     not_a_number: str
-    """What NaN and infinity among the elements do."""
+    """The effect of NaN and infinite elements."""
     from_primaries: tuple[str, ...] = ()
-    """What a device must compute for it; empty: the statistic itself."""
+    """The statistics from which a device derives it; empty: it is computed directly."""
     source: Source = "elements"
     is_vector: bool = False
-    """Whether it is an array, stored as the tensor ``<name>@<statistic>``."""
+    """Whether it is a vector, stored as the tensor ``<name>@<statistic>``."""
     error: str = ""
-    """How far it may be off because it is taken from a sample; empty: it is exact."""
+    """The error of a sampled statistic; empty: it is exact."""
     family: str = ""
-    """For one of a family: the family's pattern, ``p<percent>``; else empty."""
+    """For a member of a family: the family's pattern, ``p<percent>``; otherwise empty."""
     arguments: tuple[float, ...] = ()
-    """For one of a family: the numbers in its name."""
+    """For a member of a family: the numbers in its name."""
 
     @property
     def is_sampled(self) -> bool:
-        """Whether it is taken from a sample of a large tensor."""
+        """Whether it is computed from a sample of a large tensor."""
         return bool(self.error)
 
 
 SAMPLE_ELEMENTS: Final = 4096
-"""The most elements of a tensor that a sampled statistic looks at."""
+"""Maximum number of elements from which a sampled statistic is computed."""
 HISTOGRAM_BINS: Final = 30
-MOST_CLASSES: Final = 1000
-"""Classes beyond these are not counted."""
+MAX_CLASSES: Final = 1000
+"""Number of classes that are counted; higher classes are ignored."""
 
-PROPAGATES: Final = "a NaN or infinity among the elements shows in the result as IEEE 754 has it"
-_FINITE: Final = "of the finite elements, where there are any"
-_ONLY_FINITE: Final = "of the finite elements; absent where there are none"
+PROPAGATES: Final = "NaN and infinite elements propagate to the result as in IEEE 754"
+_FINITE: Final = "of the finite elements, if there are any"
+_ONLY_FINITE: Final = "of the finite elements; absent if there are none"
 _SAMPLE: Final = "an evenly spaced sample of 1,300 to 4,096 elements (of some tensors below 17,000 as few as 350)"
 _RANK_ERROR: Final = (
     f"of tensors above 4,096 elements from {_SAMPLE}: the rank is off by 0.8 to 1.4 (2.7) percentage points, one "
-    "standard deviation, at the median; less towards the ends"
+    "standard deviation, at the median; less at the ends"
 )
 _CHANGE_ERROR: Final = (
-    f"exact while copies of the previous captures fit in device_bytes, else from {_SAMPLE}, and a note of the worker "
-    "says so; "
+    f"exact while copies of the previous captures fit in device_bytes, otherwise from {_SAMPLE}, which is reported as "
+    "a note of the worker; "
 )
 _SHARE_ERROR: Final = (
     _CHANGE_ERROR + "the share is then off by 0.8 to 1.4 (2.7) percentage points, one standard deviation"
@@ -78,16 +79,16 @@ _SHARE_ERROR: Final = (
 
 _ALL: Final = (
     Statistic("value", "the number itself", "tensor", "as it is", source="number"),
-    Statistic("count", "how many values were averaged (micro-batches)", "count", "counted", source="number"),
+    Statistic("count", "number of averaged values (micro-batches)", "count", "counted", source="number"),
     Statistic("min", "smallest element", "tensor", _FINITE),
     Statistic("max", "largest element", "tensor", _FINITE),
     Statistic("sum", "sum of the elements", "tensor", PROPAGATES),
     Statistic("mean", "sum over number of elements", "tensor", PROPAGATES, ("sum",)),
-    Statistic("prod", "product of the elements, 0 or infinite beyond what float64 holds", "tensor", PROPAGATES),
+    Statistic("prod", "product of the elements, 0 or infinite outside the range of float64", "tensor", PROPAGATES),
     Statistic("l1", "sum of absolute values", "tensor", PROPAGATES),
     Statistic("l2", "square root of the sum of squares (entrywise)", "tensor", PROPAGATES),
     Statistic("abs_mean", "l1 over number of elements", "tensor", PROPAGATES, ("l1",)),
-    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, where any", ("min", "max")),
+    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, if any", ("min", "max")),
     Statistic("abs_min", "smallest absolute value", "tensor", _FINITE),
     Statistic("rms", "l2 over the square root of the number of elements", "tensor", PROPAGATES, ("l2",)),
     Statistic("std", "square root of the population variance", "tensor", PROPAGATES),
@@ -105,7 +106,7 @@ _ALL: Final = (
     ),
     Statistic(
         "median_exact",
-        "the middle of all elements, or the mean of the two; dear: sorts the tensor",
+        "the middle of all elements, or the mean of the two; expensive: sorts the tensor",
         "tensor",
         _ONLY_FINITE,
         source="order",
@@ -114,7 +115,7 @@ _ALL: Final = (
         "checksum",
         "a hash of the exact bits in their order, below 2**48: equal bits, equal number",
         "hash",
-        "by its bits",
+        "compared by bits",
         source="bits",
     ),
     Statistic(
@@ -134,37 +135,39 @@ _ALL: Final = (
     ),
     Statistic(
         "update_ratio",
-        "l2 of the optimizer step's change over l2 before it",
+        "l2 of the change by the optimizer step, divided by the l2 before it",
         "ratio",
         PROPAGATES,
         source="update",
-        error=_CHANGE_ERROR + "both norms are then the sample's",
+        error=_CHANGE_ERROR + "both norms are then those of the sample",
     ),
     Statistic(
         "histogram",
-        f"lowest, highest, and how many elements fall in each of {HISTOGRAM_BINS} bins of equal "
-        "width between them (of a constant tensor: all in the middle one)",
+        f"minimum, maximum, and the number of elements in each of {HISTOGRAM_BINS} bins of equal "
+        "width between them (for a constant tensor all in the middle bin)",
         "count",
         "not counted",
         source="sample",
         is_vector=True,
-        error=_RANK_ERROR + "; the counts are the sample's",
+        error=_RANK_ERROR + "; the counts are those of the sample",
     ),
     Statistic(
         "histogram_exact", "the histogram of all elements", "count", "not counted", source="order", is_vector=True
     ),
     Statistic(
         "unit_activity",
-        "of each unit: share of the samples with a value above 0",
+        "for each unit, the share of the samples with a value above 0",
         "ratio",
         "not above 0",
         source="units",
         is_vector=True,
     ),
-    Statistic("unit_mean", "of each unit: mean over the samples", "tensor", PROPAGATES, source="units", is_vector=True),
+    Statistic(
+        "unit_mean", "for each unit, the mean over the samples", "tensor", PROPAGATES, source="units", is_vector=True
+    ),
     Statistic(
         "unit_std",
-        "of each unit: population standard deviation over the samples",
+        "for each unit, the population standard deviation over the samples",
         "tensor",
         PROPAGATES,
         source="units",
@@ -172,8 +175,8 @@ _ALL: Final = (
     ),
     Statistic(
         "class_counts",
-        f"how often each class occurs, up to class {MOST_CLASSES - 1}; of floating logits the "
-        "class with the largest one",
+        f"how often each class occurs, up to class {MAX_CLASSES - 1}; for floating logits the "
+        "class with the largest logit",
         "count",
         "NaN counts as the largest logit",
         source="classes",
@@ -182,7 +185,7 @@ _ALL: Final = (
     Statistic(
         "confusion",
         "how often a label (row) was predicted as a class (column), from the labels of a loss call "
-        f"and the largest of its logits; kept under the labels' name; none beyond {MOST_CLASSES} classes",
+        f"and the largest of its logits; stored under the name of the labels; none above {MAX_CLASSES} classes",
         "count",
         "NaN counts as the largest logit",
         source="pair",
@@ -190,48 +193,48 @@ _ALL: Final = (
     ),
 )
 
-STATISTICS: Final[dict[str, Statistic]] = {each.name: each for each in _ALL}
-"""The statistics with a name of their own; those of families ``find_statistic`` makes."""
+STATISTICS: Final[dict[str, Statistic]] = {statistic.name: statistic for statistic in _ALL}
+"""The statistics with a fixed name; ``find_statistic`` creates those of families."""
 
 CORE: Final = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
-"""The core set: what one pass of few kernels gives."""
+"""The core set, computed in one pass of few kernels."""
 BASIC: Final = (*CORE, "std", "zero_ratio", "nan_count", "nonfinite_count")
-"""What presets and ``--capture`` take unless told otherwise; weights get ``update_ratio`` as well."""
+"""The default of presets and ``--capture``; weights get ``update_ratio`` as well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Statistics that differ by the numbers in their names."""
+class StatisticFamily:
+    """A family of statistics that differ by the numbers in their names."""
 
     pattern: str
-    """How the names are written: ``within_<low>_<high>``."""
+    """Pattern of the names: ``within_<low>_<high>``."""
     example: str
     prototype: Statistic
-    refuse: Callable[[tuple[float, ...]], str]
-    """What is wrong with some numbers; empty: nothing."""
+    validate: Callable[[tuple[float, ...]], str]
+    """Returns the error in some numbers; empty if they are valid."""
 
     def match(self, name: str) -> tuple[float, ...] | None:
-        """The numbers in a name of this family; None: it is none of it."""
-        spoken = re.fullmatch(re.sub("<[a-z]+>", lambda _: f"({_NUMBER})", self.pattern), name)
-        return tuple(float(each) for each in spoken.groups()) if spoken else None
+        """Return the numbers in a name of this family; None if the name does not match."""
+        match = re.fullmatch(re.sub("<[a-z]+>", lambda _: f"({_NUMBER})", self.pattern), name)
+        return tuple(float(number) for number in match.groups()) if match else None
 
 
 _NUMBER: Final = r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|-?inf"
 
 
 def _ascending(numbers: tuple[float, ...]) -> str:
-    return "" if numbers[0] <= numbers[1] else "the lower bound comes first"
+    return "" if numbers[0] <= numbers[1] else "the lower bound must come first"
 
 
 def _percent(numbers: tuple[float, ...]) -> str:
-    return "" if 0 <= numbers[0] <= 100 else "a percentile is p0 to p100"
+    return "" if 0 <= numbers[0] <= 100 else "a percentile must be between p0 and p100"
 
 
 def _tolerances(numbers: tuple[float, ...]) -> str:
-    return "" if min(numbers) >= 0 and max(numbers) < float("inf") else "tolerances are finite and not negative"
+    return "" if min(numbers) >= 0 and max(numbers) < float("inf") else "tolerances must be finite and not negative"
 
 
-def _nothing(numbers: tuple[float, ...]) -> str:
+def _any_numbers(numbers: tuple[float, ...]) -> str:
     return ""
 
 
@@ -239,18 +242,18 @@ def _family(
     pattern: str,
     example: str,
     meaning: str,
-    refuse: Callable[[tuple[float, ...]], str] = _nothing,
+    validate: Callable[[tuple[float, ...]], str] = _any_numbers,
     *,
     unit: str = "ratio",
     not_a_number: str,
     source: Source = "elements",
     is_vector: bool = False,
     error: str = "",
-) -> Family:
+) -> StatisticFamily:
     prototype = Statistic(
         pattern, meaning, unit, not_a_number, source=source, is_vector=is_vector, error=error, family=pattern
     )
-    return Family(pattern, example, prototype, refuse)
+    return StatisticFamily(pattern, example, prototype, validate)
 
 
 FAMILIES: Final = (
@@ -267,7 +270,7 @@ FAMILIES: Final = (
     _family(
         "p<percent>_exact",
         "p95_exact",
-        "percentile of all elements; dear: sorts the tensor",
+        "percentile of all elements; expensive: sorts the tensor",
         _percent,
         unit="tensor",
         not_a_number=_ONLY_FINITE,
@@ -278,21 +281,21 @@ FAMILIES: Final = (
         "within_-1_1",
         "share of the elements from low to high, both included",
         _ascending,
-        not_a_number="NaN lies in no band",
+        not_a_number="NaN is never within the range",
     ),
     _family(
         "equals_<number>",
         "equals_0",
-        "share of the elements equal to a number (to the bit: a float32 is never 0.1)",
+        "share of the elements equal to a number (exactly: a float32 is never 0.1)",
         not_a_number="NaN equals nothing",
     ),
     _family(
         "close_<rtol>_<atol>",
         "close_1e-05_1e-08",
-        "share of the elements within atol + rtol x |before| of what "
-        "they were at the tensor's previous capture; absent at the first",
+        "share of the elements within atol + rtol x |before| of their "
+        "values at the tensor's previous capture; absent at the first",
         _tolerances,
-        not_a_number="NaN is close to nothing, an infinity to itself",
+        not_a_number="NaN is close to nothing, infinity to itself",
         source="change",
         error=_SHARE_ERROR,
     ),
@@ -308,9 +311,9 @@ FAMILIES: Final = (
     _family(
         "unit_within_<low>_<high>",
         "unit_within_-9.5_9.5",
-        "of each unit: share of the samples from low to high, both included",
+        "for each unit, the share of the samples from low to high, both included",
         _ascending,
-        not_a_number="NaN lies in no band",
+        not_a_number="NaN is never within the range",
         source="units",
         is_vector=True,
     ),
@@ -319,10 +322,10 @@ FAMILIES: Final = (
 
 @lru_cache(maxsize=1024)
 def find_statistic(name: str) -> Statistic:
-    """The statistic of a name.
+    """Return the statistic of a name.
 
     Raises:
-        UnknownNameError: There is none; the nearest name, or what is wrong with its numbers, is suggested.
+        UnknownNameError: There is none; the message suggests the nearest name or names the invalid numbers.
     """
     if name in STATISTICS:
         return STATISTICS[name]
@@ -330,18 +333,18 @@ def find_statistic(name: str) -> Statistic:
         numbers = family.match(name)
         if numbers is None:
             continue
-        wrong = family.refuse(numbers)
-        if wrong:
-            raise UnknownNameError("statistic", name, _known(), hint=wrong)
-        plain = family.prototype
+        error = family.validate(numbers)
+        if error:
+            raise UnknownNameError("statistic", name, _known(), hint=error)
+        prototype = family.prototype
         return Statistic(
             name,
-            plain.meaning,
-            plain.unit,
-            plain.not_a_number,
-            source=plain.source,
-            is_vector=plain.is_vector,
-            error=plain.error,
+            prototype.meaning,
+            prototype.unit,
+            prototype.not_a_number,
+            source=prototype.source,
+            is_vector=prototype.is_vector,
+            error=prototype.error,
             family=family.pattern,
             arguments=numbers,
         )
@@ -349,14 +352,14 @@ def find_statistic(name: str) -> Statistic:
 
 
 def _known() -> tuple[str, ...]:
-    return (*STATISTICS, *(each.example for each in FAMILIES))
+    return (*STATISTICS, *(family.example for family in FAMILIES))
 
 
 def is_vector(name: str) -> bool:
-    """Whether the statistic of a name is an array, and so no column of a series."""
+    """Return whether a statistic is a vector, which is not a column of a series."""
     return find_statistic(name).is_vector
 
 
 def primaries(statistics: frozenset[str]) -> frozenset[str]:
-    """What a device must compute so that ``statistics`` (of source ``elements``) can be derived."""
+    """Return the statistics from which a device derives ``statistics`` (of source ``elements``)."""
     return frozenset(primary for name in statistics for primary in (find_statistic(name).from_primaries or (name,)))

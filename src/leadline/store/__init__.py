@@ -1,1 +1,1 @@
-"""The run directory: the only place where training side and judging side meet."""
+"""The run directory: the only interface between the training side and the judging side."""

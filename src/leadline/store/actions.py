@@ -1,4 +1,4 @@
-"""What was done about what happened in a run: ``actions.jsonl``, and the answers that complete it."""
+"""The log of performed actions: ``actions.jsonl``, completed by acknowledgements of requests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from leadline.store import layout
 from leadline.store.control import read_acknowledgements
 from leadline.store.documents import read_lines
 
-FINAL: Final = frozenset({"done", "failed", "given up", "dry run", "skipped"})
-"""States that do not change any more; beside them there is ``asked``."""
-FAILURES: Final = frozenset({"failed", "given up"})
+FINAL_STATES: Final = frozenset({"done", "failed", "given up", "dry run", "skipped"})
+"""Final states; the only other state is ``asked``."""
+FAILED_STATES: Final = frozenset({"failed", "given up"})
 _TAKEN: Final = "taken"
 
 Line = dict[str, Any]
@@ -21,45 +21,45 @@ Key = tuple[str, str, int]
 
 
 def read_actions(run: str) -> list[Line]:
-    """The last that is known of each notice and action, in the order in which they began.
+    """Return the latest state of each action for each notification, in the order in which they began.
 
-    What was asked of the training or the agent, and answered when nobody judged any more, is completed here.
+    Requests to the training or the agent that were answered after the judge had ended are completed here.
     """
-    lines = list(last_lines(run).values())
-    if not any(_is_open(each) for each in lines):
+    lines = list(latest_lines(run).values())
+    if not any(_is_open(line) for line in lines):
         return lines
     answers: dict[str, list[Acknowledgement]] = {}
-    for each in read_acknowledgements(run):
-        answers.setdefault(each.id, []).append(each)
-    return [_completed(each, answers.get(str(each.get("request")), [])) for each in lines]
+    for acknowledgement in read_acknowledgements(run):
+        answers.setdefault(acknowledgement.id, []).append(acknowledgement)
+    return [_completed(line, answers.get(str(line.get("request")), [])) for line in lines]
 
 
-def last_lines(run: str) -> dict[Key, Line]:
-    """The last line of each notice, action and place among those that are spoken alike.
+def latest_lines(run: str) -> dict[Key, Line]:
+    """Return the last line of each notification, action and index among identically named actions.
 
-    Lines of a first version have no state, and know the finding only.
+    Lines of the first version have no state and name only the finding.
     """
-    found: dict[Key, Line] = {}
+    latest: dict[Key, Line] = {}
     for line in read_lines(os.path.join(run, layout.ACTIONS)):
         notice = line.get("notice") or f"{line['rule']}/opened/{line.get('finding')}"
-        found[notice, line["action"], line.get("entry", 0)] = {"state": "done", "attempts": 1, **line}
-    return found
+        latest[notice, line["action"], line.get("entry", 0)] = {"state": "done", "attempts": 1, **line}
+    return latest
 
 
-def settled(asked: str, answers: Iterable[Acknowledgement]) -> tuple[str, str]:
-    """State and outcome of what was asked for and has been answered; what one took up is done.
+def request_outcome(asked: str, answers: Iterable[Acknowledgement]) -> tuple[str, str]:
+    """Return state and outcome of an answered request; it is done if at least one process accepted it.
 
     Args:
-        asked: ``asked to stop at step 12``.
+        asked: The outcome so far: ``asked to stop at step 12``.
     """
-    said = list(answers)
-    good = [each for each in said if not each.outcome.startswith((REFUSED, FAILED))]
-    if not good:
-        return "failed", said[0].outcome
-    if good[0].outcome != _TAKEN:
-        return "done", good[0].outcome
-    step = max(each.step for each in good)
-    return "done", f"{asked}: taken up at step {step}" if step >= 0 else f"{asked}: taken up"
+    acknowledgements = list(answers)
+    accepted = [answer for answer in acknowledgements if not answer.outcome.startswith((REFUSED, FAILED))]
+    if not accepted:
+        return "failed", acknowledgements[0].outcome
+    if accepted[0].outcome != _TAKEN:
+        return "done", accepted[0].outcome
+    step = max(answer.step for answer in accepted)
+    return "done", f"{asked}: applied at step {step}" if step >= 0 else f"{asked}: applied"
 
 
 def _is_open(line: Line) -> bool:
@@ -69,5 +69,5 @@ def _is_open(line: Line) -> bool:
 def _completed(line: Line, answers: list[Acknowledgement]) -> Line:
     if not _is_open(line) or not answers:
         return line
-    state, outcome = settled(line["outcome"], answers)
+    state, outcome = request_outcome(line["outcome"], answers)
     return {**line, "state": state, "outcome": outcome}

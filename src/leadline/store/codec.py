@@ -1,4 +1,4 @@
-"""The bytes of Arrow segments: schemas, the encoding of batches, and their checksums."""
+"""Encoding of Arrow segments: schemas, batches and checksums."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ FORMAT: Final = 1
 METADATA_PREFIX: Final = "leadline."
 
 ColumnType = Literal["int64", "float64", "utf8", "float64[]"]
-"""``float64[]`` is a fixed-size list, as wide as the schema says."""
+"""``float64[]`` is a fixed-size list of the schema's width."""
 
 Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The columns of a segment; before them stand ``sequence`` and ``crc32``, the same in every row of a batch.
+    """The columns of a segment, preceded by ``sequence`` and ``crc32``, the same in every row of a batch.
 
     ``sequence`` counts the batches of a stream (all segments of a worker or node) from 0 without a gap;
-    ``crc32`` is that of the other columns' data buffers, in order (of utf8: int32 offsets, then the bytes),
-    begun with the sequence as eight bytes, so that a batch in the wrong place is noticed too.
+    ``crc32`` covers the sequence as eight bytes and then the data buffers of the other columns in order (for utf8:
+    int32 offsets, then the bytes), so that a batch in the wrong position is detected too.
     """
 
     kind: str
     columns: tuple[tuple[str, ColumnType], ...]
     width: int = 0
-    """Of the ``float64[]`` column."""
+    """Width of the ``float64[]`` column."""
 
 
 SERIES_COLUMNS: Final[tuple[tuple[str, ColumnType], ...]] = (
@@ -46,7 +46,7 @@ SERIES_COLUMNS: Final[tuple[tuple[str, ColumnType], ...]] = (
     ("time_ns", "int64"),
     ("values", "float64[]"),
 )
-"""``complete_step``: once this batch and those before it are read, nothing up to that global step is missing."""
+"""``complete_step``: with this batch and those before it, the data are complete up to this global step."""
 
 SYSTEM: Final = TableSchema("system", (("time_ns", "int64"), ("channel", "int64"), ("value", "float64")))
 """``channel`` indexes the schema metadata's ``leadline.channels``."""
@@ -86,9 +86,9 @@ _CALLER: Final[tuple[tuple[str, ColumnType], ...]] = (
 )
 
 FUNCTIONS: Final = TableSchema("functions", (*_SLICE, *_FUNCTION, *_TIMES))
-"""What cProfile knows of each function, by phase of a step (-1: the process' start or end)."""
+"""cProfile's statistics of each function, by phase of a step (-1: start or end of the process)."""
 CALLS: Final = TableSchema("calls", (*_SLICE, *_CALLER, *_FUNCTION, *_TIMES))
-"""The same of each function by its caller."""
+"""The same statistics by caller and function."""
 
 LOADING: Final = TableSchema(
     "loading",
@@ -105,29 +105,29 @@ LOADING: Final = TableSchema(
         ("pid", "int64"),
     ),
 )
-"""``event`` is ``fetch`` (a batch made, in a worker or the training's process), ``wait`` (the training asks for one) or
-``make_iterator``; -1 stands for what nobody knows."""
+"""``event`` is ``fetch`` (loading a batch, in a loader worker or the training process), ``wait`` (the training waits
+for a batch) or ``make_iterator``; -1 means unknown."""
 
 
 def series_schema(width: int) -> TableSchema:
-    """The schema of a series whose rows hold ``width`` values."""
+    """Return the schema of a series whose rows have ``width`` values."""
     return TableSchema("series", SERIES_COLUMNS, width)
 
 
 def series_metadata(layout: SeriesLayout) -> dict[str, str]:
-    """The metadata that name a series' values."""
-    tensors = [[each.name, each.collections, each.shape, each.dtype] for each in layout.tensors]
+    """Return the metadata that describe the values of a series."""
+    tensors = [[tensor.name, tensor.collections, tensor.shape, tensor.dtype] for tensor in layout.tensors]
     return {"tensors": json.dumps(tensors), "columns": json.dumps(layout.columns)}
 
 
 def parse_series_metadata(metadata: Mapping[str, str]) -> SeriesLayout:
-    """The inverse of ``series_metadata``; of texts that are alike one and the same layout."""
+    """Return the layout from ``series_metadata``; equal texts give the identical layout."""
     return _series_layout(metadata["tensors"], metadata["columns"])
 
 
 @lru_cache(maxsize=128)
 def _series_layout(tensors: str, columns: str) -> SeriesLayout:
-    """All segments of a training have one of a few layouts, and so have the next training's of the same model."""
+    """Parse a layout; cached, since all segments of a model's trainings have one of a few layouts."""
     return SeriesLayout(
         tensors=tuple(
             TensorInfo(name, tuple(collections), tuple(shape), dtype)
@@ -138,55 +138,55 @@ def _series_layout(tensors: str, columns: str) -> SeriesLayout:
 
 
 def system_metadata(channels: Sequence[Channel]) -> dict[str, str]:
-    """The metadata that name the channels of a system segment."""
-    return {"channels": json.dumps([[each.kind, each.device, each.metric] for each in channels])}
+    """Return the metadata that describe the channels of a system segment."""
+    return {"channels": json.dumps([[channel.kind, channel.device, channel.metric] for channel in channels])}
 
 
 def parse_system_metadata(metadata: Mapping[str, str]) -> tuple[Channel, ...]:
-    """The inverse of ``system_metadata``."""
-    return tuple(Channel(*each) for each in json.loads(metadata["channels"]))
+    """Return the channels from ``system_metadata``."""
+    return tuple(Channel(*fields) for fields in json.loads(metadata["channels"]))
 
 
 def int64_buffer(values: Sequence[int]) -> bytes:
-    """Little-endian int64."""
+    """Encode as little-endian int64."""
     return struct.pack(f"<{len(values)}q", *values)
 
 
 def float64_buffer(values: Sequence[float]) -> bytes:
-    """Little-endian float64."""
+    """Encode as little-endian float64."""
     return struct.pack(f"<{len(values)}d", *values)
 
 
 def utf8_buffers(values: Sequence[str]) -> tuple[bytes, bytes]:
-    """Offsets (int32, one more than values) and bytes."""
-    encoded = [each.encode() for each in values]
+    """Encode as offsets (int32, one more than values) and bytes."""
+    encoded = [value.encode() for value in values]
     offsets = accumulate(map(len, encoded), initial=0)
     return struct.pack(f"<{len(encoded) + 1}i", *offsets), b"".join(encoded)
 
 
 def checksum(sequence: int, buffers: Sequence[Buffer]) -> int:
-    """The crc32 of a batch: its sequence number, then its data buffers in order."""
+    """Return the crc32 of a batch: its sequence number, then its data buffers in order."""
     crc = zlib.crc32(struct.pack("<q", sequence))
-    for each in buffers:
-        crc = zlib.crc32(each, crc)
+    for buffer in buffers:
+        crc = zlib.crc32(buffer, crc)
     return crc
 
 
 def metadata_checksum(metadata: Mapping[str, str]) -> int:
-    """The crc32 of a segment's metadata (without its own), so that a flipped bit in a name is noticed."""
-    spoken = sorted((key, value) for key, value in metadata.items() if key != "crc32")
-    return zlib.crc32(json.dumps(spoken).encode())
+    """Return the crc32 of a segment's metadata (without its own), so that a flipped bit in a name is detected."""
+    entries = sorted((key, value) for key, value in metadata.items() if key != "crc32")
+    return zlib.crc32(json.dumps(entries).encode())
 
 
 def load() -> None:
-    """Import what encoding takes, in this thread: who forks while another imports leaves its child half a module."""
+    """Import the encoder in this thread: forking while another thread imports would leave the child half a module."""
     from nanoarrow import ipc
 
     assert ipc
 
 
 class BatchEncoder:
-    """Turns columns into the bytes of an Arrow IPC stream, schema first; used by one thread."""
+    """Encodes columns as an Arrow IPC stream, schema first; used by one thread."""
 
     def __init__(self, schema: TableSchema, metadata: Mapping[str, str]) -> None:
         import nanoarrow as na
@@ -199,16 +199,16 @@ class BatchEncoder:
         self._types = types
         fields = {"sequence": types["int64"], "crc32": types["int64"]}
         fields |= {name: types[kind] for name, kind in schema.columns}
-        spoken = {"format": str(FORMAT), "kind": schema.kind, **metadata}
-        spoken["crc32"] = str(metadata_checksum(spoken))
+        entries = {"format": str(FORMAT), "kind": schema.kind, **metadata}
+        entries["crc32"] = str(metadata_checksum(entries))
         self._schema = na.c_schema(na.struct(fields)).modify(
-            metadata={METADATA_PREFIX + key: value for key, value in spoken.items()}
+            metadata={METADATA_PREFIX + key: value for key, value in entries.items()}
         )
         self._sink = _Sink()
         self._stream = ipc.StreamWriter.from_writable(self._sink)
 
     def encode(self, sequence: int, rows: int, columns: Mapping[str, Buffer | Sequence[str]]) -> bytes:
-        """The bytes of one batch, behind those of the schema if it is the first.
+        """Return the bytes of one batch, preceded by the schema if it is the first.
 
         Args:
             columns: For each column its little-endian buffer, or for utf8 the strings.
@@ -218,11 +218,11 @@ class BatchEncoder:
             child, buffers = self._column(kind, rows, columns[name])
             children.append(child)
             checked.extend(buffers)
-        stamp = [
+        prefix = [
             self._array("int64", rows, [None, int64_buffer([value] * rows)])
             for value in (sequence, checksum(sequence, checked))
         ]
-        self._stream.write_array(self._na.c_array_from_buffers(self._schema, rows, [None], children=stamp + children))
+        self._stream.write_array(self._na.c_array_from_buffers(self._schema, rows, [None], children=prefix + children))
         return self._sink.take()
 
     def _column(self, kind: ColumnType, rows: int, values: Any) -> tuple[Any, list[Buffer]]:
@@ -239,7 +239,7 @@ class BatchEncoder:
 
 
 class _Sink:
-    """A writable that keeps what it is given until it is taken."""
+    """A writable buffer that is emptied by ``take``."""
 
     closed = False
 

@@ -1,4 +1,4 @@
-"""Making the folder of a new run."""
+"""Creation of run directories."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from leadline.store.documents import make_folder, write_document
 
 
 def create_run(path: str, manifest: Manifest, *, status: str = "Starting") -> None:
-    """Make a run's folder with its manifest and first status.
+    """Create a run directory with its manifest and initial status.
 
     Raises:
-        RunExistsError: Something stands there already.
-        ConfigurationError: It cannot be written there.
+        RunExistsError: The path already exists.
+        ConfigurationError: The run cannot be written at that path.
     """
     try:
         make_folder(os.path.dirname(path))
         os.mkdir(path, 0o700)
-        for each in layout.FOLDERS:
-            make_folder(os.path.join(path, each))
+        for folder in layout.FOLDERS:
+            make_folder(os.path.join(path, folder))
         write_document(os.path.join(path, layout.MANIFEST), manifest.to_dict())
         write_status(path, status, manifest.started_ns)
     except FileExistsError:
-        raise RunExistsError(f"a run stands at {path} already; choose another name, or remove it") from None
+        raise RunExistsError(f"a run already exists at {path}; choose another name or delete it") from None
     except OSError as error:
         raise ConfigurationError(
-            f"the run cannot be written at {path}: {error.strerror}; choose another place with --out"
+            f"the run cannot be written at {path}: {error.strerror}; choose another folder with --out"
         ) from None
 
 
 def join_run(path: str, manifest: Manifest) -> None:
-    """Make a run that others may be making at the same time; the manifest that comes first is the run's.
+    """Create a run that other processes may create at the same time; the first manifest wins.
 
     Raises:
-        ConfigurationError: It cannot be written there.
+        ConfigurationError: The run cannot be written at that path.
     """
     draft = os.path.join(path, f"{layout.MANIFEST}.{manifest.started_ns}.{os.getpid()}.draft")
     try:
-        for each in layout.FOLDERS:
-            make_folder(os.path.join(path, each))
+        for folder in layout.FOLDERS:
+            make_folder(os.path.join(path, folder))
         write_document(draft, manifest.to_dict())
         try:
-            os.link(draft, os.path.join(path, layout.MANIFEST))  # fails where one stands already, on any node
+            os.link(draft, os.path.join(path, layout.MANIFEST))  # fails if a manifest exists, from any node
             write_status(path, "Starting", manifest.started_ns)
         finally:
             os.unlink(draft)
@@ -55,6 +55,6 @@ def join_run(path: str, manifest: Manifest) -> None:
 
 
 def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None = None) -> None:
-    """Say what a run that no agent looks after has come to."""
+    """Write the status of a run without an agent."""
     document = {"status": status, "transitions": [{"status": status, "time_ns": time_ns}], "ended_ns": ended_ns}
     write_document(os.path.join(path, layout.STATUS), {**document, "job_pid": os.getpid(), "agent_pid": None})

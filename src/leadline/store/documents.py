@@ -12,7 +12,7 @@ _PAGE = 4096
 
 
 def encode(value: Any) -> bytes:
-    """JSON in UTF-8 on one line; NaN and infinity become strings, since JSON has no words for them."""
+    """Encode as one line of JSON in UTF-8; NaN and infinity become strings, since JSON cannot represent them."""
     return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -20,27 +20,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value
 
 
 def make_folder(path: str) -> None:
-    """Make a private folder, and those above it that are not there yet, as private."""
+    """Create a private folder and its missing parents, which are private too."""
     if os.path.isdir(path):
         return
-    above = os.path.dirname(path)
-    if above:
-        make_folder(above)
-    make_leaf(path)
+    parent = os.path.dirname(path)
+    if parent:
+        make_folder(parent)
+    make_subfolder(path)
 
 
-def make_leaf(path: str) -> None:
-    """Make a private folder within one that is there: a run that somebody removed is not made anew.
+def make_subfolder(path: str) -> None:
+    """Create a private folder in an existing one: a run that was deleted is not created again.
 
     Raises:
-        OSError: The folder above is not there, or takes nothing.
+        OSError: The parent folder does not exist or is not writable.
     """
     try:
         os.mkdir(path, PRIVATE_FOLDER)
@@ -50,10 +50,10 @@ def make_leaf(path: str) -> None:
 
 
 def write_document(path: str, value: Any) -> None:
-    """Replace a document atomically: a reader sees the old one or the new one.
+    """Replace a document atomically: readers see the old or the new content.
 
     Raises:
-        OSError: It could not be written; the old one stands.
+        OSError: It could not be written; the old content is kept.
     """
     temporary = f"{path}.{os.getpid()}.part"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
@@ -69,10 +69,10 @@ def write_document(path: str, value: Any) -> None:
 
 
 def read_document(path: str) -> Any | None:
-    """A document, or None where there is none yet or it is being rewritten in place.
+    """Return a document; None if it does not exist yet or is being rewritten in place.
 
     Raises:
-        OSError: It is there and cannot be read.
+        OSError: It exists but cannot be read.
     """
     try:
         with open(path, "rb") as file:
@@ -84,7 +84,7 @@ def read_document(path: str) -> Any | None:
 
 
 def append_line(path: str, value: Any) -> None:
-    """Append one JSON line in one write, so that lines of several processes do not mix."""
+    """Append one JSON line in a single write, so that lines of several processes do not mix."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         _write_all(descriptor, encode(value) + b"\n")
@@ -93,7 +93,7 @@ def append_line(path: str, value: Any) -> None:
 
 
 def read_lines(path: str) -> list[Any]:
-    """Every whole line of a JSON-lines file; a torn last line is not there yet."""
+    """Return all complete lines of a JSON-lines file; an incomplete last line is ignored."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -109,7 +109,7 @@ def read_lines(path: str) -> list[Any]:
 
 
 class InPlaceDocument:
-    """A document that is rewritten in the blocks it already has, so that a full disk cannot keep it from speaking."""
+    """A document rewritten within its allocated blocks, so that it can be updated even on a full disk."""
 
     def __init__(self, path: str, value: Any, reserve_bytes: int = 4 * _PAGE) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
@@ -117,7 +117,7 @@ class InPlaceDocument:
         self.write(value)
 
     def write(self, value: Any) -> None:
-        """Rewrite the document; it grows by whole pages where it must."""
+        """Rewrite the document; it grows by whole pages if necessary."""
         data = encode(value) + b"\n"
         self._size = max(self._size, -(-len(data) // _PAGE) * _PAGE)
         padded = data[:-1] + b" " * (self._size - len(data)) + b"\n"

@@ -1,4 +1,4 @@
-"""The names of everything in a run directory; nothing else spells one."""
+"""Names of all files and folders in a run directory; no other module spells them."""
 
 from __future__ import annotations
 
@@ -28,67 +28,67 @@ ACTIONS: Final = "actions.jsonl"
 COMMANDS: Final = "commands"
 PROFILES: Final = "profiles"
 WINDOW: Final = "window.json"
-"""What a profiling window was, in its folder; once it is there the window is whole."""
+"""Description of a profile window, in its folder; written when the window is complete."""
 FUNCTIONS: Final = "functions.arrow"
 """cProfile's functions, in a window's folder."""
 CALLS: Final = "calls.arrow"
-"""Which of them called which."""
+"""cProfile's callers and callees, in a window's folder."""
 LOADING: Final = "loading.arrow"
-"""What data loaders did, in a window's folder."""
+"""Events of data loaders, in a window's folder."""
 TRACE: Final = "trace.json.gz"
 """The Chrome trace that torch.profiler wrote, in a window's folder."""
 TRACE_STEPS: Final = "steps.json"
-"""Which step of the trace was when."""
-MODULE_MARK: Final = "leadline.module/"
-"""How the marks in a trace begin that say in which module's forward pass operators were called."""
+"""Times of the steps of a trace."""
+MODULE_ANNOTATION: Final = "leadline.module/"
+"""Prefix of the trace annotations that name the module whose forward pass called an operator."""
 COMPACT: Final = "compact"
-"""What compaction derived from the other parts; it may be deleted at any time."""
+"""Files that compaction derived from the other parts; they may be deleted at any time."""
 COMPACT_LOCK: Final = "compact/lock"
-"""Held by who compacts the run; there is one."""
+"""Lock held by the one process that compacts the run."""
 RESERVE: Final = ".reserve"
-"""A file of zeros that the agent gives up when the disk is full, so that the manifest can still say so."""
+"""A file of zeros that the agent deletes when the disk is full, so that the manifest can still be written."""
 REPORTS: Final = "reports"
-"""Reports that rules keep up to date, or that somebody made."""
+"""Reports, updated by rules or created on request."""
 DOCTOR: Final = "doctor.json"
-"""What a doctor's run is asked to find out."""
+"""The task of a doctor run."""
 DOCTOR_REPORTS: Final = "doctor"
 AGENT_LOCK: Final = "agent.lock"
-"""Held by the agent that writes the run's status and keeps its judge; there is one."""
+"""Lock held by the one agent that writes the run's status and runs its judge."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 
 def worker_document(worker: str) -> str:
-    """What a worker says of itself."""
+    """The document of a worker."""
     return f"{WORKERS}/{worker}.json"
 
 
 def node_document(node: str) -> str:
-    """What a node's agent says of the node."""
+    """The document of a node, written by its agent."""
     return f"{NODES}/{node}.json"
 
 
 def node_lock(node: str) -> str:
-    """Held by the agent of a node."""
+    """The lock held by the agent of a node."""
     return f"{NODES}/{node}.lock"
 
 
 def node_processes(node: str) -> str:
-    """The processes of a node that joined the run by themselves, a JSON line each."""
+    """The processes of a node that joined the run by themselves, one JSON line each."""
     return f"{NODES}/{node}.jsonl"
 
 
 def report_page(product: str) -> str:
-    """A report as a page: ``reports/profiling.html``."""
+    """A report as an HTML page: ``reports/profiling.html``."""
     return f"{REPORTS}/{product}.html"
 
 
 def report_notebook(product: str) -> str:
-    """The notebook that makes a report anew."""
+    """The notebook that recreates a report."""
     return f"{REPORTS}/{product}.ipynb"
 
 
 def doctor_report(process: str) -> str:
-    """What a process of a doctor's run found."""
+    """The results of one process of a doctor run."""
     return f"{DOCTOR_REPORTS}/{process}.json"
 
 
@@ -98,7 +98,7 @@ def segment(part: str, stream: str, ordinal: int) -> str:
 
 
 def tensor_segment(worker: str, ordinal: int) -> str:
-    """A safetensors segment; while it is written, ``.part`` follows."""
+    """A safetensors segment; the suffix ``.part`` is added while it is written."""
     return f"{TENSORS}/{worker}/{ordinal:06d}.safetensors"
 
 
@@ -108,19 +108,19 @@ def tensor_key(mode: str, step: int, name: str) -> str:
 
 
 def parse_tensor_key(key: str) -> tuple[str, int, str]:
-    """The inverse of ``tensor_key``: mode, global step, name."""
+    """Return mode, global step and name from a ``tensor_key``."""
     mode, step, name = key.split("/", 2)
     return mode, int(step), name
 
 
 def vector_name(tensor: str, statistic: str) -> str:
-    """The name under which a statistic of a tensor is stored that is an array itself."""
+    """The name under which a vector statistic of a tensor is stored."""
     return f"{tensor}@{statistic}"
 
 
-@lru_cache(maxsize=1 << 14)  # a reader asks it of every array at every step
+@lru_cache(maxsize=1 << 14)  # called for every array at every step
 def parse_vector_name(name: str) -> tuple[str, str] | None:
-    """The inverse of ``vector_name``: tensor, statistic; None: it is the name of a tensor."""
+    """Return tensor and statistic from a ``vector_name``; None if it is the name of a tensor."""
     tensor, at, statistic = name.rpartition("@")
     if not at:
         return None
@@ -136,77 +136,77 @@ def request(identifier: str) -> str:
 
 
 def acknowledgement(identifier: str, worker: str) -> str:
-    """A worker's answer to a control request."""
+    """A worker's acknowledgement of a control request."""
     return f"{ACKS}/{identifier}.{worker}.json"
 
 
 def profile(worker: str, window: str) -> str:
-    """The folder of a profiling window."""
+    """The folder of a profile window."""
     return f"{PROFILES}/{worker}/{window}"
 
 
 def horovod(worker: str) -> str:
-    """The folder of what Horovod told of its work."""
+    """The folder of Horovod's timelines."""
     return f"{PROFILES}/{worker}/horovod"
 
 
 def horovod_copy(ordinal: int) -> str:
-    """A copy of the file that Horovod writes, in that folder."""
+    """A copy of Horovod's timeline file, in that folder."""
     return f"timeline-{ordinal:03d}.json"
 
 
 def horovod_clock(ordinal: int) -> str:
-    """What tells the wall clock's time of it."""
+    """The file that maps a Horovod timeline to wall-clock time."""
     return f"clock-{ordinal:03d}.json"
 
 
 def command_output(identifier: str) -> str:
-    """What a command printed that a request had run."""
+    """The output of a command that a request ran."""
     return f"{COMMANDS}/{identifier}.log"
 
 
-def module_mark(module: str) -> str:
-    """The mark of a module, by its dotted name."""
-    return f"{MODULE_MARK}{module}"
+def module_annotation(module: str) -> str:
+    """The trace annotation of a module, by its dotted name."""
+    return f"{MODULE_ANNOTATION}{module}"
 
 
-def loading_mark(process: int) -> str:
-    """Stands among the profiles while a training's data loaders are looked at; its workers write into it."""
+def loading_marker(process: int) -> str:
+    """A file in the profiles folder while data loaders are profiled; the loader workers write into it."""
     return f".loading-{process}"
 
 
 def out_of_memory(worker: str, ordinal: int) -> str:
-    """Whose the memory was when it ran out."""
+    """The memory usage at an out-of-memory error."""
     return f"{PROFILES}/{worker}/out-of-memory-{ordinal}.json"
 
 
 def callstacks(ordinal: int) -> str:
-    """One of pyinstrument's sessions, in a window's folder."""
+    """A pyinstrument session, in a window's folder."""
     return f"callstacks-{ordinal:03d}.json"
 
 
 def rule_status(alias: str) -> str:
-    """What a rule has come to."""
+    """The status of a rule."""
     return f"{RULES}/{alias}/status.json"
 
 
 def rule_findings(alias: str) -> str:
-    """A rule's episodes, a JSON line an event."""
+    """A rule's episodes, one JSON line for each event."""
     return f"{RULES}/{alias}/findings.jsonl"
 
 
 def compact_part(part: str, stream: str, first: int, last: int) -> str:
-    """What was derived of a stream, in the ``first``-th to the ``last``-th go."""
+    """The file that compaction passes ``first`` to ``last`` derived from a stream."""
     return f"{COMPACT}/{part}/{stream}/{first:06d}-{last:06d}.parquet"
 
 
 def parse_compact_part(name: str) -> tuple[int, int] | None:
-    """The inverse, of a file's name; None: it is none."""
+    """Return first and last pass from the name of a ``compact_part``; None if it is not one."""
     first, dash, last = name.removesuffix(".parquet").partition("-")
-    whole = name.endswith(".parquet") and dash and first.isdecimal() and last.isdecimal()
-    return (int(first), int(last)) if whole and int(first) <= int(last) else None
+    is_part = name.endswith(".parquet") and dash and first.isdecimal() and last.isdecimal()
+    return (int(first), int(last)) if is_part and int(first) <= int(last) else None
 
 
 def is_run(path: str) -> bool:
-    """Whether a folder is a run."""
+    """Return whether a folder is a run directory."""
     return os.path.isfile(os.path.join(path, MANIFEST))

@@ -1,4 +1,4 @@
-"""From packed rows, a step each, to the columns of a timeline, a row a phase."""
+"""Conversion of packed step rows to timeline columns with one row for each phase."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leadline.records.names import MODES
-from leadline.records.phases import EACH_STEP, HEAD, NESTED, ON_DEVICE, ROW, STEP
+from leadline.records.phases import HEAD, NESTED, ON_DEVICE, ROW, STEP, STEP_PHASES
 from leadline.store.codec import int64_buffer
 
 _WIDTH: Final = ROW.size // 8
-_NOTHING: Final = "{}"
+_NO_ARGS: Final = "{}"
 
 
 def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str, Any]]:
-    """The columns of ``codec.TIMELINE`` for some steps: phase by phase, the steps of each in order.
+    """Return the columns of ``codec.TIMELINE`` for some steps: phase by phase, each with its steps in order.
 
     Args:
-        rows: As ``records.phases.ROW`` packs them.
-        offset_ns: The wall clock less ``time.perf_counter_ns``.
+        rows: Steps packed as ``records.phases.ROW``.
+        offset_ns: Wall clock minus ``time.perf_counter_ns``.
     Returns:
         The number of rows, and the columns.
     """
     flat = struct.unpack(f"<{_WIDTH * len(rows)}q", b"".join(rows))
     head = {name: flat[index::_WIDTH] for index, name in enumerate(HEAD)}
-    modes = [MODES[each] for each in head["mode"]]
+    modes = [MODES[index] for index in head["mode"]]
     parts = [(STEP, head["start_ns"], head["duration_ns"], list(range(len(rows))), _step_args(head))]
-    for index, name in enumerate(EACH_STEP):
+    for index, name in enumerate(STEP_PHASES):
         starts, durations, counts = (flat[len(HEAD) + 3 * index + at :: _WIDTH] for at in range(3))
-        there = [at for at, count in enumerate(counts) if count]
-        args = [_args(name, counts[at], head["nesting"][at]) for at in there]
-        parts.append((name, starts, durations, there, args))
+        present = [at for at, count in enumerate(counts) if count]
+        args = [_args(name, counts[at], head["nesting"][at]) for at in present]
+        parts.append((name, starts, durations, present, args))
     names: list[str] = []
-    columns: dict[str, list[Any]] = {each: [] for each in ("phase", "step", "start", "duration", "thread", "args")}
-    for name, starts, durations, there, args in parts:
-        names += [name] * len(there)
-        columns["phase"] += [modes[at] for at in there]
-        columns["step"] += [head["step"][at] for at in there]
-        columns["start"] += [starts[at] + offset_ns for at in there]
-        columns["duration"] += [durations[at] for at in there]
-        columns["thread"] += [head["thread"][at] for at in there]
+    columns: dict[str, list[Any]] = {name: [] for name in ("phase", "step", "start", "duration", "thread", "args")}
+    for name, starts, durations, present, args in parts:
+        names += [name] * len(present)
+        columns["phase"] += [modes[at] for at in present]
+        columns["step"] += [head["step"][at] for at in present]
+        columns["start"] += [starts[at] + offset_ns for at in present]
+        columns["duration"] += [durations[at] for at in present]
+        columns["thread"] += [head["thread"][at] for at in present]
         columns["args"] += args
     return len(names), {
         "name": names,
@@ -69,7 +69,7 @@ def _every(every: int) -> str:
 
 def _args(name: str, count: int, nesting: int) -> str:
     if count == 1 and not nesting:
-        return _NOTHING
-    found = [f'"count":{count}'] if count > 1 else []
-    found += [f'"within":"{outer}"' for bit, (inner, outer) in NESTED.items() if nesting & bit and inner == name]
-    return f"{{{','.join(found)}}}"
+        return _NO_ARGS
+    entries = [f'"count":{count}'] if count > 1 else []
+    entries += [f'"within":"{outer}"' for bit, (inner, outer) in NESTED.items() if nesting & bit and inner == name]
+    return f"{{{','.join(entries)}}}"

@@ -1,4 +1,4 @@
-"""Who of a node belongs to a run: the processes that joined it, and the lock that its one agent holds."""
+"""Processes of a node that belong to a run, and the lock of the node's agent."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 def node_name() -> str:
-    """This machine's name, fit to be a file's."""
+    """Return this machine's host name as a valid file name."""
     return os.uname().nodename.replace("/", "_") or "node"
 
 
-def take_lock(path: str) -> int | None:
-    """Take a lock that ends with its holder, however that ends.
+def acquire_lock(path: str) -> int | None:
+    """Acquire a lock that is released when its holder ends, in whatever way.
 
     Returns:
-        A descriptor that holds it, also in a process that inherits it; None: somebody else does.
+        A descriptor that holds the lock, also in a process that inherits it; None if another process holds it.
     Raises:
-        OSError: The file cannot be made.
+        OSError: The file cannot be created.
     """
     while True:
         descriptor = os.open(path, _FLAGS, PRIVATE_FILE)
@@ -32,40 +32,40 @@ def take_lock(path: str) -> int | None:
         except BlockingIOError:
             os.close(descriptor)
             return None
-        except OSError:  # a file system without locks: who makes the second file holds it
+        except OSError:  # no lock support: whoever creates the second file holds the lock
             os.close(descriptor)
-            return _take_by_making(f"{path}.held")
-        if _is_at(descriptor, path):
+            return _acquire_by_creation(f"{path}.held")
+        if _is_same_file(descriptor, path):
             return descriptor
-        os.close(descriptor)  # its holder removed it between the two calls
+        os.close(descriptor)  # the holder removed the file between the two calls
 
 
-def _take_by_making(path: str) -> int | None:
+def _acquire_by_creation(path: str) -> int | None:
     try:
         return os.open(path, _FLAGS | os.O_EXCL, PRIVATE_FILE)
     except FileExistsError:
         return None
 
 
-def _is_at(descriptor: int, path: str) -> bool:
+def _is_same_file(descriptor: int, path: str) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
         return False
 
 
-def give_lock_back(descriptor: int, path: str) -> None:
-    """Let go of a lock, and leave no file of it behind."""
-    for each in (path, f"{path}.held"):
+def release_lock(descriptor: int, path: str) -> None:
+    """Release a lock and remove its files."""
+    for file in (path, f"{path}.held"):
         try:
-            os.unlink(each)
+            os.unlink(file)
         except OSError:
             continue
     os.close(descriptor)
 
 
 def register_process(run: str, node: str) -> None:
-    """Add this process to those that the node's agent watches.
+    """Register this process with the node's agent.
 
     Raises:
         OSError: It could not be written.
@@ -77,6 +77,6 @@ def register_process(run: str, node: str) -> None:
 
 
 def registered_processes(run: str, node: str) -> list[tuple[int, int]]:
-    """Pid and start time (clock ticks since boot) of each process that joined on a node."""
+    """Return pid and start time (clock ticks since boot) of each process that joined on a node."""
     lines = read_lines(os.path.join(run, layout.node_processes(node)))
-    return [(int(each["pid"]), int(each["start"])) for each in lines if isinstance(each, dict)]
+    return [(int(line["pid"]), int(line["start"])) for line in lines if isinstance(line, dict)]

@@ -1,4 +1,4 @@
-"""Append-only Arrow segments: grown by whole batches, cut back after a failed write, never reopened."""
+"""Append-only Arrow segments: they grow by whole batches, are truncated after a failed write, and never reopened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from leadline.store import layout
 from leadline.store.codec import BatchEncoder, Buffer, TableSchema
-from leadline.store.documents import PRIVATE_FILE, make_leaf
+from leadline.store.documents import PRIVATE_FILE, make_subfolder
 
 
 class Segment:
@@ -34,7 +34,7 @@ class Segment:
         Returns:
             The bytes written.
         Raises:
-            OSError: Nothing of the batch is in the file; the segment is closed for good.
+            OSError: The batch was not written; the segment is closed for good.
         """
         data = self._encoder.encode(sequence, rows, columns)
         try:
@@ -49,7 +49,7 @@ class Segment:
         return written
 
     def close(self) -> None:
-        """Close the file; it is never opened for writing again."""
+        """Close the file; it is never reopened for writing."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -66,5 +66,5 @@ class SegmentFolder:
         """Open the next segment."""
         self._ordinal += 1
         path = os.path.join(self._run, layout.segment(self._part, self._stream, self._ordinal))
-        make_leaf(os.path.dirname(path))
+        make_subfolder(os.path.dirname(path))
         return Segment(path, BatchEncoder(schema, {"stream": self._stream, **metadata}))

@@ -1,4 +1,4 @@
-"""Raw tensors on disk: one safetensors file a capture, written past the page cache from aligned buffers."""
+"""Raw tensors as safetensors segments, written from aligned buffers; large captures bypass the page cache."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, make_leaf
+from leadline.store.documents import PRIVATE_FILE, make_subfolder
 
 ALIGNMENT: Final = 4096
-"""What unbuffered writes ask of addresses, offsets and lengths."""
+"""Alignment of addresses, offsets and lengths that unbuffered writes require."""
 _CHUNK_BYTES: Final = 64 << 20
-_MOST_PARTS: Final = 512
+_MAX_PARTS: Final = 512
 _SMALL_BYTES: Final = 4 << 20
-"""Captures up to this size share a segment with those that wait beside them."""
+"""Captures up to this size share a segment with other queued captures."""
 _DIRECT_BYTES: Final = 16 << 20
-"""Captures above this size go past the page cache: a copy on the training's cores, and its data's place, are spared."""
-_WIDEST_STEP: Final = 10**15
+"""Captures above this size bypass the page cache, which saves a copy on the training's cores and keeps the cache."""
+_MAX_STEP: Final = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSlot:
-    """Where a tensor stands within a capture."""
+    """The location of a tensor in a capture."""
 
     name: str
     dtype: str
-    """As safetensors spells it: ``F32``, ``BF16`` …"""
+    """The safetensors type: ``F32``, ``BF16`` …"""
     shape: tuple[int, ...]
     offset: int
-    """From the start of the data, in bytes."""
+    """Offset from the start of the data, in bytes."""
     bytes: int
 
 
 class CaptureForm:
-    """The form of a raw capture that recurs: which tensors, where in the buffer, room for the header in front."""
+    """The layout of a repeated raw capture: the tensors, their offsets in the buffer, and the space for the header."""
 
     def __init__(self, tensors: Sequence[tuple[str, str, tuple[int, ...], int]], mode: str) -> None:
         """
         Args:
             tensors: Name, safetensors type, shape and number of bytes of each; the widest types should come
-                first, so that every tensor is aligned to its own elements.
+                first, so that every tensor is aligned to its elements.
             mode: The mode in which they are captured.
         """
         slots, offset = [], 0
@@ -56,26 +56,26 @@ class CaptureForm:
         self.slots = tuple(slots)
         self.mode = mode
         self.data_bytes = offset
-        self._tails = [_tail(slot) for slot in self.slots]
-        widest = len(self._header(_WIDEST_STEP, {"time_ns": str(_WIDEST_STEP * 10**5)}))
-        self.header_bytes = _round_up(8 + widest)
+        self._suffixes = [_entry_suffix(slot) for slot in self.slots]
+        max_length = len(self._header(_MAX_STEP, {"time_ns": str(_MAX_STEP * 10**5)}))
+        self.header_bytes = _round_up(8 + max_length)
         self.buffer_bytes = self.header_bytes + _round_up(self.data_bytes)
 
     def header(self, step: int, metadata: Mapping[str, str]) -> bytes:
-        """The first ``header_bytes`` of the file: length, then the JSON padded with spaces."""
-        spoken = self._header(step, metadata)
-        room = self.header_bytes - 8
-        if len(spoken) > room:
-            raise ValueError(f"the metadata of a capture take {len(spoken)} bytes, {room} are kept for them")
-        return struct.pack("<Q", room) + spoken.ljust(room)
+        """Return the first ``header_bytes`` of the file: the length, then the JSON padded with spaces."""
+        text = self._header(step, metadata)
+        space = self.header_bytes - 8
+        if len(text) > space:
+            raise ValueError(f"the metadata of a capture take {len(text)} bytes, but only {space} are reserved")
+        return struct.pack("<Q", space) + text.ljust(space)
 
     def entries(self, step: int, start: int = 0) -> str:
-        """The tensors as a safetensors header names them, as the inside of a JSON object."""
-        head = json.dumps(layout.tensor_key(self.mode, step, ""))[:-1]
+        """Return the tensors' entries of a safetensors header, without the braces of the JSON object."""
+        prefix = json.dumps(layout.tensor_key(self.mode, step, ""))[:-1]
         return ",".join(
             [
-                f"{head}{tail}[{start + slot.offset},{start + slot.offset + slot.bytes}]}}"
-                for slot, tail in zip(self.slots, self._tails, strict=True)
+                f"{prefix}{suffix}[{start + slot.offset},{start + slot.offset + slot.bytes}]}}"
+                for slot, suffix in zip(self.slots, self._suffixes, strict=True)
             ]
         )
 
@@ -83,64 +83,64 @@ class CaptureForm:
         return _join_header([self.entries(step)], metadata)
 
 
-def _tail(slot: TensorSlot) -> str:
-    """What follows the step in a slot's entry, up to its offsets."""
+def _entry_suffix(slot: TensorSlot) -> str:
+    """Return the part of a slot's entry between the step and the offsets."""
     name = json.dumps(slot.name)[1:]
     return f'{name}:{{"dtype":"{slot.dtype}","shape":{json.dumps(slot.shape)},"data_offsets":'
 
 
 def _join_header(entries: Sequence[str], metadata: Mapping[str, str]) -> bytes:
-    parts = [json.dumps({"format": "pt", **metadata}), *(each for each in entries if each)]
+    parts = [json.dumps({"format": "pt", **metadata}), *(entry for entry in entries if entry)]
     return f'{{"__metadata__":{",".join(parts)}}}'.encode()
 
 
 class HostBuffer:
-    """Page-aligned memory for one capture; its views belong to whoever fills it and live as long as it does."""
+    """Page-aligned memory for one capture; the views belong to the framework and live as long as the buffer."""
 
     def __init__(self, form: CaptureForm) -> None:
         self.form = form
         self.memory = mmap.mmap(-1, form.buffer_bytes)
         self.views: Any = None
-        """The framework's views of the slots, made once by the one who fills the buffer."""
+        """The framework's views of the slots, created once by the code that fills the buffer."""
 
 
 class BufferPool:
-    """Buffers that are used again and again, bounded in all; safe for several threads."""
+    """A pool of reusable buffers with a total size limit; thread-safe."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._taken = 0
+        self._allocated = 0
         self._free: dict[int, list[HostBuffer]] = {}
         self._lock = threading.Lock()
 
     def acquire(self, form: CaptureForm) -> HostBuffer | None:
-        """A buffer of that form, or None when the memory is used up."""
+        """Return a buffer of a form; None if the memory limit is reached."""
         with self._lock:
             free = self._free.get(id(form))
             if free:
                 return free.pop()
-            if self._taken + form.buffer_bytes > self._limit:
+            if self._allocated + form.buffer_bytes > self._limit:
                 self._drop_idle()
-            if self._taken + form.buffer_bytes > self._limit:
+            if self._allocated + form.buffer_bytes > self._limit:
                 return None
-            self._taken += form.buffer_bytes
+            self._allocated += form.buffer_bytes
         return HostBuffer(form)
 
     def release(self, buffer: HostBuffer) -> None:
-        """Give a buffer back."""
+        """Return a buffer to the pool."""
         with self._lock:
             self._free.setdefault(id(buffer.form), []).append(buffer)
 
     def _drop_idle(self) -> None:
         for free in self._free.values():
             for buffer in free:
-                self._taken -= buffer.form.buffer_bytes
+                self._allocated -= buffer.form.buffer_bytes
             free.clear()
 
 
 @dataclass(slots=True)
 class TensorCapture:
-    """A filled buffer on its way to disk."""
+    """A filled buffer that waits to be written."""
 
     buffer: HostBuffer
     step: int
@@ -158,19 +158,19 @@ class TensorFolder:
         self._run, self._worker = run, worker
         self._ordinal = 0
         self._is_direct = hasattr(os, "O_DIRECT")
-        make_leaf(os.path.join(run, layout.TENSORS, worker))
+        make_subfolder(os.path.join(run, layout.TENSORS, worker))
 
     def write(self, captures: Sequence[TensorCapture]) -> int:
-        """Write captures, small ones together in one segment; each appears under its name when it is whole.
+        """Write captures, small ones together in one segment; a segment gets its final name when it is complete.
 
         Returns:
             The bytes written.
         Raises:
-            OSError: The segment in progress is not there; those before it are.
+            OSError: The current segment was not written; those before it were.
         """
-        small = [each for each in captures if each.buffer.form.data_bytes <= _SMALL_BYTES]
-        large = [each for each in captures if each.buffer.form.data_bytes > _SMALL_BYTES]
-        groups = [[each] for each in large] + _without_repetition(small)
+        small = [capture for capture in captures if capture.buffer.form.data_bytes <= _SMALL_BYTES]
+        large = [capture for capture in captures if capture.buffer.form.data_bytes > _SMALL_BYTES]
+        groups = [[capture] for capture in large] + _unique_groups(small)
         return sum(self._write_one(*group) if len(group) == 1 else self._write_together(group) for group in groups)
 
     def _write_one(self, capture: TensorCapture) -> int:
@@ -183,15 +183,16 @@ class TensorFolder:
 
     def _write_together(self, captures: Sequence[TensorCapture]) -> int:
         entries, start = [], 0
-        for each in captures:
-            entries.append(each.buffer.form.entries(each.step, start))
-            start += each.buffer.form.data_bytes
-        spoken = _join_header(entries, {})
-        header = struct.pack("<Q", -(-len(spoken) // 8) * 8) + spoken.ljust(-(-len(spoken) // 8) * 8)
+        for capture in captures:
+            entries.append(capture.buffer.form.entries(capture.step, start))
+            start += capture.buffer.form.data_bytes
+        text = _join_header(entries, {})
+        size = -(-len(text) // 8) * 8
+        header = struct.pack("<Q", size) + text.ljust(size)
         views = [
-            memoryview(each.buffer.memory)[form.header_bytes : form.header_bytes + form.data_bytes]
-            for each in captures
-            for form in (each.buffer.form,)
+            memoryview(capture.buffer.memory)[form.header_bytes : form.header_bytes + form.data_bytes]
+            for capture in captures
+            for form in (capture.buffer.form,)
         ]
         return self._write_segment([memoryview(header), *views], len(header) + start, is_direct=False)
 
@@ -218,29 +219,29 @@ class TensorFolder:
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
                     raise
-            self._is_direct = False  # this file system takes no unbuffered writes
+            self._is_direct = False  # this file system does not support unbuffered writes
         _write_parts(path, flags, parts, size)
 
 
-def _without_repetition(captures: Sequence[TensorCapture]) -> list[list[TensorCapture]]:
-    """Captures in groups in which no tensor of a step stands twice: such a segment could not be read."""
+def _unique_groups(captures: Sequence[TensorCapture]) -> list[list[TensorCapture]]:
+    """Group captures so that no group has a tensor of a step twice, since such a segment could not be read."""
     groups: list[list[TensorCapture]] = []
-    held: list[set[tuple[str, int, str]]] = []
-    for each in captures:
-        keys = {(each.buffer.form.mode, each.step, slot.name) for slot in each.buffer.form.slots}
-        at = next((at for at, others in enumerate(held) if not others & keys), len(groups))
-        if at == len(groups):
+    keys_by_group: list[set[tuple[str, int, str]]] = []
+    for capture in captures:
+        keys = {(capture.buffer.form.mode, capture.step, slot.name) for slot in capture.buffer.form.slots}
+        index = next((at for at, others in enumerate(keys_by_group) if not others & keys), len(groups))
+        if index == len(groups):
             groups.append([])
-            held.append(set())
-        groups[at].append(each)
-        held[at] |= keys
+            keys_by_group.append(set())
+        groups[index].append(capture)
+        keys_by_group[index] |= keys
     return groups
 
 
 def _write_parts(path: str, flags: int, parts: list[memoryview], size: int) -> None:
     descriptor = os.open(path, flags, PRIVATE_FILE)
     try:
-        written = os.writev(descriptor, parts[:_MOST_PARTS]) if len(parts) > 1 else 0
+        written = os.writev(descriptor, parts[:_MAX_PARTS]) if len(parts) > 1 else 0
         for part in parts:
             offset = min(written, len(part))
             written -= offset

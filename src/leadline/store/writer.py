@@ -1,4 +1,4 @@
-"""The background writer of a worker: takes rows, events and captures, and hands them to the kernel every 250 ms."""
+"""The background writer of a worker: flushes queued rows, events and captures to the kernel every 250 ms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Final
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
-from leadline.store.documents import InPlaceDocument, encode, make_leaf
+from leadline.store.documents import InPlaceDocument, encode, make_subfolder
 from leadline.store.phases import phase_columns
 from leadline.store.segments import Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
@@ -23,15 +23,15 @@ _DOCUMENT_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 60.0
 _SEGMENT_BYTES: Final = 64 << 20
-_MOST_OPEN: Final = 64
-_MOST_ROWS: Final = 256
-_MOST_STEPS: Final = 128
-"""Whose phases become one batch: the interpreter is held no longer than a millisecond."""
+_MAX_OPEN_SEGMENTS: Final = 64
+_MAX_ROWS: Final = 256
+_MAX_STEPS: Final = 128
+"""Maximum number of steps whose phases become one batch, so that the GIL is held for at most a millisecond."""
 
-CLOCK_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))
-"""What a heartbeat row bears: steps pass, and nothing of them is captured."""
+HEARTBEAT_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "value"),))
+"""Layout of a heartbeat row, which is written when steps pass without captures."""
 SKIPPED_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "skipped"),))
-"""What a step's row bears that a gradient scaler skipped: 1."""
+"""Layout of the row of a step that a gradient scaler skipped; its value is 1."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Row:
 
 @dataclass(slots=True)
 class DroppedData:
-    """What could not be written."""
+    """Data that could not be written."""
 
     since_step: int
     reason: str
@@ -54,7 +54,7 @@ class DroppedData:
 
 @dataclass(slots=True)
 class _Stream:
-    """The open segments of one part of a worker, and their shared sequence."""
+    """The open segments of one part of a worker, and their common sequence."""
 
     folder: SegmentFolder
     sequence: int = 0
@@ -63,13 +63,13 @@ class _Stream:
 
 
 class Writer:
-    """One worker's way to disk.
+    """Writes the data of one worker to disk in the background.
 
-    **Never waits** - ``put_*`` only append to a queue; when it is full or the disk refuses, what comes is counted
-    as lost and said in the worker's document.
+    **Never waits** - ``put_*`` only append to a queue; data that arrive while it is full or the disk refuses writes
+    are counted as dropped and reported in the worker's document.
 
-    **Order** - batches bear one gap-free sequence; ``complete_step`` is the last step that ``finish_step`` named
-    before they were taken from the queue.
+    **Order** - batches have one gap-free sequence; ``complete_step`` is the step of the last ``finish_step`` before
+    their rows were taken from the queue.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class Writer:
     ) -> None:
         """
         Args:
-            document: Gives what the worker says of itself; called in the writer's thread.
-            guarded: Wraps what the writer's thread does, so that a failure of ours is reported and ends there.
+            document: Returns the content of the worker's document; called in the writer's thread.
+            guarded: Wraps the function of the writer's thread, so that an error of Leadline is reported and ends there.
         """
         codec.load()
         self.run, self.worker = run, worker
         self.bytes = 0
         self.rows = 0
-        self.lost: DroppedData | None = None
+        self.dropped: DroppedData | None = None
         self._describe = document
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
@@ -100,17 +100,17 @@ class Writer:
         self._rows: deque[_Row] = deque()
         self._captures: deque[TensorCapture] = deque()
         self._acquired_bytes = 0
-        self._settled_bytes = 0
+        self._released_bytes = 0
         self._events: deque[Event] = deque()
         self._phases: deque[bytes] = deque()
         self._stamp: StepStamp | None = None
-        self._told_step = -1
+        self._complete_step = -1
         for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
-            make_leaf(os.path.join(run, folder))
+            make_subfolder(os.path.join(run, folder))
         path = os.path.join(run, layout.worker_document(worker))
         self._document = InPlaceDocument(path, self._full_document("running"))
-        self._document_due = 0.0
-        self._said = b""
+        self._next_document_at = 0.0
+        self._last_document = b""
         self._series = _Stream(SegmentFolder(run, layout.SERIES, worker))
         self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker))
         self._tensors: TensorFolder | None = None
@@ -130,7 +130,9 @@ class Writer:
             is_urgent: Flush at once rather than within 250 ms.
         """
         if self._row_bytes > self._row_limit:
-            self._lose(stamp.step, "the writer is behind and its memory is full", rows=1, size=len(values))
+            self._count_dropped(
+                stamp.step, "write queue full: rows arrive faster than they are written", rows=1, size=len(values)
+            )
             return
         self._row_bytes += len(values)
         self._rows.append(_Row(row_layout, stamp, values))
@@ -142,50 +144,50 @@ class Writer:
         self._events.append(event)
 
     def put_phases(self, row: bytes) -> None:
-        """Queue the phases of a step, packed as ``records.phases.ROW`` says."""
+        """Queue the phases of a step, packed as ``records.phases.ROW``."""
         self._phases.append(row)
 
     def acquire(self, form: CaptureForm, step: int) -> HostBuffer | None:
-        """A buffer for a raw capture, or None (counted as lost) when memory or disk is used up."""
-        under_way = self._acquired_bytes - self._settled_bytes
-        if self._disk_bytes is not None and self.bytes + under_way + form.buffer_bytes > self._disk_bytes:
-            reason = f"the run's share of the disk ({self._disk_bytes:,} bytes) is used up"
-            self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
+        """Return a buffer for a raw capture; None (counted as dropped) if the memory or disk limit is reached."""
+        pending = self._acquired_bytes - self._released_bytes
+        if self._disk_bytes is not None and self.bytes + pending + form.buffer_bytes > self._disk_bytes:
+            reason = f"the run's disk limit of {self._disk_bytes:,} bytes is reached"
+            self._count_dropped(step, reason, tensors=len(form.slots), size=form.data_bytes)
             return None
         buffer = self._pool.acquire(form)
         if buffer is None:
-            reason = "captures come faster than the disk takes them, and their memory is full"
-            self._lose(step, reason, tensors=len(form.slots), size=form.data_bytes)
+            reason = "capture buffers full: captures arrive faster than they are written"
+            self._count_dropped(step, reason, tensors=len(form.slots), size=form.data_bytes)
             return None
         self._acquired_bytes += form.buffer_bytes
         return buffer
 
     def put_tensors(self, capture: TensorCapture) -> None:
-        """Queue a filled buffer; large ones start on their way at once."""
+        """Queue a filled buffer; large ones are written at once."""
         self._captures.append(capture)
         if capture.bytes > 1 << 20:
             self._wake.set()
 
     def finish_step(self, stamp: StepStamp) -> None:
-        """Say that everything of this step has been put."""
+        """Mark all data of a step as queued."""
         self._stamp = stamp
 
-    def describe_soon(self) -> None:
+    def update_document(self) -> None:
         """Rewrite the worker's document at once."""
-        self._document_due = 0.0
+        self._next_document_at = 0.0
         if threading.current_thread() is self._thread:
-            self._write_document()  # its work has failed, and nobody comes to do it later
+            self._write_document()  # the thread has failed and will not do it later
         self._wake.set()
 
     def close(self) -> bool:
-        """Write what is queued, say that the worker has ended, and stop; whether all of it went well."""
+        """Write all queued data, mark the worker as ended, and stop; return whether nothing failed or was dropped."""
         self._is_closing = True
         self._wake.set()
         self._thread.join(_CLOSE_SECONDS)
         has_failed = not self._thread.is_alive() and not self._has_ended
         if has_failed:
             self._end()
-        return self._has_ended and not has_failed and self.lost is None
+        return self._has_ended and not has_failed and self.dropped is None
 
     # --- the writer's thread ------------------------------------------------------------------------------
 
@@ -208,7 +210,7 @@ class Writer:
     def _flush(self) -> None:
         stamp = self._stamp
         groups = self._take_rows()
-        self._flush_events()  # first: whoever reads a row knows by then what was said before its step
+        self._flush_events()  # before the rows: a reader of a row must already see the events before its step
         self._flush_phases()
         self._flush_rows(groups, stamp)
         self._flush_tensors()
@@ -223,14 +225,14 @@ class Writer:
         return groups
 
     def _flush_rows(self, groups: dict[int, list[_Row]], stamp: StepStamp | None) -> None:
-        if stamp is not None and not groups and stamp.step > self._told_step:
-            groups[id(CLOCK_LAYOUT)] = [_Row(CLOCK_LAYOUT, stamp, bytes(8))]
-        batches = [rows[at : at + _MOST_ROWS] for rows in groups.values() for at in range(0, len(rows), _MOST_ROWS)]
+        if stamp is not None and not groups and stamp.step > self._complete_step:
+            groups[id(HEARTBEAT_LAYOUT)] = [_Row(HEARTBEAT_LAYOUT, stamp, bytes(8))]
+        batches = [rows[at : at + _MAX_ROWS] for rows in groups.values() for at in range(0, len(rows), _MAX_ROWS)]
         for index, rows in enumerate(batches):
             is_last = index == len(batches) - 1
-            complete = stamp.step if is_last and stamp is not None else self._told_step
+            complete = stamp.step if is_last and stamp is not None else self._complete_step
             self._append_rows(rows, complete)
-            self._told_step = complete
+            self._complete_step = complete
 
     def _append_rows(self, rows: list[_Row], complete: int) -> None:
         row_layout = rows[0].layout
@@ -248,20 +250,20 @@ class Writer:
             return self._series.folder.open(codec.series_schema(width), codec.series_metadata(row_layout))
 
         if self._append(self._series, id(row_layout), open_segment, len(rows), columns, rows[0].stamp.step):
-            self.rows += 0 if row_layout in (CLOCK_LAYOUT, SKIPPED_LAYOUT) else len(rows)
+            self.rows += 0 if row_layout in (HEARTBEAT_LAYOUT, SKIPPED_LAYOUT) else len(rows)
 
     def _flush_events(self) -> None:
         events = [self._events.popleft() for _ in range(len(self._events))]
         if not events:
             return
         columns: dict[str, Any] = {
-            "name": [each.name for each in events],
-            "phase": [each.phase for each in events],
-            "step": codec.int64_buffer([each.step for each in events]),
-            "start_ns": codec.int64_buffer([each.start_ns for each in events]),
-            "duration_ns": codec.int64_buffer([each.duration_ns for each in events]),
-            "thread": codec.int64_buffer([each.thread for each in events]),
-            "args": [encode(each.args).decode() for each in events],
+            "name": [event.name for event in events],
+            "phase": [event.phase for event in events],
+            "step": codec.int64_buffer([event.step for event in events]),
+            "start_ns": codec.int64_buffer([event.start_ns for event in events]),
+            "duration_ns": codec.int64_buffer([event.duration_ns for event in events]),
+            "thread": codec.int64_buffer([event.thread for event in events]),
+            "args": [encode(event.args).decode() for event in events],
         }
 
         self._append(self._timeline, 0, self._open_timeline, len(events), columns, events[0].step)
@@ -270,12 +272,12 @@ class Writer:
         offset_ns = time.time_ns() - time.perf_counter_ns()
         left = len(self._phases)
         while left:
-            steps = [self._phases.popleft() for _ in range(min(left, _MOST_STEPS))]
+            steps = [self._phases.popleft() for _ in range(min(left, _MAX_STEPS))]
             left -= len(steps)
             rows, columns = phase_columns(steps, offset_ns)
             self._append(self._timeline, 0, self._open_timeline, rows, columns, int.from_bytes(steps[0][:8], "little"))
             if left:
-                time.sleep(0)  # the training's turn
+                time.sleep(0)  # yield to the training thread
 
     def _open_timeline(self) -> Segment:
         return self._timeline.folder.open(codec.TIMELINE, {})
@@ -289,13 +291,13 @@ class Writer:
         columns: Mapping[str, Any],
         step: int,
     ) -> bool:
-        size = sum(len(each) for each in columns.values())
+        size = sum(len(column) for column in columns.values())
         if time.monotonic() < stream.retry_at:
-            self._lose(step, None, rows=rows, size=size)
+            self._count_dropped(step, None, rows=rows, size=size)
             return False
         if self._disk_bytes is not None and self.bytes > self._disk_bytes:
-            reason = f"the run's share of the disk ({self._disk_bytes:,} bytes) is used up"
-            self._lose(step, reason, rows=rows, size=size)
+            reason = f"the run's disk limit of {self._disk_bytes:,} bytes is reached"
+            self._count_dropped(step, reason, rows=rows, size=size)
             return False
         try:
             segment = stream.open.get(key) or self._open(stream, key, open_segment)
@@ -309,7 +311,7 @@ class Writer:
         return True
 
     def _open(self, stream: _Stream, key: int, open_segment: Callable[[], Segment]) -> Segment:
-        if len(stream.open) >= _MOST_OPEN:
+        if len(stream.open) >= _MAX_OPEN_SEGMENTS:
             stream.open.pop(next(iter(stream.open))).close()
         stream.open[key] = open_segment()
         return stream.open[key]
@@ -321,68 +323,68 @@ class Writer:
             if segment.bytes == 0:
                 os.unlink(segment.path)
         stream.retry_at = time.monotonic() + _RETRY_SECONDS
-        self._lose(step, error.strerror or str(error), rows=rows, size=size)
+        self._count_dropped(step, error.strerror or str(error), rows=rows, size=size)
 
     def _flush_tensors(self) -> None:
         captures = [self._captures.popleft() for _ in range(len(self._captures))]
         for batch in _batches(captures):
             try:
                 if time.monotonic() < self._tensor_retry_at:
-                    raise OSError(0, self.lost.reason if self.lost else "the disk refused")
+                    raise OSError(0, self.dropped.reason if self.dropped else "write failed")
                 if self._tensors is None:
                     self._tensors = TensorFolder(self.run, self.worker)
                 self.bytes += self._tensors.write(batch)
             except OSError as error:
                 if error.errno:
                     self._tensor_retry_at = time.monotonic() + _RETRY_SECONDS
-                for each in batch:
-                    form = each.buffer.form
-                    self._lose(each.step, error.strerror, tensors=len(form.slots), size=form.data_bytes)
-            for each in batch:
-                self._settled_bytes += each.buffer.form.buffer_bytes
-                self._pool.release(each.buffer)
+                for capture in batch:
+                    form = capture.buffer.form
+                    self._count_dropped(capture.step, error.strerror, tensors=len(form.slots), size=form.data_bytes)
+            for capture in batch:
+                self._released_bytes += capture.buffer.form.buffer_bytes
+                self._pool.release(capture.buffer)
 
-    def _lose(self, step: int, reason: str | None, *, rows: int = 0, tensors: int = 0, size: int = 0) -> None:
-        if self.lost is None:
-            self.lost = DroppedData(step, reason or "the disk refused")
-            self._document_due = 0.0
-        self.lost.rows += rows
-        self.lost.tensors += tensors
-        self.lost.bytes += size
+    def _count_dropped(self, step: int, reason: str | None, *, rows: int = 0, tensors: int = 0, size: int = 0) -> None:
+        if self.dropped is None:
+            self.dropped = DroppedData(step, reason or "write failed")
+            self._next_document_at = 0.0
+        self.dropped.rows += rows
+        self.dropped.tensors += tensors
+        self.dropped.bytes += size
 
     def _write_document(self) -> None:
         now = time.monotonic()
-        if now < self._document_due:
+        if now < self._next_document_at:
             return
-        self._document_due = now + _DOCUMENT_SECONDS
-        spoken = self._full_document("running")
-        encoded = encode(spoken)
-        if encoded != self._said:
-            self._said = encoded
-            self._document.write(spoken)
+        self._next_document_at = now + _DOCUMENT_SECONDS
+        document = self._full_document("running")
+        encoded = encode(document)
+        if encoded != self._last_document:
+            self._last_document = encoded
+            self._document.write(document)
 
     def _full_document(self, state: str) -> dict[str, Any]:
-        lost = None
-        if self.lost is not None:
-            lost = {name: getattr(self.lost, name) for name in DroppedData.__slots__}
+        dropped = None
+        if self.dropped is not None:
+            dropped = {name: getattr(self.dropped, name) for name in DroppedData.__slots__}
         return {
             **self._describe(),
             "state": state,
             "ended_ns": time.time_ns() if state == "ended" else None,
             "rows": self.rows,
             "bytes": self.bytes,
-            "lost": lost,
+            "lost": dropped,
         }
 
 
 def _batches(captures: list[TensorCapture]) -> list[list[TensorCapture]]:
-    """Large captures by themselves, small ones by at most a segment's worth."""
+    """Group captures into batches of at most a segment's size; larger captures are alone."""
     batches: list[list[TensorCapture]] = []
     size = _SEGMENT_BYTES
-    for each in captures:
-        if size + each.bytes > _SEGMENT_BYTES:
+    for capture in captures:
+        if size + capture.bytes > _SEGMENT_BYTES:
             batches.append([])
             size = 0
-        batches[-1].append(each)
-        size += each.bytes
+        batches[-1].append(capture)
+        size += capture.bytes
     return batches

@@ -1,1 +1,1 @@
-"""What tests of Leadline and of other people's rules build on: synthetic runs and contracts."""
+"""Synthetic runs and contract tests, for the tests of Leadline and of plugins."""

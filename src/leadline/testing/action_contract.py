@@ -1,4 +1,4 @@
-"""What every action promises, as tests to inherit from."""
+"""Contract of all actions, as a test class to inherit from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from leadline.actions.action import EVERY_STATUS, Action, ActionContext
+from leadline.actions.action import Action, ActionContext
 from leadline.actions.registry import make_action
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.config.secrets import resolve
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
 from leadline.judge.action_worker import ActionWorker
-from leadline.records.names import JOB_STATUSES, RULE_STATUSES
+from leadline.records.names import EVERY_STATUS, JOB_STATUSES, RULE_STATUSES
 from leadline.records.notification import Notification, RuleState, TensorSnapshot
 from leadline.testing.runs import START_NS, RunWriter
 
@@ -51,11 +51,11 @@ FINDING = Notification(
 
 
 class ActionContract:
-    """The promises of an action; inherit, and say how it is asked for.
+    """The contract of an action; subclasses set its name and parameters.
 
     Attributes:
-        name: As ``--on`` has it.
-        parameters: With which it is made here, secrets as ``$SECRET``; what they name is not there: nobody answers.
+        name: The name, as in ``--on``.
+        parameters: The parameters in these tests, secrets as ``$SECRET``; the servers that they name do not exist.
     """
 
     name: ClassVar[str]
@@ -72,28 +72,28 @@ class ActionContract:
         given, _ = resolve(self.parameters, os.environ, self.make().verbatim)
         return make_action(self.name, given)
 
-    def courier(self, folder: Path, **changes: Any) -> ActionWorker:
+    def action_worker(self, folder: Path, **changes: Any) -> ActionWorker:
         path = RunWriter(folder / "run").path
         return ActionWorker(
             {"run": path, "action": self.name, "parameters": {**self.parameters, **changes}, "folder": ""}
         )
 
-    def deliver(self, courier: ActionWorker) -> dict[str, Any]:
-        courier.prepare({"notice": FINDING.to_dict(), "workers": [], "now_ns": START_NS})
-        answer = courier.deliver()
-        courier.close()
+    def deliver(self, worker: ActionWorker) -> dict[str, Any]:
+        worker.prepare({"notice": FINDING.to_dict(), "workers": [], "now_ns": START_NS})
+        answer = worker.deliver()
+        worker.close()
         return answer
 
-    def test_refuses_parameters_that_do_not_exist(self) -> None:
+    def test_rejects_unknown_parameters(self) -> None:
         with pytest.raises(UnknownNameError, match="no parameter of"):
             self.make(no_such_parameter=1)
 
-    def test_refuses_values_that_are_none(self) -> None:
+    def test_rejects_values_of_the_wrong_type(self) -> None:
         for name, kind in parameter_types(type(self.make())).items():
             with pytest.raises(ConfigurationError, match=re.escape(f"{name} must be {describe(kind)}")):
                 read_parameters(type(self.make()), {name: object()})
 
-    def test_is_a_value_that_another_process_can_make_again(self) -> None:
+    def test_is_immutable_and_can_be_pickled(self) -> None:
         action = self.make()
         assert pickle.loads(pickle.dumps(action)) == action
         assert make_action(self.name, msgspec.structs.asdict(action)) == action
@@ -101,7 +101,7 @@ class ActionContract:
             with pytest.raises(AttributeError):
                 setattr(action, name, None)
 
-    def test_says_where_it_runs_and_what_it_follows(self) -> None:
+    def test_declares_where_it_runs_and_its_statuses(self) -> None:
         action = self.make()
         fields = parameter_types(type(action))
         assert action.place in ("worker", "agent", "judge")
@@ -109,40 +109,40 @@ class ActionContract:
         assert action.target is None or action.target in fields
         assert set(action.verbatim) <= set(fields)
 
-    def test_says_all_about_its_parameters(self) -> None:
+    def test_docstring_lists_all_parameters(self) -> None:
         kind = type(self.make())
-        own = {name for name in parameter_types(kind) if name not in parameter_types(Action)}
+        specific = {name for name in parameter_types(kind) if name not in parameter_types(Action)}
         documented = re.findall(r"^ {4}(\w+): ", (inspect.getdoc(kind) or "").partition("\nArgs:\n")[2], re.MULTILINE)
-        assert own <= set(documented) <= set(parameter_types(kind))
+        assert specific <= set(documented) <= set(parameter_types(kind))
 
     def test_describes_what_it_would_do_in_one_line_without_a_secret(self) -> None:
-        said = self.make().describe(ActionContext("/runs/a-run", FINDING, (), START_NS))
-        assert said.startswith("would ")
-        assert "\n" not in said
-        assert SECRET not in said
+        text = self.make().describe(ActionContext("/runs/a-run", FINDING, (), START_NS))
+        assert text.startswith("would ")
+        assert "\n" not in text
+        assert SECRET not in text
 
     def test_a_dry_run_does_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object, **__: object) -> None:
             raise AssertionError("a dry run does something")
 
-        courier = self.courier(tmp_path, dry_run=True)
+        worker = self.action_worker(tmp_path, dry_run=True)
         before = sorted(tmp_path.rglob("*"))
         for owner, name in ((socket.socket, "connect"), (socket.socket, "bind"), (subprocess, "Popen")):
             monkeypatch.setattr(owner, name, refuse)
-        answer = self.deliver(courier)
+        answer = self.deliver(worker)
         assert answer.get("outcome", answer).startswith("dry run: would ")
         assert sorted(tmp_path.rglob("*")) == before
 
-    def test_what_it_says_has_no_secret(self, tmp_path: Path) -> None:
-        """Nobody answers, or the run is there: whatever comes of it, the secret is in none of it."""
-        courier = self.courier(tmp_path)
-        said = [courier.said, _in_time(lambda: self.deliver(courier))]
-        assert SECRET not in repr(said)
-        assert all("\n" not in str(each) for answer in said for each in answer.values())
+    def test_answers_contain_no_secret(self, tmp_path: Path) -> None:
+        """The delivery may fail or succeed; the secret is not in any answer or file."""
+        worker = self.action_worker(tmp_path)
+        answers = [worker.setup_result, _in_time(lambda: self.deliver(worker))]
+        assert SECRET not in repr(answers)
+        assert all("\n" not in str(value) for answer in answers for value in answer.values())
         written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-        assert not any(SECRET.encode() in each for each in written)
+        assert not any(SECRET.encode() in data for data in written)
 
-    def test_a_check_does_not_hang_where_nobody_answers(self) -> None:
+    def test_a_check_does_not_hang_without_a_server(self) -> None:
         def check() -> str:
             try:
                 self.resolved().check()
@@ -153,11 +153,11 @@ class ActionContract:
         assert "\n" not in _in_time(check)
 
 
-def _in_time(deed: Any) -> Any:
-    """What comes of something that must not hang."""
+def _in_time(call: Any) -> Any:
+    """Return the result of a call that must not hang."""
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(deed()), daemon=True)
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
     thread.join(PATIENCE_SECONDS)
-    assert results, f"it took more than {PATIENCE_SECONDS:g} s, or raised what it must not"
+    assert results, f"it took more than {PATIENCE_SECONDS:g} s, or raised an unexpected error"
     return results[0]

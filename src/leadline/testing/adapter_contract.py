@@ -1,4 +1,4 @@
-"""What every framework adapter promises, as tests to inherit from."""
+"""Contract tests of framework adapters, to inherit from."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ import leadline
 from leadline.reader.run import Run
 from leadline.testing import adapter_driver
 
-PATIENCE_SECONDS: Final = 300.0
-_KEPT: Final = TemporaryDirectory(prefix="leadline-contract-")
-"""Runs are written once for all tests of a contract."""
+TIMEOUT_SECONDS: Final = 300.0
+_FOLDER: Final = TemporaryDirectory(prefix="leadline-contract-")
+"""The folder of the runs, each written once for all tests of a contract."""
 
 
 class AdapterContract:
-    """The promises of a framework adapter; inherit, and say which training shows them.
+    """The promises of a framework adapter; inherit, and name a training that tests them.
 
-    **Steps** - each train step is one, from 0 on, in order; what evaluates has its own mode.
-    **Names** - tensors are called as documented, and are members of the collections that are documented.
-    **The same to the bit** - a training that is watched has the same result, and the same random state, as one that is
-    not; so has one in the middle of which our own code fails.
-    **Switching off** - with ``LEADLINE_DISABLED`` nothing is written and nothing is replaced.
-    **Leaving nothing** - what was replaced in the framework is put back.
-    **Failing open** - a failure of ours is told, and nothing else ends.
-    **Stopping** - ``TrainingStopped`` comes out of the script's own call, at the end of the step that was asked for.
+    **Steps** - train steps are numbered from 0, in order; evaluation has its own mode.
+    **Names** - tensors have the documented names and collections.
+    **Bit-identical** - a captured training has the same result and the same random state as one without capture, also
+    if our own code fails in the middle of it.
+    **Disabling** - with ``LEADLINE_DISABLED`` nothing is written and nothing is replaced.
+    **Leaves nothing** - everything replaced in the framework is restored.
+    **Fails open** - a failure of ours is reported, and affects nothing else.
+    **Stopping** - ``TrainingStopped`` is raised from the script's own call, at the end of the requested step.
 
     Attributes:
         python: The interpreter that has the framework.
-        training: A file as ``leadline.testing.adapter_driver`` wants it; it trains longer than ``STOP_AT`` steps.
-        framework: How the worker's document begins to name it.
+        training: A file for ``leadline.testing.adapter_driver``; it trains for more than ``STOP_AT`` steps.
+        framework: The beginning of its name in the worker document.
         steps: Steps by mode.
-        members: Some of what must be captured: names, and one collection of each.
+        members: Tensors that must be captured, with one collection of each.
     """
 
     python: ClassVar[str]
@@ -49,82 +49,82 @@ class AdapterContract:
     members: ClassVar[Mapping[str, str]]
 
     @classmethod
-    def told(cls, deed: str) -> dict[str, Any]:
-        """What came of the training."""
-        return _drive(cls.python, str(cls.training), deed)
+    def result(cls, scenario: str) -> dict[str, Any]:
+        """Return the result of the training in a scenario."""
+        return _drive(cls.python, str(cls.training), scenario)
 
     @classmethod
-    def run_of(cls, deed: str) -> Run:
-        """The run that it left."""
-        return leadline.open_run(cls.told(deed)["run"])
+    def run_of(cls, scenario: str) -> Run:
+        """Return the run of a scenario."""
+        return leadline.open_run(cls.result(scenario)["run"])
 
     @classmethod
     def collections(cls) -> dict[str, set[str]]:
-        """Which collections were captured in which modes: what the table of support is made from."""
+        """Return the modes in which each collection was captured, for the table of supported collections."""
         run = cls.run_of("watched")
-        found: dict[str, set[str]] = {}
+        modes: dict[str, set[str]] = {}
         for name in run.tensor_names():
             tensor = run.tensor(name)
             for collection in tensor.collections:
-                found.setdefault(collection, set()).update(mode for mode in run.modes() if tensor.steps(mode=mode))
-        return found
+                modes.setdefault(collection, set()).update(mode for mode in run.modes() if tensor.steps(mode=mode))
+        return modes
 
-    def test_steps_are_counted_mode_by_mode(self) -> None:
+    def test_each_mode_counts_its_own_steps(self) -> None:
         run = self.run_of("watched")
         assert {mode: len(run.steps(mode=mode)) for mode in run.modes()} == dict(self.steps)
-        every = sorted(step for mode in run.modes() for step in run.steps(mode=mode))
-        assert every == list(range(sum(self.steps.values())))
+        steps = sorted(step for mode in run.modes() for step in run.steps(mode=mode))
+        assert steps == list(range(sum(self.steps.values())))
 
     def test_names_and_collections(self) -> None:
         run = self.run_of("watched")
-        found = {name: run.tensor(name).collections for name in self.members}
-        assert {name: collection for name, collection in self.members.items() if collection not in found[name]} == {}
+        actual = {name: run.tensor(name).collections for name in self.members}
+        assert {name: collection for name, collection in self.members.items() if collection not in actual[name]} == {}
 
-    def test_everything_is_on_disk_and_nothing_went_off(self) -> None:
-        assert self.told("watched")["is_whole"]
+    def test_everything_is_on_disk_and_capture_stays_enabled(self) -> None:
+        assert self.result("watched")["is_complete"]
         (document,) = self.run_of("watched").worker_documents().values()
         assert (document["off"], document["lost"]) == (None, None)
         assert document["framework"].startswith(self.framework)
 
-    @pytest.mark.parametrize("deed", ["watched", "disabled", "failing"])
-    def test_the_result_is_the_same_to_the_bit(self, deed: str) -> None:
-        assert self.told(deed)["digest"] == self.told("bare")["digest"]
+    @pytest.mark.parametrize("scenario", ["watched", "disabled", "failing"])
+    def test_the_result_is_bit_identical(self, scenario: str) -> None:
+        assert self.result(scenario)["digest"] == self.result("bare")["digest"]
 
-    def test_switched_off_it_does_nothing(self) -> None:
-        told = self.told("disabled")
-        assert not told["is_watched"]
-        assert told["left"] == []
-        assert list((Path(_KEPT.name) / _folder(str(self.training), "disabled")).iterdir()) == []
+    def test_disabled_it_does_nothing(self) -> None:
+        result = self.result("disabled")
+        assert not result["is_captured"]
+        assert result["left"] == []
+        assert list((Path(_FOLDER.name) / _folder(str(self.training), "disabled")).iterdir()) == []
 
-    @pytest.mark.parametrize("deed", ["watched", "failing", "stopped"])
-    def test_nothing_of_ours_is_left(self, deed: str) -> None:
-        assert self.told(deed)["left"] == []
+    @pytest.mark.parametrize("scenario", ["watched", "failing", "stopped"])
+    def test_it_leaves_nothing(self, scenario: str) -> None:
+        assert self.result(scenario)["left"] == []
 
-    def test_a_failure_of_ours_is_told(self) -> None:
+    def test_a_failure_of_ours_is_reported(self) -> None:
         (document,) = self.run_of("failing").worker_documents().values()
         assert "planted" in document["off"]["error"]
         assert document["off"]["step"] == adapter_driver.FAIL_AT
 
-    def test_it_stops_at_the_end_of_the_step_that_was_asked_for(self) -> None:
-        told = self.told("stopped")
-        assert f"at step {adapter_driver.STOP_AT}: the contract asks" in told["stopped"]
-        run = leadline.open_run(told["run"])
+    def test_it_stops_at_the_end_of_the_requested_step(self) -> None:
+        result = self.result("stopped")
+        assert f"at step {adapter_driver.STOP_AT}: the contract requests it" in result["stopped"]
+        run = leadline.open_run(result["run"])
         assert max(step for mode in run.modes() for step in run.steps(mode=mode)) == adapter_driver.STOP_AT
 
 
 @lru_cache(maxsize=64)
-def _drive(python: str, training: str, deed: str) -> dict[str, Any]:
-    folder = Path(_KEPT.name) / _folder(training, deed)
+def _drive(python: str, training: str, scenario: str) -> dict[str, Any]:
+    folder = Path(_FOLDER.name) / _folder(training, scenario)
     folder.mkdir()
-    words = [python, "-m", adapter_driver.__name__, training, str(folder), deed]
+    command = [python, "-m", adapter_driver.__name__, training, str(folder), scenario]
     env = {name: value for name, value in os.environ.items() if not name.startswith("LEADLINE")}
-    env |= {"OMP_NUM_THREADS": "1"} | ({} if deed not in ("bare", "disabled") else {"LEADLINE_DISABLED": "1"})
-    ended = subprocess.run(
-        words, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    env |= {"OMP_NUM_THREADS": "1"} | ({} if scenario not in ("bare", "disabled") else {"LEADLINE_DISABLED": "1"})
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
-    assert ended.returncode == 0, ended.stderr
-    return dict(json.loads(ended.stdout.splitlines()[-1]))
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _folder(training: str, deed: str) -> str:
-    return f"{Path(training).stem}-{deed}"
+def _folder(training: str, scenario: str) -> str:
+    return f"{Path(training).stem}-{scenario}"

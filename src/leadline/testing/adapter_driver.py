@@ -1,9 +1,9 @@
-"""Runs one training in a process of its own, for the contract of adapters; tells what came of it as JSON.
+"""Runs one training in a process of its own, for the adapter contract; prints the result as JSON.
 
-Arguments: a Python file, a folder, and what is done: ``bare``, ``watched``, ``disabled``, ``failing``, ``stopped``.
+Arguments: a Python file, a folder, and the scenario: ``bare``, ``watched``, ``disabled``, ``failing``, ``stopped``.
 
-The file defines ``train()``, which gives the trained model's bytes; ``owners()``, the classes and modules of the
-framework in which an adapter might leave something; and ``CAPTURE``, in the words of ``--capture``.
+The file defines ``train()``, which returns the bytes of the trained model; ``owners()``, the classes and modules of
+the framework that an adapter might modify; and ``CAPTURE``, a list of ``--capture`` options.
 """
 
 from __future__ import annotations
@@ -23,94 +23,102 @@ from leadline.hook import StandaloneRun
 from leadline.records.request import Request
 from leadline.records.series import StepStamp
 from leadline.store.control import write_request
-from leadline.training.recorder.step_recorder import Recorder
+from leadline.training.recorder.step_output import StepOutput
 
 STOP_AT: Final = 3
-"""The step at whose end the training is asked to stop."""
+"""The step at whose end the training is requested to stop."""
 FAIL_AT: Final = 2
 """The step in which our own code fails."""
 
 
 class Driver:
-    """One training, and what surrounds it.
+    """Runs one training in each scenario.
 
     Args:
         file: The training.
-        folder: Where its run is written.
+        folder: The runs directory.
     """
 
     def __init__(self, file: str, folder: str) -> None:
-        self._given: Mapping[str, Any] = runpy.run_path(file, run_name="training")
+        self._training: Mapping[str, Any] = runpy.run_path(file, run_name="training")
         self._folder = folder
 
     def bare(self) -> dict[str, Any]:
-        """Nobody watches."""
+        """Train without capture."""
         return self._train()
 
     def watched(self) -> dict[str, Any]:
-        """Everything is captured."""
+        """Train with full capture."""
         before = self._traces()
-        alone = self._begin()
+        standalone = self._begin()
         during = self._traces()
-        told = self._train()
-        is_whole = alone.close()
-        return {**told, "run": alone.run, "is_whole": is_whole, "is_replaced": during != before, **self._left(before)}
+        result = self._train()
+        is_complete = standalone.close()
+        return {
+            **result,
+            "run": standalone.run,
+            "is_complete": is_complete,
+            "is_replaced": during != before,
+            **self._left(before),
+        }
 
     def disabled(self) -> dict[str, Any]:
-        """It was switched off by the environment."""
+        """Train with capture disabled by the environment."""
         before = self._traces()
-        alone = self._begin()
-        return {**self._train(), **self._left(before), "is_watched": alone.session is not None}
+        standalone = self._begin()
+        return {**self._train(), **self._left(before), "is_captured": standalone.session is not None}
 
     def failing(self) -> dict[str, Any]:
-        """Our own code fails in the middle of it."""
+        """Train while our own code fails in the middle of it."""
         before = self._traces()
-        original = Recorder._end
+        original = StepOutput.end_step
 
-        def fail(recorder: Recorder, stamp: StepStamp, taken: Mapping[str, Any]) -> None:
-            if recorder.clock.step == FAIL_AT:
+        def fail(output: StepOutput, stamp: StepStamp, scalars: Mapping[str, Any]) -> None:
+            if stamp.step == FAIL_AT:
                 raise RuntimeError("planted")
-            original(recorder, stamp, taken)
+            original(output, stamp, scalars)
 
-        setattr(Recorder, "_end", fail)  # noqa: B010 - a method of a class, which mypy would not have replaced
-        alone = self._begin()
-        told = {**self._train(), **self._left(before)}
-        alone.close()
-        return {**told, "run": alone.run}
+        setattr(StepOutput, "end_step", fail)  # noqa: B010 - a method of a class, which mypy would not have replaced
+        standalone = self._begin()
+        result = {**self._train(), **self._left(before)}
+        standalone.close()
+        return {**result, "run": standalone.run}
 
     def stopped(self) -> dict[str, Any]:
-        """Somebody asks it to stop at the end of a step."""
+        """Request a stop at the end of a step."""
         before = self._traces()
-        alone = self._begin()
-        asked = Request(
-            "1-stop", "stop", step=STOP_AT, reason="the contract asks", by="contract", time_ns=time.time_ns()
+        standalone = self._begin()
+        request = Request(
+            "1-stop", "stop", step=STOP_AT, reason="the contract requests it", by="contract", time_ns=time.time_ns()
         )
-        write_request(alone.run, asked)
-        told: dict[str, Any] = {"stopped": ""}
+        write_request(standalone.run, request)
+        result: dict[str, Any] = {"stopped": ""}
         try:
             self._train()
         except TrainingStopped as stop:
-            told["stopped"] = str(stop)
-        alone.close()
-        return {**told, "run": alone.run, **self._left(before)}
+            result["stopped"] = str(stop)
+        standalone.close()
+        return {**result, "run": standalone.run, **self._left(before)}
 
     # --- inside -------------------------------------------------------------------------------------------
 
     def _begin(self) -> StandaloneRun:
-        return StandaloneRun(out=self._folder, name="run", preset="full", capture=self._given["CAPTURE"], budget="off")
+        return StandaloneRun(
+            out=self._folder, name="run", preset="full", capture=self._training["CAPTURE"], budget="off"
+        )
 
     def _train(self) -> dict[str, Any]:
         random.seed(1)
-        model = self._given["train"]()
+        model = self._training["train"]()
         return {"digest": hashlib.sha256(bytes(model) + repr(random.getstate()).encode()).hexdigest()}
 
     def _traces(self) -> dict[str, int]:
-        """What stands behind each name in which an adapter might leave something; of collections also how many."""
+        """Return a hash of each value that an adapter might modify; of collections also their size."""
         return {
             f"{getattr(owner, '__name__', owner)} {name}": hash((id(value), _count(value)))
-            for owner in self._given["owners"]()
+            for owner in self._training["owners"]()
             for name, value in list(vars(owner).items())
-            if not isinstance(value, ModuleType)  # such come by being imported, whoever did it
+            if not isinstance(value, ModuleType)  # modules appear by being imported
         }
 
     def _left(self, before: Mapping[str, int]) -> dict[str, Any]:
@@ -122,16 +130,16 @@ def _count(value: object) -> int:
     return len(value) if isinstance(value, (dict, list, set)) else 0
 
 
-def main(file: str, folder: str, deed: str) -> None:
+def main(file: str, folder: str, scenario: str) -> None:
     driver = Driver(file, folder)
-    deeds: dict[str, Callable[[], dict[str, Any]]] = {
+    scenarios: dict[str, Callable[[], dict[str, Any]]] = {
         "bare": driver.bare,
         "watched": driver.watched,
         "disabled": driver.disabled,
         "failing": driver.failing,
         "stopped": driver.stopped,
     }
-    sys.stdout.write("\n" + json.dumps(deeds[deed]()) + "\n")
+    sys.stdout.write("\n" + json.dumps(scenarios[scenario]()) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Timelines and samples of the machine for synthetic runs: a training's phases, and what its sensors saw."""
+"""Timelines and system metrics for synthetic runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from leadline.records.event import Event
 from leadline.records.metric import Channel
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, Happening, Heartbeat, Part
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, Part, SystemSample, TimelineEvent
 
 MS: Final = SECOND_NS // 1000
 WORKER: Final = "rank0-1"
@@ -18,7 +18,7 @@ RSS: Final = Channel("process", "job", "rss_bytes")
 
 
 def gpu(number: int, metric: str = "utilization_percent") -> Channel:
-    """A channel of a GPU."""
+    """Return a channel of a GPU."""
     return Channel("gpu", f"gpu{number}", metric)
 
 
@@ -31,13 +31,13 @@ def step_rows(
     mode: str = "train",
     within: Mapping[str, str] | None = None,
     other_ms: float = 0.0,
-) -> list[Happening]:
-    """The rows of one step, in the order in which they end; the last is the step itself.
+) -> list[TimelineEvent]:
+    """Return the rows of one step, in the order in which they end; the last one is the step itself.
 
     Args:
-        phases: Milliseconds of each, one after the other; one that lies within another begins where that begins.
-        within: Which lie within which.
-        other_ms: What the step lasts beyond its phases.
+        phases: Milliseconds of each phase, one after the other; a nested phase starts with its outer phase.
+        within: The outer phase of each nested phase.
+        other_ms: The time of the step outside its phases.
     """
     within, at_ns = within or {}, start_ns
     begins: dict[str, int] = {}
@@ -52,8 +52,8 @@ def step_rows(
         rows.append(Event(name, step, begin, round(length_ms * MS), mode, args=args))
     at_ns += round(other_ms * MS)
     rows.append(Event("step", step, start_ns, at_ns - start_ns, mode))
-    rows.sort(key=lambda each: each.start_ns + each.duration_ns)
-    return [Happening(each, worker) for each in rows]
+    rows.sort(key=lambda event: event.start_ns + event.duration_ns)
+    return [TimelineEvent(event, worker) for event in rows]
 
 
 def training(
@@ -66,10 +66,10 @@ def training(
     other_ms: float = 0.0,
     has_captures: bool = True,
 ) -> list[Part]:
-    """The timeline of one training step after another, each with a row that says that it passed.
+    """Return the timeline of successive training steps.
 
     Args:
-        steps: Milliseconds by phase, of each step.
+        steps: Milliseconds by phase, for each step.
         has_captures: Whether a loss was captured at each step.
     """
     parts: list[Part] = []
@@ -88,31 +88,31 @@ def sampled(
     node: str = "node",
     start_ns: int = START_NS,
     every_ms: float = 500.0,
-) -> list[Heartbeat]:
-    """Samples of channels at a steady pace, the first one interval after the start."""
+) -> list[SystemSample]:
+    """Return samples of channels at a fixed interval, the first one interval after the start."""
     longest = max(map(len, channels.values()), default=0)
     return [
-        Heartbeat(start_ns + round((index + 1) * every_ms * MS), values[index], channel, node)
+        SystemSample(start_ns + round((index + 1) * every_ms * MS), values[index], channel, node)
         for index in range(longest)
         for channel, values in channels.items()
         if index < len(values)
     ]
 
 
-def in_time(*stories: Sequence[Part]) -> list[Part]:
-    """Several stories told as one, in the order of time."""
-    return sorted((part for story in stories for part in story), key=_time_of)
+def merge_by_time(*scenarios: Sequence[Part]) -> list[Part]:
+    """Merge scenarios into one, in order of time."""
+    return sorted((part for scenario in scenarios for part in scenario), key=_time_of)
 
 
 def _time_of(part: Part) -> int:
     match part:
-        case Heartbeat():
+        case SystemSample():
             return part.time_ns
-        case Happening():
+        case TimelineEvent():
             return part.event.start_ns + part.event.duration_ns
         case Capture():
             return part.at_ns
-        case Detailed():
-            return part.whole_ns
+        case DetailedProfile():
+            return part.complete_ns
         case _:
             return START_NS + part.step * SECOND_NS // 10

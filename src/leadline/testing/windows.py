@@ -1,4 +1,4 @@
-"""Windows for rules, made in memory, without a run."""
+"""Windows for rules, made in memory without a run."""
 
 from __future__ import annotations
 
@@ -11,51 +11,54 @@ from leadline.reader.window import Scan, TensorArray, Window
 from leadline.records.series import SeriesLayout
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Raw, Vectors
+from leadline.testing.runs import SECOND_NS, START_NS, ArrayStatistics, Capture, RawTensors
 
 _LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 
 
 def verdicts(
     rule: Rule,
-    parts: Iterable[Capture | Raw | Vectors],
+    parts: Iterable[Capture | RawTensors | ArrayStatistics],
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
-    thinned: bool = False,
+    is_incomplete: bool = False,
 ) -> list[tuple[int, Verdict]]:
-    """What a rule says at each step at which something that it needs was captured, with the step."""
+    """Return the verdict of a rule on each step with data that it needs."""
     view = View(rule.needs().tensors)
-    said: list[tuple[int, Verdict]] = []
+    results: list[tuple[int, Verdict]] = []
     memory = None
-    for point in points(parts, shapes=shapes or {}, thinned=thinned):
-        window = view.show(point)
+    for point in points(parts, shapes=shapes or {}, is_incomplete=is_incomplete):
+        window = view.select(point)
         if window is not None:
             window.memory = memory = rule.remember(memory, window)
-            said.append((point.step, rule.evaluate(window)))
-            view.keep()
-    return said
+            results.append((point.step, rule.evaluate(window)))
+            view.advance()
+    return results
 
 
 def points(
-    parts: Iterable[Capture | Raw | Vectors], *, shapes: Mapping[str, tuple[int, ...]], thinned: bool = False
+    parts: Iterable[Capture | RawTensors | ArrayStatistics],
+    *,
+    shapes: Mapping[str, tuple[int, ...]],
+    is_incomplete: bool = False,
 ) -> Iterator[Point]:
-    """The points that parts make, in the order of their steps."""
-    found: dict[tuple[int, str], Point] = {}
+    """Group parts into points, in order of their steps."""
+    by_step: dict[tuple[int, str], Point] = {}
     for part in parts:
-        point = found.setdefault((part.step, part.mode), Point(part.step, part.mode, is_thinned=thinned))
+        point = by_step.setdefault((part.step, part.mode), Point(part.step, part.mode, is_incomplete=is_incomplete))
         if isinstance(part, Capture) and "skipped" in part.values.get("clock", {}):
             point.is_skipped = True
-        elif isinstance(part, (Capture, Vectors)):
+        elif isinstance(part, (Capture, ArrayStatistics)):
             point.rows.append(_row(part if isinstance(part, Capture) else part.capture, shapes))
-        if isinstance(part, (Raw, Vectors)):
-            raw = part if isinstance(part, Raw) else part.raw
-            mode_step = part.step if isinstance(part, Raw) or part.mode_step is None else part.mode_step
+        if isinstance(part, (RawTensors, ArrayStatistics)):
+            raw = part if isinstance(part, RawTensors) else part.raw
+            mode_step = part.step if isinstance(part, RawTensors) or part.mode_step is None else part.mode_step
             point.arrays += [_array(raw, name, mode_step) for name in raw.tensors]
-    yield from (found[key] for key in sorted(found))
+    yield from (by_step[key] for key in sorted(by_step))
 
 
 def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) -> Window:
-    """A moment, so many seconds after the run's start, and when the last record before it was."""
+    """Return the window of a time-based rule, ``seconds`` after the start of the run."""
     last_ns = None if last_record_seconds is None else START_NS + int(last_record_seconds * SECOND_NS)
     moment = Scan(START_NS + int(seconds * SECOND_NS), START_NS, last_ns, last_step)
     return Window(last_step, "train", moment.time_ns, scan=moment)
@@ -63,14 +66,14 @@ def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) 
 
 def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> SeriesRow:
     names = list(part.values)
-    tensors = tuple(part.info(each, shapes) for each in names)
-    columns = tuple((index, each) for index, name in enumerate(names) for each in part.values[name])
-    values = np.array([part.values[names[index]][each] for index, each in columns], dtype=np.float64)
+    tensors = tuple(part.info(name, shapes) for name in names)
+    columns = tuple((index, statistic) for index, name in enumerate(names) for statistic in part.values[name])
+    values = np.array([part.values[names[index]][statistic] for index, statistic in columns], dtype=np.float64)
     mode_step = part.step if part.mode_step is None else part.mode_step
     return SeriesRow(part.worker, SeriesLayout(tensors, columns), mode_step, part.at_ns, values)
 
 
-def _array(part: Raw, name: str, mode_step: int) -> TensorArray:
+def _array(part: RawTensors, name: str, mode_step: int) -> TensorArray:
     dtype, shape, data = part.tensors[name]
     values = np.frombuffer(data, _LITTLE_ENDIAN[dtype]).reshape(shape)
     return TensorArray(part.worker, name, part.step, mode_step, lambda: values)

@@ -1,4 +1,4 @@
-"""The boundary between Leadline and a training: a failure of ours ends here, is told once, and capture goes off."""
+"""The boundary between Leadline and a training: the first failure of ours is reported, and disables capture."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ R = TypeVar("R")
 class Guard:
     """Runs our code inside a training.
 
-    **Failing open** - an ``Exception`` of ours is kept, told once through ``tell``, and every later call is a no-op.
+    **Fails open** - the first ``Exception`` of ours is passed to ``on_failure``, and every later call does nothing.
 
-    **One at a time** - calls wait for one another, so that several threads may train at once; what is wrapped waits for
-    nobody.
+    **One at a time** - calls wait for one another, so that several threads may train at once; functions from ``wrap``
+    do not wait.
 
-    **Letting through** - ``TrainingStopped``, ``KeyboardInterrupt`` and other exits are the training's and pass.
+    **Lets pass** - ``TrainingStopped``, ``KeyboardInterrupt`` and other exits belong to the training.
+
+    Args:
+        on_failure: Takes a description of the first failure.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, on_failure: Callable[[str], None]) -> None:
         self.failure: str | None = None
-        self._tell = tell
+        self._on_failure = on_failure
         self._lock = threading.RLock()
 
     @property
@@ -34,7 +37,7 @@ class Guard:
         return self.failure is None
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """Call a function of ours; None when it fails or something failed before."""
+        """Call a function of ours; return None if it fails or something failed before."""
         with self._lock:
             return self._call(function, *args, **kwargs)
 
@@ -48,7 +51,7 @@ class Guard:
             return None
 
     def wrap(self, function: Callable[P, R]) -> Callable[P, R | None]:
-        """The function, guarded."""
+        """Return the function, guarded."""
 
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -60,4 +63,4 @@ class Guard:
         place = traceback.extract_tb(error.__traceback__)[-1]
         file = place.filename.rsplit("/leadline/", 1)[-1]
         self.failure = f"{type(error).__name__}: {error} ({file}:{place.lineno})"
-        self._tell(self.failure)
+        self._on_failure(self.failure)

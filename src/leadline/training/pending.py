@@ -1,4 +1,4 @@
-"""Numbers and tensors of a step that are still on their way off an accelerator."""
+"""Interfaces of data that is still being copied off an accelerator."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class Pending(Protocol):
-    """Something that an accelerator has been asked for and that comes later.
+    """A copy off an accelerator that is not complete yet.
 
-    **Never waits** - only ``wait`` does.
+    **Never waits** - except in ``wait``.
     """
 
     def is_done(self) -> bool:
-        """Whether it has come."""
+        """Return whether it is complete."""
 
     def wait(self) -> None:
-        """Return when it has come."""
+        """Wait until it is complete."""
 
 
 class PendingNumbers(Pending, Protocol):
     """The numbers of a row."""
 
     def values(self) -> bytes:
-        """One little-endian float64 a column; asked for when they have come."""
+        """Return one little-endian float64 per column; called when the copy is complete."""

@@ -1,4 +1,4 @@
-"""What a kind of profile is to the windows: something that records from one step to another."""
+"""Interfaces of the recordings of profile windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from leadline.records.profile_window import ProfileWindow
 
 Finish = Callable[[str], Sequence[str]]
-"""Writes what was recorded into a folder, in a thread of ours; gives the names of the files."""
+"""Writes a recording into a folder, in a thread of ours; returns the names of the files."""
 
 
 class ProfileUnavailableError(Exception):
@@ -16,33 +16,33 @@ class ProfileUnavailableError(Exception):
 
 
 class Recording(Protocol):
-    """One window under way; all calls come from the training's thread.
+    """The recording of one open window; all calls come from the training's thread.
 
     **Changes nothing** - no bit of the training, its random state or its settings.
 
-    **Leaves nothing** - after ``end`` no hook, thread or buffer of it is left, but for what ``Finish`` holds.
+    **Leaves nothing** - after ``end`` no hook, thread or buffer is left, except in the ``Finish``.
 
-    **Is quick to end** - what takes long is done by what ``end`` gives, in another thread.
+    **Ends quickly** - slow work is done by the ``Finish`` that ``end`` returns, in another thread.
     """
 
     notes: list[str]
-    """What of it could not be recorded, and what distorts it; a line each."""
+    """Lines about what could not be recorded, and what distorts the recording."""
 
     def begin(self, step: int) -> None:
         """Begin to record; the step is about to begin.
 
         Raises:
-            ProfileUnavailableError: It cannot.
+            ProfileUnavailableError: It cannot be recorded.
         """
 
     def enter(self, step: int, ended: str) -> None:
-        """A further step of the window begins; the one before was of that mode."""
+        """Begin a further step of the window; the previous step was of the mode ``ended``."""
 
     def mark(self, phase: str) -> None:
-        """Within a step something begins: ``backward``, ``optimizer``."""
+        """Begin a phase within the step: ``backward``, ``optimizer``."""
 
     def end(self, step: int, ended: str) -> Finish:
-        """Stop; the step that would be next is not part of the window, the one before was of that mode."""
+        """Stop before ``step``, which is not part of the window; the previous step was of the mode ``ended``."""
 
 
 Opener = Callable[[ProfileWindow], Recording]

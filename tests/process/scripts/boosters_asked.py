@@ -49,7 +49,7 @@ def differing() -> Iterator[str]:
                 expected = [np.abs(truth.get(each, 0.0)).sum() for each in booster.features]
                 if not np.allclose(values, expected, rtol=1e-6, atol=0):
                     yield f"{kind} {importance}: {values} for {expected}"
-            told, truth = booster.evaluated(), model.predict(data)
+            told, truth = booster.evaluation(), model.predict(data)
             if told is None or told.predictions.dtype != truth.dtype:
                 yield f"{kind} type"
             elif not np.array_equal(told.predictions, truth):

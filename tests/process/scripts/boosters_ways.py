@@ -15,7 +15,7 @@ import lightgbm
 import xgboost
 
 import leadline
-from leadline.training.recorder.step_recorder import Recorder
+from leadline.training.recorder.step_recorder import StepRecorder
 
 TREES = {"max_depth": 3, "nthread": 1, "seed": 3}
 
@@ -90,17 +90,17 @@ KINDS: dict[str, Callable[[], None]] = {
 
 
 def main(folder: str) -> None:
-    short = Recorder.plain_step
+    short = StepRecorder.metrics_only_step
     counts = dict.fromkeys(KINDS, 0)
 
-    def counted(self: Recorder, *told: Any) -> bool:
+    def counted(self: StepRecorder, *told: Any) -> bool:
         found = short(self, *told)
         counts[kind] += found
         return found
 
     for kind, train in KINDS.items():
         for way, method in (("short", counted), ("full", lambda *_: False)):
-            Recorder.plain_step = method  # type: ignore[method-assign]
+            StepRecorder.metrics_only_step = method  # type: ignore[method-assign]
             with leadline.Hook(out=folder, name=f"{kind}-{way}", budget="off"):
                 train()
     print(json.dumps(counts))

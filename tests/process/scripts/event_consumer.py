@@ -12,7 +12,7 @@ while True:
     for message in client.receive_message(QueueUrl=queue, WaitTimeSeconds=1).get("Messages", []):
         client.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
         detail = json.loads(message["Body"])["detail"]
-        statuses = [each["RuleEvaluationStatus"] for each in detail["DebugRuleEvaluationStatuses"]]
+        statuses = [status["RuleEvaluationStatus"] for status in detail["DebugRuleEvaluationStatuses"]]
         if detail["TrainingJobStatus"] == "InProgress" and "IssuesFound" in statuses:
             subprocess.run([sys.executable, "-m", "leadline", "stop", detail["leadline"]["uri"]], check=True)
             sys.exit()

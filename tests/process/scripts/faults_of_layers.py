@@ -57,7 +57,7 @@ def nonfinite_origin(*, healthy: bool) -> None:
     """A normalization without an epsilon: at step 40 a feature is the same in the whole batch, and 0 / 0 is NaN.
 
     leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
-    step 40  nonfinite_origin: module 0 made it: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at
+    step 40  nonfinite_origin: made by module 0: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at
         step 40
     names 0_output_0, cross_entropy_output_0
     """
@@ -123,7 +123,7 @@ def saturated_activation(*, healthy: bool) -> None:
     """Inputs a hundred times too large for tanh, which is flat out there; the twin scales them.
 
     leadline run --preset full --rule saturated_activation faults.py saturated_activation
-    step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) lie within -9.4999 to 9.4999 on fewer than 1 % of
+    step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer than 1 % of
         the samples
     names 1_input_0
     """
@@ -171,7 +171,7 @@ def output_collapse(*, healthy: bool) -> None:
 
     leadline run --rule output_collapse:patience=3 faults.py output_collapse
     step 100  output_collapse: Sequential_output_0: the same for every sample (standard deviation over the batch 0,
-        mean absolute value 0.0588), 3 captured steps running
+        mean absolute value 0.0588), 3 captured steps in a row
     names Sequential_output_0
     """
     model = classifier()

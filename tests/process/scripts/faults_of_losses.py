@@ -50,7 +50,7 @@ def probabilities_as_logits(*, healthy: bool) -> None:
 
     leadline run --rule probabilities_as_logits faults.py probabilities_as_logits
     step 2  probabilities_as_logits: cross_entropy_input_0 is given as logits but looks like probabilities: no
-        element below 0, rows that sum to 1, 3 times running
+        element below 0, rows that sum to 1, 3 captures in a row
     names cross_entropy_input_0
     """
     model = classifier()

@@ -17,7 +17,7 @@ def missing_zero_grad(*, healthy: bool) -> None:
     """Nobody sets the gradients to zero: each step goes along the sum of all batches so far.
 
     leadline run --rule missing_zero_grad faults.py missing_zero_grad
-    step 10  missing_zero_grad: Adam: 10 steps in a row began with the gradients that the step before left
+    step 10  missing_zero_grad: Adam: 10 steps in a row began with the gradients of the previous step
     names Adam/steps_without_zero_grad
     """
     model = classifier()
@@ -34,7 +34,7 @@ def no_learning(*, healthy: bool) -> None:
     """Fine-tuning: the head is replaced after the optimizer was made, which goes on updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
-    step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, and no optimizer holds it
+    step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
     names 2.weight/outside_optimizers, 2.bias/outside_optimizers
     """
     model = classifier()
@@ -64,8 +64,8 @@ def unused_parameter(*, healthy: bool) -> None:
     """A layer is made, and given to the optimizer, but forward() never calls it.
 
     leadline run --preset full --rule unused_parameter faults.py unused_parameter
-    step 50  unused_parameter: second.weight, and 1 more parameter: never a gradient up to step 50, though an
-        optimizer holds it
+    step 50  unused_parameter: second.weight, and 1 more parameter: no gradient up to step 50, though an optimizer
+        holds it
     names second.weight, second.bias
     """
     model = Branches(is_used=healthy)
@@ -95,7 +95,8 @@ def learning_rate(*, healthy: bool) -> None:
     """A learning rate of 1e-9 where 1e-3 was meant: at that rate it takes a million times as many steps.
 
     leadline run --preset full --rule learning_rate faults.py learning_rate
-    step 90  learning_rate: median update ratio 1.25e-09, below 1e-06 for 10 captured steps running (nearest 4.86e-09)
+    step 90  learning_rate: median update ratio 1.25e-09, below 1e-06 for 10 captured steps in a row (nearest
+        4.86e-09)
     """
     model = classifier()
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3 if healthy else 1e-9), points())
@@ -153,7 +154,7 @@ def replica_divergence(*, healthy: bool) -> None:
 
     leadline run --preset full --rule replica_divergence faults.py replica_divergence
     step 40  replica_divergence: 0.weight, and 3 more parameters: 2 different versions on 2 workers at step 40;
-        rank1-100 stands apart
+        rank1-100 differs
     names 0.weight, 2.weight
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 from leadline.store.creation import create_run, write_status
-from leadline.training.session import session
+from leadline.training.session import api
 
 NOT_JUDGED = ("similar_across_runs", "tensor_variance")
 """Rules that say nothing without another run, or a threshold of one's own."""
@@ -50,13 +50,13 @@ def watched(folder: str, name: str) -> Iterator[None]:
         rules=tuple(spec for spec, _ in resolve_rules(RULES)),
     )
     create_run(run, manifest, status="InProgress")
-    own = session.start(run)
+    own = api.start(run)
     assert own is not None
     try:
         yield
     finally:
         is_whole = own.close()
-        session.forget(own)
+        api.forget(own)
         now = time.time_ns()
         write_status(run, "Completed", now, ended_ns=now)
     assert own.guard.failure is None, own.guard.failure

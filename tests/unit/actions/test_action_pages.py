@@ -1,4 +1,4 @@
-"""docs/actions.md and docs/events.md say what the classes say."""
+"""Consistency of docs/actions.md and docs/events.md with the classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from notices import occasion
+from notices import make_context
 
 from leadline.actions.action import Action
 from leadline.actions.registry import BUILT_IN, find_action, make_action
@@ -36,18 +36,18 @@ def rows(page: str, above: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
 
 
-def test_the_page_is_as_the_classes_have_it() -> None:
+def test_the_page_matches_the_classes() -> None:
     assert ACTIONS.partition(MADE["MARK"])[2] == MADE["page"]().removeprefix(MADE["MARK"]), (
         "run: python scripts/action_pages.py"
     )
 
 
-def test_every_action_has_a_section_and_none_is_of_an_action_that_is_no_more() -> None:
+def test_every_action_has_a_section_and_no_section_is_obsolete() -> None:
     assert set(MADE["EXAMPLES"]) == set(BUILT_IN)
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
-def test_an_action_documents_every_parameter_of_its_own(name: str) -> None:
+def test_an_action_documents_all_its_parameters(name: str) -> None:
     action = find_action(name)
     general = {each.name for each in msgspec.structs.fields(Action)}
     own = [each.name for each in msgspec.structs.fields(action) if each.name not in general]
@@ -55,16 +55,16 @@ def test_an_action_documents_every_parameter_of_its_own(name: str) -> None:
     assert [each for each in said if each not in general] == own
 
 
-def test_the_example_of_an_action_of_ones_own_works(tmp_path: Path) -> None:
+def test_the_example_of_a_custom_action_works(tmp_path: Path) -> None:
     (code,) = blocks(ACTIONS, "python")
     (tmp_path / "my_actions.py").write_text(code)
     action = make_action("my_actions.py:WriteLine", {"path": str(tmp_path / "fired.txt")}, str(tmp_path))
-    assert action.run(occasion()).outcome == f"one line to {tmp_path / 'fired.txt'}"
+    assert action.run(make_context()).outcome == f"one line to {tmp_path / 'fired.txt'}"
     assert (tmp_path / "fired.txt").read_text() == "loud: loss is NaN, and 28 more tensors\n"
 
 
 @pytest.mark.parametrize("page", ["actions", "events"])
-def test_the_pages_name_files_and_sections_that_are_there(page: str) -> None:
+def test_links_to_files_and_sections_are_valid(page: str) -> None:
     text = {"actions": ACTIONS, "events": EVENTS}[page]
     for link in re.findall(r"\]\((?!https)([^)]+)\)", text):
         name, _, anchor = link.partition("#")
@@ -74,7 +74,7 @@ def test_the_pages_name_files_and_sections_that_are_there(page: str) -> None:
         assert (ROOT / path).is_file()
 
 
-def test_the_example_of_a_notice_is_one() -> None:
+def test_the_example_is_a_valid_notification() -> None:
     example = json.loads(blocks(EVENTS, "json")[0])
     notice = Notification.from_dict(example)
     assert json.loads(encode(notice.to_dict())) == example
@@ -82,16 +82,17 @@ def test_the_example_of_a_notice_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("above", "kind"), [("| field |", Notification), ("Of each tensor:", TensorSnapshot), ("Of each rule:", RuleState)]
+    ("above", "kind"),
+    [("| field |", Notification), ("Fields of a tensor:", TensorSnapshot), ("Fields of a rule:", RuleState)],
 )
-def test_every_field_is_described_in_its_order_and_stands_in_the_example(above: str, kind: Any) -> None:
+def test_every_field_is_described_in_order_and_in_the_example(above: str, kind: Any) -> None:
     example = json.loads(blocks(EVENTS, "json")[0])
     shown = {Notification: example, TensorSnapshot: example["tensors"][0], RuleState: example["rules"][0]}[kind]
     assert rows(EVENTS[EVENTS.index(above) - 1 :], above) == list(shown)
     assert [each for each in shown if each != "format"] == [each.name for each in fields(kind)]
 
 
-def test_the_example_for_amazon_is_what_comes_of_that_notice() -> None:
+def test_the_example_for_amazon_matches_the_notification() -> None:
     notice, event = map(json.loads, blocks(EVENTS, "json"))
     made = json.loads(detail(Notification.from_dict(notice)))
     whole = made.pop("leadline")
@@ -100,7 +101,7 @@ def test_the_example_for_amazon_is_what_comes_of_that_notice() -> None:
     assert part.items() <= whole.items()
 
 
-def test_the_consumer_is_the_one_that_is_tested() -> None:
+def test_the_consumer_on_the_page_is_the_tested_one() -> None:
     (shown,) = blocks(EVENTS, "python")
     script = (ROOT / "tests" / "process" / "scripts" / "event_consumer.py").read_text()
     assert textwrap.indent(shown, "    ").rstrip() in script

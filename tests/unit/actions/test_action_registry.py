@@ -1,4 +1,4 @@
-"""Finding actions by name."""
+"""Lookup of actions by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.actions.stop_training import StopTraining
 from leadline.errors import ConfigurationError, UnknownNameError
 
 
-def test_each_built_in_name_leads_to_a_class_of_its_own() -> None:
+def test_every_built_in_name_has_its_own_class() -> None:
     assert registry.find_action("stop_training") is StopTraining
     assert registry.find_action("StopTraining") is StopTraining
     assert len({registry.find_action(name) for name in registry.BUILT_IN}) == len(registry.BUILT_IN)
@@ -23,9 +23,9 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
         registry.find_action("notfy")
 
 
-def test_other_peoples_are_found_by_their_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_of_a_plugin_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("page", "leadline.actions.stop_training:StopTraining", "leadline.actions")
-    monkeypatch.setattr(registry, "other_peoples", lambda: {"page": entry})
+    monkeypatch.setattr(registry.REGISTRY, "plugins", {"page": entry})
     assert registry.find_action("page") is StopTraining
     assert "page" in registry.action_names()
     assert not registry.is_built_in("page")
@@ -33,7 +33,7 @@ def test_other_peoples_are_found_by_their_entry_point(monkeypatch: pytest.Monkey
         registry.find_action("pagee")
 
 
-def test_ones_own_are_found_by_their_file(tmp_path: Path) -> None:
+def test_custom_actions_are_found_by_their_file(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from leadline.actions import Action\nclass Mine(Action, frozen=True, kw_only=True):\n    path: str\n"
     )

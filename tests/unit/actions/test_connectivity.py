@@ -1,4 +1,4 @@
-"""Whether a host answers, by real connections."""
+"""The connectivity check, with real connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leadline.actions.connectivity import check_reachable
 from leadline.errors import ConfigurationError
 
 
-def test_who_listens_is_reached_and_told_nothing() -> None:
+def test_a_listening_host_is_reached_and_receives_nothing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         check_reachable("127.0.0.1", server.getsockname()[1])
         connection, _ = server.accept()
@@ -19,7 +19,7 @@ def test_who_listens_is_reached_and_told_nothing() -> None:
             assert connection.recv(1) == b""
 
 
-def test_who_does_not_listen_is_named_with_the_way_around() -> None:
+def test_a_host_that_does_not_listen_is_reported_with_a_workaround() -> None:
     port = free_port()
     with pytest.raises(
         ConfigurationError, match=f"^127.0.0.1:{port} cannot be reached: connection refused; .*probe=false$"
@@ -27,8 +27,10 @@ def test_who_does_not_listen_is_named_with_the_way_around() -> None:
         check_reachable("127.0.0.1", port)
 
 
-@pytest.mark.parametrize(("host", "why"), [("no-such-host.invalid", "no such host"), ("a" * 70, "no name of a host")])
-def test_a_name_that_nothing_bears(host: str, why: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "why"), [("no-such-host.invalid", "unknown host"), ("a" * 70, "not a valid host name")]
+)
+def test_an_unknown_host_name(host: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{host}:25 cannot be reached: .*{why}"):
         check_reachable(host, 25)
 
@@ -38,7 +40,7 @@ def test_an_address_in_brackets() -> None:
         check_reachable("::1", 1)
 
 
-def test_nobody_takes_the_connection() -> None:
+def test_a_connection_that_is_not_accepted_times_out() -> None:
     """A full backlog: the kernel answers no further connection."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         place = server.getsockname()
@@ -56,7 +58,7 @@ def test_nobody_takes_the_connection() -> None:
                 one.close()
 
 
-def test_behind_a_proxy_the_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_proxy_the_proxy_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -1,4 +1,4 @@
-"""A notice in words, line by line."""
+"""The text of notifications, line by line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from notices import FINDING
 
 from leadline.actions import message
-from leadline.records.notification import NoticeKind, Notification, TensorSnapshot
+from leadline.records.notification import Notification, NotificationKind, TensorSnapshot
 from leadline.store.documents import encode
 
 TEXT = """\
@@ -23,7 +23,7 @@ worker    rank0-12
 time      2026-11-20 15:53:20 UTC
 folder    /home/me/leadline runs/demo-1120
 
-Try: what nonfinite_origin says first; this usually follows from it
+Try: the advice of nonfinite_origin first; this usually follows from it
 
 Numbers:
   nan_count               3
@@ -31,7 +31,7 @@ Numbers:
   share                   0.1235
 
 29 tensors, the first 2:
-  loss (one number, float32)
+  loss (scalar, float32)
     mean NaN
     values NaN
   gradient/fc.weight (8x4, bfloat16)
@@ -39,17 +39,17 @@ Numbers:
     values 0.1 0.2 0.3 1 2 3 4 5 …
     file:///runs/demo/000001.safetensors#train/1313/fc.weight
 
-1 of 3 rules found something: loud
+1 of 3 rules fired: loud
 
-look: leadline show '/home/me/leadline runs/demo-1120'
+details: leadline show '/home/me/leadline runs/demo-1120'
 stop: leadline stop '/home/me/leadline runs/demo-1120'"""
 
 
-def of_rule(kind: NoticeKind, status: str, **fields: Any) -> Notification:
+def of_rule(kind: NotificationKind, status: str, **fields: Any) -> Notification:
     return Notification("1", kind, "demo", "/a", status, 1, rule="slow", **fields)
 
 
-def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors() -> None:
+def test_a_finding_has_event_place_run_advice_and_first_tensors() -> None:
     assert message.title(FINDING) == "loud fired at step 1,313 in demo-1120"
     assert message.text(FINDING) == TEXT
 
@@ -57,7 +57,7 @@ def test_a_finding_says_what_where_which_run_what_to_try_and_the_first_tensors()
 @pytest.mark.parametrize(
     ("notice", "title"),
     [
-        (of_rule("closed", "IssuesFound", step=12), "slow is over at step 12 in demo"),
+        (of_rule("closed", "IssuesFound", step=12), "slow resolved at step 12 in demo"),
         (
             of_rule("rule_status", "NoIssuesFound", previous="InProgress", verdict="clear"),
             "slow in demo: NoIssuesFound (clear), before InProgress",
@@ -74,11 +74,11 @@ def test_the_other_kinds(notice: Notification, title: str) -> None:
     assert message.text(notice).startswith(f"{title}\n\nrun ")
 
 
-def test_of_a_job_that_ended_no_way_to_stop_it_is_shown() -> None:
+def test_the_stop_command_is_not_shown_after_the_end() -> None:
     assert "leadline stop" not in message.text(replace(FINDING, job_status="Completed"))
 
 
-def test_of_many_tensors_five_are_shown() -> None:
+def test_five_of_many_tensors_are_shown() -> None:
     many = replace(FINDING, tensors=tuple(TensorSnapshot(f"t{each}") for each in range(20)), tensor_count=20)
     text = message.text(many)
     assert "20 tensors, the first 5:\n  t0\n  t1\n  t2\n  t3\n  t4\n\n" in text
@@ -89,23 +89,23 @@ def test_one_tensor_is_not_called_tensors() -> None:
     assert "\n1 tensor:\n  t\n" in message.text(replace(FINDING, tensors=(TensorSnapshot("t"),), tensor_count=1))
 
 
-@pytest.mark.parametrize("most_characters", [20, 70, 160, 500])
-def test_a_text_message_is_one_line_and_as_short_as_it_must(most_characters: int) -> None:
-    said = message.short(replace(FINDING, message="line one\nline two " * 40), most_characters)
-    assert len(said) <= most_characters
+@pytest.mark.parametrize("max_characters", [20, 70, 160, 500])
+def test_a_text_message_is_one_line_of_limited_length(max_characters: int) -> None:
+    said = message.short(replace(FINDING, message="line one\nline two " * 40), max_characters)
+    assert len(said) <= max_characters
     assert "\n" not in said
     assert said.isascii()
-    assert said.startswith("leadline: loud fired"[: most_characters - 3])
+    assert said.startswith("leadline: loud fired"[: max_characters - 3])
     assert said.endswith("...")
 
 
-def test_a_short_text_message_is_whole() -> None:
+def test_a_short_text_message_is_complete() -> None:
     assert message.short(FINDING, 160) == (
         "leadline: loud fired at step 1,313 in demo-1120: loss is NaN, and 28 more tensors"
     )
 
 
-def test_what_came_through_json_reads_the_same() -> None:
+def test_a_notification_from_json_has_the_same_text() -> None:
     assert message.text(Notification.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
         "limit                   inf", "limit                   Infinity"
     )

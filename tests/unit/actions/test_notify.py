@@ -1,4 +1,4 @@
-"""notify: to real mail and HTTP servers on loopback, and to Amazon's SNS as moto has it."""
+"""notify, with real mail and HTTP servers on loopback, and with moto's SNS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from amazon import amazon, client, make_queue, received
 from endpoints import HANGS, MailEndpoint, Reply, free_port, http_endpoint, mail_endpoint
-from notices import FINDING, occasion
+from notices import FINDING, make_context
 
 from leadline.actions import message
 from leadline.actions.action import RejectedError
@@ -28,7 +28,7 @@ def mail_url(server: MailEndpoint, login: str = "", to: str = "me@example.org") 
 
 
 def tell(url: str, notice: Notification = FINDING, **parameters: Any) -> str:
-    return Notify(url=url, **parameters).run(occasion(notice)).outcome
+    return Notify(url=url, **parameters).run(make_context(notice)).outcome
 
 
 @pytest.mark.parametrize("has_login", [False, True])
@@ -49,7 +49,7 @@ def test_a_mail_arrives_with_title_and_text(has_login: bool) -> None:
         (f"bob:{QUOTED}@", "nobody@example.org", "550 5.1.1 no such user here"),
     ],
 )
-def test_a_refused_mail_is_not_tried_again_and_says_why(login: str, to: str, why: str) -> None:
+def test_a_refused_mail_is_not_retried_and_has_a_reason(login: str, to: str, why: str) -> None:
     with mail_endpoint(password=PASSWORD, refuses="nobody@example.org") as server:
         with pytest.raises(RejectedError) as caught:
             tell(mail_url(server, login, to))
@@ -57,18 +57,18 @@ def test_a_refused_mail_is_not_tried_again_and_says_why(login: str, to: str, why
     assert str(caught.value) == f"mail through 127.0.0.1: {why}"
 
 
-def test_a_login_at_a_server_that_knows_none_is_refused_for_good() -> None:
+def test_a_login_at_a_server_without_logins_is_refused_for_good() -> None:
     with mail_endpoint() as server, pytest.raises(RejectedError, match="AUTH"):
         tell(mail_url(server, "bob:secret@"))
 
 
-def test_a_server_that_is_down_is_tried_again_and_said_so() -> None:
+def test_a_server_that_is_down_is_retried_and_reported() -> None:
     port = free_port()
     with pytest.raises(ConnectionError, match=r"^mail through 127\.0\.0\.1: connection refused$"):
         tell(f"mailto://127.0.0.1:{port}?from=a@example.org&to=me@example.org")
 
 
-def test_what_the_password_is_never_stands_in_an_error() -> None:
+def test_a_password_is_never_in_an_error() -> None:
     reply = Reply(500, f"no {PASSWORD} here, nor {QUOTED}, nor topsecretpath")
     with http_endpoint(reply) as server, pytest.raises(ConnectionError) as caught:
         tell(f"json://bob:{QUOTED}@127.0.0.1:{server.port}/topsecretpath?:key=value")
@@ -77,7 +77,7 @@ def test_what_the_password_is_never_stands_in_an_error() -> None:
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(401, True), (403, True), (404, True), (429, False), (503, False)])
-def test_what_http_services_refuse_for_good(status: int, is_final: bool) -> None:
+def test_permanent_refusals_of_http_services(status: int, is_final: bool) -> None:
     with (
         http_endpoint(Reply(status)) as server,
         pytest.raises(RejectedError if is_final else ConnectionError) as caught,
@@ -87,7 +87,7 @@ def test_what_http_services_refuse_for_good(status: int, is_final: bool) -> None
     assert str(caught.value).startswith("json at 127.0.0.1: ")
 
 
-def test_of_several_targets_only_the_one_that_failed_is_tried_again() -> None:
+def test_only_the_failed_one_of_several_targets_is_retried() -> None:
     with http_endpoint(Reply(503), Reply(200)) as shaky, mail_endpoint() as server, http_endpoint() as third:
         url = f"{mail_url(server)} json://127.0.0.1:{shaky.port}/ \n json://127.0.0.1:{third.port}/"
         with pytest.raises(ConnectionError, match="error=503"):
@@ -97,7 +97,7 @@ def test_of_several_targets_only_the_one_that_failed_is_tried_again() -> None:
         assert (len(server.mails), len(shaky.received), len(third.received)) == (2, 3, 2)
 
 
-def test_a_refusal_beside_a_failure_is_tried_again_and_alone_is_not() -> None:
+def test_a_refusal_is_retried_only_together_with_a_failure() -> None:
     with http_endpoint(Reply(503), Reply(200)) as shaky, http_endpoint(Reply(404)) as gone:
         url = f"json://127.0.0.1:{shaky.port}/ json://127.0.0.1:{gone.port}/"
         with pytest.raises(ConnectionError, match=r"error=503.*; json.*error=404"):
@@ -117,7 +117,7 @@ def test_a_refusal_beside_a_failure_is_tried_again_and_alone_is_not() -> None:
         (replace(FINDING, id="s5", kind="job_status", status="InProgress"), "info"),
     ],
 )
-def test_services_are_told_how_bad_it_is(notice: Notification, kind: str) -> None:
+def test_services_receive_the_severity(notice: Notification, kind: str) -> None:
     with http_endpoint() as server:
         tell(f"json://127.0.0.1:{server.port}/", notice)
     (got,) = server.received
@@ -125,7 +125,7 @@ def test_services_are_told_how_bad_it_is(notice: Notification, kind: str) -> Non
     assert (got.json["title"], got.json["message"]) == (message.title(notice), message.text(notice))
 
 
-def test_a_server_that_hangs_is_left_by_apprise() -> None:
+def test_a_server_that_hangs_times_out() -> None:
     with http_endpoint(Reply(HANGS)) as server, pytest.raises(ConnectionError, match="timed out"):
         tell(f"json://127.0.0.1:{server.port}/?rto=0.3")
 
@@ -146,7 +146,7 @@ def sns(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield address
 
 
-def test_a_topic_of_sns_hands_it_on(sns: str) -> None:
+def test_an_sns_topic_receives_the_message(sns: str) -> None:
     queue, arn = make_queue(sns, "seen")
     topics = client("sns", sns)
     topic = topics.create_topic(Name="training")["TopicArn"]
@@ -157,7 +157,7 @@ def test_a_topic_of_sns_hands_it_on(sns: str) -> None:
     assert "loud fired at step 1,313 in demo-1120" in got
 
 
-def test_a_telephone_gets_one_line(sns: str) -> None:
+def test_a_text_message_service_gets_one_line(sns: str) -> None:
     from moto.core import DEFAULT_ACCOUNT_ID
     from moto.sns.models import sns_backends
 
@@ -172,17 +172,17 @@ def test_a_telephone_gets_one_line(sns: str) -> None:
         ("", ConfigurationError, "the target is empty"),
         ("slak://AAAAAA/BBBBBBB", UnknownNameError, "did you mean 'slack'"),
         ("nosuch://secretkey", UnknownNameError, "no service of Apprise named 'nosuch'"),
-        ("sns://secretkey", ConfigurationError, "the sns:// URL lacks something (An invalid AWS"),
-        ("slack://secretkey", ConfigurationError, "the slack:// URL lacks something (An invalid Slack"),
+        ("sns://secretkey", ConfigurationError, "the sns:// URL is incomplete (An invalid AWS"),
+        ("slack://secretkey", ConfigurationError, "the slack:// URL is incomplete (An invalid Slack"),
         ("mailto://bob:secretkey@127.0.0.1", ConfigurationError, "Invalid ~From~ email"),
-        ("mailto://", ConfigurationError, "the mailto:// URL is empty behind its beginning"),
+        ("mailto://", ConfigurationError, "the mailto:// URL has nothing after its scheme"),
         ("json://[secretkey", ConfigurationError, "malformed"),
-        ("secretkey", ConfigurationError, "the target is no URL"),
-        ("me@example.org", ConfigurationError, "a bare mail address does not say which server sends it"),
-        ("+15551234567", ConfigurationError, "a bare telephone number does not say who sends the message"),
+        ("secretkey", ConfigurationError, "the target is not a URL"),
+        ("me@example.org", ConfigurationError, "a mail address alone does not name the server that sends it"),
+        ("+15551234567", ConfigurationError, "a telephone number alone does not name the service"),
     ],
 )
-def test_what_cannot_work_is_refused_before_the_start(url: str, error: type[Exception], why: str) -> None:
+def test_invalid_targets_are_refused_before_the_start(url: str, error: type[Exception], why: str) -> None:
     with pytest.raises(error) as caught:
         Notify(url=url).check()
     assert why in str(caught.value)
@@ -190,7 +190,7 @@ def test_what_cannot_work_is_refused_before_the_start(url: str, error: type[Exce
     assert "\n" not in str(caught.value)
 
 
-def test_a_host_in_plain_must_answer() -> None:
+def test_a_host_in_plain_text_must_answer() -> None:
     with mail_endpoint() as server, http_endpoint() as other:
         Notify(
             url=f"{mail_url(server)} json://127.0.0.1:{other.port}/ sns://AKIATEST/verysecret/eu-west-1/+15551234567"
@@ -201,9 +201,9 @@ def test_a_host_in_plain_must_answer() -> None:
         Notify(url=url, probe=False).check()
 
 
-def test_a_dry_run_tells_nobody() -> None:
+def test_a_dry_run_sends_nothing() -> None:
     with mail_endpoint() as server:
-        said = Notify(url=f"{mail_url(server)} $SLACK", dry_run=True).describe(occasion())
+        said = Notify(url=f"{mail_url(server)} $SLACK", dry_run=True).describe(make_context())
     assert said == "would send (mail through 127.0.0.1, $SLACK): loud fired at step 1,313 in demo-1120"
     assert server.mails == []
 
@@ -214,7 +214,7 @@ def test_without_apprise_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         Notify(url="json://127.0.0.1/").check()
 
 
-def test_amazons_names_mean_it() -> None:
+def test_amazons_names_are_aliases() -> None:
     assert find_action("Email") is find_action("SMS") is find_action("notify") is Notify
 
 

@@ -1,4 +1,4 @@
-"""publish_metric: its parameters, and what is refused before the start; real places are in tests/process."""
+"""publish_metric: parameters, and checks before the start; exporters are tested in tests/process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RULES = (RuleState("a", "a", "InProgress", None), RuleState("b", "b", "InProgres
 NOTICE = Notification("n", "rule_status", "a-run", "/nowhere", "InProgress", 0, rules=RULES)
 
 
-def test_it_is_found_by_name_and_follows_every_status() -> None:
+def test_the_action_is_found_by_name_and_follows_every_status() -> None:
     made = make_action("publish_metric", {"to": "prometheus", "port": "9300"})
     assert made == PublishMetric(to="prometheus", port=9300)
     assert (made.target, made.statuses, made.place) == ("to", ("*",), "judge")
 
 
-def test_what_would_be_done_fits_one_line() -> None:
+def test_the_description_is_one_line() -> None:
     said = PublishMetric(to="otlp").describe(ActionContext("/nowhere", NOTICE, (), 0))
     assert said == "would publish the gauges of 2 rules: otlp"
 
@@ -34,14 +34,14 @@ def test_what_would_be_done_fits_one_line() -> None:
     ("given", "why"),
     [
         ({"to": "statsd"}, "to must be one of 'prometheus', 'otlp', 'cloudwatch', not 'statsd'"),
-        ({"to": "prometheus", "port": "70000"}, "port must be a whole number >= 0 and <= 65535"),
+        ({"to": "prometheus", "port": "70000"}, "port must be an integer >= 0 and <= 65535"),
         ({"to": "prometheus", "interval": "0"}, "interval must be a number > 0"),
         ({"to": "otlp", "port": "9300"}, "otlp has no port; it has endpoint, headers"),
         ({"to": "cloudwatch", "headers": "$TOKEN"}, "cloudwatch has no headers; it has endpoint, region, namespace"),
         ({"to": "prometheus", "region": "eu-central-1"}, "prometheus has no region; it has host, port, gateway"),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(given: dict[str, Any], why: str) -> None:
+def test_invalid_parameters_are_refused(given: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         make_action("publish_metric", given)
 
@@ -55,7 +55,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
 
 
 def test_a_host_of_another_machine_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1 is not an address of this machine"):
         PublishMetric(to="prometheus", host="192.0.2.1").check()
 
 
@@ -67,12 +67,12 @@ def test_a_host_of_another_machine_is_refused() -> None:
         (PublishMetric(to="otlp", endpoint="http://collector:port"), "endpoint"),
     ],
 )
-def test_what_is_no_url_is_refused(action: PublishMetric, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"{name} is no URL; write"):
+def test_an_invalid_url_is_refused(action: PublishMetric, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} is not a URL; write"):
         action.check()
 
 
-def test_nobody_listening_is_refused_unless_it_is_not_probed() -> None:
+def test_an_unreachable_endpoint_is_refused_unless_probing_is_off() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         url = f"http://127.0.0.1:{other.getsockname()[1]}"
     for given in ({"to": "prometheus", "gateway": url}, {"to": "otlp", "endpoint": url}):
@@ -81,16 +81,16 @@ def test_nobody_listening_is_refused_unless_it_is_not_probed() -> None:
         make_action("publish_metric", {**given, "probe": "false"}).check()
 
 
-def test_an_endpoint_of_cloudwatch_that_is_no_url_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="publish_metric: endpoint is no URL"):
+def test_an_invalid_endpoint_of_cloudwatch_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="publish_metric: endpoint is not a URL"):
         PublishMetric(to="cloudwatch", region="eu-central-1", endpoint="nothing").check()
 
 
-def test_a_region_that_nobody_names_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def test_an_unknown_region_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(ConfigurationError, match="publish_metric: in which region"):
+    with pytest.raises(ConfigurationError, match="publish_metric: the AWS region is unknown"):
         PublishMetric(to="cloudwatch").check()
 
 
@@ -106,7 +106,7 @@ def test_a_missing_extra_is_named(to: str, extra: str, monkeypatch: pytest.Monke
         make_action("publish_metric", {"to": to}).check()
 
 
-def test_the_class_needs_no_extra_to_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_class_can_be_imported_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def guarded(name: str, *rest: Any, **options: Any) -> Any:

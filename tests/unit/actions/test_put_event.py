@@ -1,4 +1,4 @@
-"""put_event: on EventBridge as moto has it, handed on to a queue by a rule."""
+"""put_event, with moto's EventBridge and a queue behind a rule."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from amazon import CREDENTIALS, amazon, client, make_queue, received, route_events
 from endpoints import HANGS, Reply, free_port, http_endpoint
-from notices import FINDING, RUN, occasion
+from notices import FINDING, RUN, make_context
 
 from leadline.actions import put_event
 from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.put_event import PutEvent
 from leadline.actions.registry import make_action
-from leadline.actions.sagemaker_event import MOST_BYTES, detail
+from leadline.actions.sagemaker_event import MAX_BYTES, detail
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.records.notification import Notification, RuleState, TensorSnapshot
 
@@ -34,7 +34,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def clients() -> Iterator[None]:
     yield
-    for each in list(put_event._kept):
+    for each in list(put_event._clients):
         each.close()
 
 
@@ -44,10 +44,10 @@ def server() -> Iterator[str]:
         yield address
 
 
-def test_an_event_reaches_a_queue_by_the_pattern_of_amazons_own(server: str) -> None:
+def test_an_event_reaches_a_queue_by_the_pattern_for_amazons_events(server: str) -> None:
     queue, arn = make_queue(server, "all")
     route_events(server, PATTERN, arn)
-    outcome = PutEvent(endpoint=server).run(occasion()).outcome
+    outcome = PutEvent(endpoint=server).run(make_context()).outcome
     (event,) = map(json.loads, received(server, queue))
     assert outcome == f"put on the bus default: event {event['id']}"
     assert (event["source"], event["detail-type"]) == ("leadline", "SageMaker Training Job State Change")
@@ -65,12 +65,12 @@ def test_an_event_reaches_a_queue_by_the_pattern_of_amazons_own(server: str) -> 
     assert event["detail"]["leadline"]["tensors"][0]["statistics"] == {"mean": "NaN"}
 
 
-def test_a_bus_of_ones_own(server: str) -> None:
+def test_a_custom_bus(server: str) -> None:
     client("events", server).create_event_bus(Name="training")
     queue, arn = make_queue(server, "own")
     route_events(server, PATTERN, arn, bus="training")
     made = make_action("put_event", {"bus": "training", "endpoint": server})
-    assert made.run(occasion()).outcome.startswith("put on the bus training: event ")
+    assert made.run(make_context()).outcome.startswith("put on the bus training: event ")
     assert len(received(server, queue)) == 1
 
 
@@ -86,7 +86,7 @@ def test_a_bus_of_ones_own(server: str) -> None:
         ("Interrupted", "Stopped", "Interrupted"),
     ],
 )
-def test_a_jobs_status_is_one_that_amazon_knows(ours: Any, status: str, secondary: str) -> None:
+def test_the_job_status_is_one_of_amazons(ours: Any, status: str, secondary: str) -> None:
     notice = Notification(f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1")
     said = json.loads(detail(notice))
     assert (said["TrainingJobStatus"], said["SecondaryStatus"]) == (status, secondary)
@@ -94,7 +94,7 @@ def test_a_jobs_status_is_one_that_amazon_knows(ours: Any, status: str, secondar
     assert (said["DebugRuleEvaluationStatuses"], said["LastModifiedTime"]) == ([], 5)
 
 
-def test_the_notices_own_rule_stands_as_the_notice_has_it() -> None:
+def test_the_rule_of_the_notification_has_its_state() -> None:
     stale = (RuleState("other", "x", "InProgress", None), RuleState("loud", "exploding_tensor", "InProgress", "clear"))
     rules = json.loads(detail(replace(FINDING, rules=stale)))["DebugRuleEvaluationStatuses"]
     assert [(each["RuleConfigurationName"], each["RuleEvaluationStatus"]) for each in rules] == [
@@ -109,8 +109,8 @@ def test_the_notices_own_rule_stands_as_the_notice_has_it() -> None:
     ("large", "left_out"),
     [
         ({}, None),
-        ({"evidence": {"text": "ä" * MOST_BYTES}}, ["evidence"]),
-        ({"tensors": (TensorSnapshot("x" * MOST_BYTES),)}, ["evidence", "tensors"]),
+        ({"evidence": {"text": "ä" * MAX_BYTES}}, ["evidence"]),
+        ({"tensors": (TensorSnapshot("x" * MAX_BYTES),)}, ["evidence", "tensors"]),
         (
             {"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(200))},
             ["evidence", "rules", "tensors"],
@@ -119,15 +119,13 @@ def test_the_notices_own_rule_stands_as_the_notice_has_it() -> None:
             {"rules": tuple(RuleState(f"r{each}", "x", "Error", None, why="y" * 900) for each in range(900))},
             ["evidence", "rules", "tensors"],
         ),
-        ({"message": "z" * MOST_BYTES}, ["evidence", "rules", "tensors"]),
+        ({"message": "z" * MAX_BYTES}, ["evidence", "rules", "tensors"]),
     ],
 )
-def test_what_is_too_large_leaves_something_out_and_says_what(
-    large: dict[str, Any], left_out: list[str] | None
-) -> None:
+def test_a_large_event_leaves_parts_out_and_lists_them(large: dict[str, Any], left_out: list[str] | None) -> None:
     data = detail(replace(FINDING, **large))
     said = json.loads(data)
-    assert len(data) + 14 + len("leadline") + len("SageMaker Training Job State Change") <= MOST_BYTES
+    assert len(data) + 14 + len("leadline") + len("SageMaker Training Job State Change") <= MAX_BYTES
     assert said["leadline"].get("left_out") == left_out
     assert said["DebugRuleEvaluationStatuses"][0]["RuleConfigurationName"] == "loud"
     assert len(said["DebugRuleEvaluationStatuses"]) == len(large.get("rules", FINDING.rules)) + ("rules" in large)
@@ -136,7 +134,7 @@ def test_what_is_too_large_leaves_something_out_and_says_what(
 
 def test_a_training_with_too_many_rules_for_an_event_is_refused() -> None:
     rules = tuple(RuleState(f"r{each}", "x", "Error", None) for each in range(3000))
-    with pytest.raises(RejectedError, match="larger than the 262,144 bytes"):
+    with pytest.raises(RejectedError, match="exceeds the 262,144 bytes"):
         detail(replace(FINDING, rules=rules))
 
 
@@ -156,10 +154,10 @@ def answer(*entries: dict[str, str], status: int = 200) -> Reply:
         ("InternalException", RetryLaterError),
     ],
 )
-def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str, error: type[Exception]) -> None:
+def test_a_failed_entry_in_a_successful_response_is_a_failure(code: str, error: type[Exception]) -> None:
     with http_endpoint(answer({"ErrorCode": code, "ErrorMessage": "no\nway"})) as endpoint:
         with pytest.raises(error, match=f"^EventBridge answered {code}: no way$"):
-            PutEvent(endpoint=endpoint.url).run(occasion())
+            PutEvent(endpoint=endpoint.url).run(make_context())
         assert len(endpoint.received) == 1
 
 
@@ -175,47 +173,47 @@ def test_an_entry_that_failed_within_an_answer_of_success_is_a_failure(code: str
         (503, "Whatever", RetryLaterError),
     ],
 )
-def test_what_amazon_refuses_for_good_and_what_may_pass(status: int, code: str, error: type[Exception]) -> None:
+def test_permanent_and_transient_errors_of_amazon(status: int, code: str, error: type[Exception]) -> None:
     body = json.dumps({"__type": code, "message": "because"})
     reply = Reply(status, body, {"Content-Type": "application/x-amz-json-1.1"})
     with http_endpoint(reply) as endpoint, pytest.raises(error, match=f"EventBridge answered {code}: because"):
-        PutEvent(endpoint=endpoint.url).run(occasion())
+        PutEvent(endpoint=endpoint.url).run(make_context())
     assert len(endpoint.received) == 1
 
 
-def test_credentials_that_expired_are_looked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_credentials_are_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = {"Content-Type": "application/x-amz-json-1.1"}
     expired = Reply(400, json.dumps({"__type": "ExpiredTokenException", "message": "too old"}), kind)
     with http_endpoint(answer({"EventId": "1"}), expired, answer({"EventId": "2"})) as endpoint:
         action = PutEvent(endpoint=endpoint.url)
-        action.run(occasion())
+        action.run(make_context())
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANEW")
         with pytest.raises(RetryLaterError, match="too old"):
-            action.run(occasion())
-        assert action.run(occasion()).outcome.endswith("event 2")
+            action.run(make_context())
+        assert action.run(make_context()).outcome.endswith("event 2")
     keys = [each.headers["authorization"].partition("Credential=")[2].split("/")[0] for each in endpoint.received]
     assert keys == ["AKIATEST", "AKIATEST", "AKIANEW"]
 
 
-def test_nobody_listens_and_somebody_hangs() -> None:
+def test_an_unreachable_and_a_hanging_endpoint() -> None:
     with pytest.raises(RetryLaterError, match="Could not connect"):
-        PutEvent(endpoint=f"http://127.0.0.1:{free_port()}").run(occasion())
+        PutEvent(endpoint=f"http://127.0.0.1:{free_port()}").run(make_context())
     with http_endpoint(Reply(HANGS)) as endpoint, pytest.raises(RetryLaterError, match="timeout"):
-        PutEvent(endpoint=endpoint.url, timeout=1.0).run(occasion())
+        PutEvent(endpoint=endpoint.url, timeout=1.0).run(make_context())
 
 
 def test_a_dry_run_puts_nothing() -> None:
     with http_endpoint() as endpoint:
-        said = PutEvent(bus="training", endpoint=endpoint.url, dry_run=True).describe(occasion())
+        said = PutEvent(bus="training", endpoint=endpoint.url, dry_run=True).describe(make_context())
     assert said == "would put loud/opened/1313 on the bus training"
     assert endpoint.received == []
 
 
-def test_what_cannot_work_is_refused_before_the_start(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_targets_are_refused_before_the_start(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PutEvent(endpoint=server).check()
     with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:\d+ cannot be reached: connection refused"):
         PutEvent(endpoint=f"http://127.0.0.1:{free_port()}").check()
-    with pytest.raises(ConfigurationError, match="put_event: endpoint is no URL; write https://host"):
+    with pytest.raises(ConfigurationError, match="put_event: endpoint is not a URL; write https://host"):
         PutEvent(endpoint="host").check()
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -224,7 +222,7 @@ def test_what_cannot_work_is_refused_before_the_start(server: str, monkeypatch: 
     with pytest.raises(ConfigurationError, match="put_event: no AWS credentials; set AWS_PROFILE"):
         PutEvent(endpoint=server).check()
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(ConfigurationError, match="put_event: in which region"):
+    with pytest.raises(ConfigurationError, match="put_event: the AWS region is unknown"):
         PutEvent(endpoint=server).check()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(ConfigurationError, match=r"put_event: .*profile \(nobody\)"):

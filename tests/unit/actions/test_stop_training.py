@@ -1,4 +1,4 @@
-"""stop_training: at which step, and that a dry run asks for nothing."""
+"""stop_training: the step of the stop, and dry runs."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ def test_one_worker_stops_at_its_next_boundary() -> None:
         ([progress(100, 0.1), progress(90, 0.1)], 1 * SECOND_NS, 116),
     ],
 )
-def test_several_workers_all_meet_the_step(others: list[TrainingProgress], now_ns: int, step: int) -> None:
+def test_several_workers_all_stop_at_the_same_step(others: list[TrainingProgress], now_ns: int, step: int) -> None:
     assert stop_step(others, now_ns=now_ns, at_least=8) == step
 
 
-def make_occasion(path: Path) -> ActionContext:
+def make_context(path: Path) -> ActionContext:
     os.makedirs(path / layout.ACKS)
     return ActionContext(str(path), NOTICE, (progress(9),), SECOND_NS)
 
 
-def test_it_writes_a_request_that_says_who_and_why(tmp_path: Path) -> None:
-    outcome = StopTraining(grace=3.0).run(make_occasion(tmp_path))
+def test_the_request_has_origin_and_reason(tmp_path: Path) -> None:
+    outcome = StopTraining(grace=3.0).run(make_context(tmp_path))
     (request,) = control.read_requests(str(tmp_path))
     assert (request.kind, request.step, request.by, request.reason) == ("stop", 10, "rule:e", "loss is NaN")
     assert request.grace_seconds == 3.0
     assert (outcome.step, outcome.request, outcome.announcement) == (10, request.id, "stopping at step 10")
 
 
-def test_a_dry_run_asks_for_nothing(tmp_path: Path) -> None:
-    assert StopTraining(dry_run=True).describe(make_occasion(tmp_path)) == "would ask to stop at step 10"
+def test_a_dry_run_makes_no_request(tmp_path: Path) -> None:
+    assert StopTraining(dry_run=True).describe(make_context(tmp_path)) == "would ask to stop at step 10"
     assert control.read_requests(str(tmp_path)) == []
 
 

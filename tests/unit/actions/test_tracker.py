@@ -1,4 +1,4 @@
-"""tracker: which value a notice stands for, and that a request says all that a worker needs."""
+"""tracker: the logged values, and the contents of the request."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from leadline.actions.action import ActionContext
 from leadline.actions.registry import make_action
 from leadline.actions.tracker import Tracker
 from leadline.errors import ConfigurationError
-from leadline.records.notification import NoticeKind, Notification, RuleState
+from leadline.records.notification import Notification, NotificationKind, RuleState
 from leadline.store import control, layout
 
 FINDING = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 
 
-def make_occasion(path: Path, notice: Notification) -> ActionContext:
+def make_context(path: Path, notice: Notification) -> ActionContext:
     os.makedirs(path / layout.ACKS, exist_ok=True)
     return ActionContext(str(path), notice, (), 1_000)
 
@@ -33,14 +33,14 @@ def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notif
 
 
 def asked(path: Path, notice: Notification) -> float:
-    outcome = Tracker().run(make_occasion(path, notice))
+    outcome = Tracker().run(make_context(path, notice))
     request = control.read_requests(str(path))[-1]
     assert outcome.request == request.id
     return float(request.parameters["value"])
 
 
-def test_the_request_says_all_that_a_worker_needs(tmp_path: Path) -> None:
-    outcome = make_action("tracker", {"to": "mlflow"}).run(make_occasion(tmp_path, FINDING))
+def test_the_request_has_everything_that_a_worker_needs(tmp_path: Path) -> None:
+    outcome = make_action("tracker", {"to": "mlflow"}).run(make_context(tmp_path, FINDING))
     (request,) = control.read_requests(str(tmp_path))
     assert (request.kind, request.by, request.step) == ("track", "rule:e", None)
     assert request.parameters == {
@@ -55,47 +55,47 @@ def test_the_request_says_all_that_a_worker_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "value"), [("finding", 1.0), ("closed", 0.0)])
-def test_an_episode_that_opens_or_closes(tmp_path: Path, kind: NoticeKind, value: float) -> None:
+def test_an_episode_that_opens_or_closes(tmp_path: Path, kind: NotificationKind, value: float) -> None:
     assert asked(tmp_path, replace(FINDING, kind=kind)) == value
 
 
-def test_an_episode_is_over_behind_its_last_step(tmp_path: Path) -> None:
-    Tracker().run(make_occasion(tmp_path, replace(FINDING, kind="closed")))
+def test_a_finding_closes_after_its_last_step(tmp_path: Path) -> None:
+    Tracker().run(make_context(tmp_path, replace(FINDING, kind="closed")))
     (request,) = control.read_requests(str(tmp_path))
     assert request.parameters["step"] == 8
 
 
-def test_a_status_stands_for_what_the_rule_sees_now(tmp_path: Path) -> None:
+def test_a_status_has_the_current_value_of_the_rule(tmp_path: Path) -> None:
     assert asked(tmp_path, changed("IssuesFound", "fired", is_open=True)) == 1.0
     assert asked(tmp_path, changed("IssuesFound", "fired")) == 0.0
     assert asked(tmp_path, changed("NoIssuesFound", "clear")) == 0.0
 
 
 @pytest.mark.parametrize("notice", [changed("NoIssuesFound", "undecided"), changed("Error", None)])
-def test_what_is_not_known_is_not_fine(tmp_path: Path, notice: Notification) -> None:
+def test_an_unknown_state_is_not_a_number(tmp_path: Path, notice: Notification) -> None:
     assert math.isnan(asked(tmp_path, notice))
 
 
-def test_before_it_is_judged_there_is_nothing_to_log(tmp_path: Path) -> None:
-    outcome = Tracker().run(make_occasion(tmp_path, changed("InProgress", None)))
-    assert (outcome.outcome, outcome.request) == ("nothing to log: it is not judged yet", None)
+def test_before_the_evaluation_there_is_nothing_to_log(tmp_path: Path) -> None:
+    outcome = Tracker().run(make_context(tmp_path, changed("InProgress", None)))
+    assert (outcome.outcome, outcome.request) == ("nothing to log: not evaluated yet", None)
     assert control.read_requests(str(tmp_path)) == []
 
 
-def test_the_job_is_none_of_its_business(tmp_path: Path) -> None:
+def test_the_status_of_the_job_is_not_logged(tmp_path: Path) -> None:
     """Whoever asks for every status of every rule has asked for the job's too: that is no failure."""
-    occasion = make_occasion(tmp_path, replace(FINDING, kind="job_status", rule=None))
-    outcome = Tracker().run(occasion)
-    assert (outcome.outcome, outcome.request) == ("nothing to log: it is told of rules", None)
-    assert Tracker().describe(occasion) == outcome.outcome
+    context = make_context(tmp_path, replace(FINDING, kind="job_status", rule=None))
+    outcome = Tracker().run(context)
+    assert (outcome.outcome, outcome.request) == ("nothing to log: only rules are logged", None)
+    assert Tracker().describe(context) == outcome.outcome
     assert control.read_requests(str(tmp_path)) == []
 
 
-def test_a_dry_run_asks_for_nothing(tmp_path: Path) -> None:
-    assert Tracker().describe(make_occasion(tmp_path, FINDING)) == "would log leadline/e = 1"
+def test_a_dry_run_makes_no_request(tmp_path: Path) -> None:
+    assert Tracker().describe(make_context(tmp_path, FINDING)) == "would log leadline/e = 1"
     assert control.read_requests(str(tmp_path)) == []
 
 
-def test_a_library_that_it_does_not_know_is_refused() -> None:
+def test_an_unknown_library_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="to must be"):
         make_action("tracker", {"to": "comet"})

@@ -1,4 +1,4 @@
-"""webhook: posted to a real server, whatever that answers."""
+"""webhook, with real servers and all kinds of responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def post(server: HttpEndpoint, path: str = "/hook", **parameters: object) -> str
     return make_action("webhook", {"url": server.url + path, **parameters}).run(OCCASION).outcome
 
 
-def test_a_notice_arrives_as_json_that_any_program_reads() -> None:
+def test_a_notification_arrives_as_standard_json() -> None:
     with http_endpoint(Reply(204)) as server:
         assert post(server, "/hook?x=1") == f"posted to 127.0.0.1:{server.port}: 204 No Content"
     (got,) = server.received
@@ -64,7 +64,7 @@ def test_authorization_is_sent_as_given_and_a_url_with_a_user_becomes_one() -> N
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 413, 422])
-def test_a_refusal_is_for_good_and_says_what_was_answered(status: int) -> None:
+def test_a_refusal_is_final_and_contains_the_response(status: int) -> None:
     with http_endpoint(Reply(status, "<h1>no such\n hook</h1>")) as server, pytest.raises(RejectedError) as caught:
         post(server)
     assert str(caught.value).startswith(f"127.0.0.1:{server.port} answered {status} ")
@@ -73,7 +73,7 @@ def test_a_refusal_is_for_good_and_says_what_was_answered(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_tried_again_not_before_the_server_wants(status: int) -> None:
+def test_a_transient_error_is_retried_after_the_requested_time(status: int) -> None:
     with http_endpoint(Reply(status, headers={"Retry-After": "7"}), Reply(status), Reply(200)) as server:
         with pytest.raises(RetryLaterError, match=f"answered {status}") as caught:
             post(server)
@@ -94,7 +94,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     assert retry_after_seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0
 
 
-def test_a_server_that_hangs_is_left_and_named() -> None:
+def test_a_server_that_hangs_is_named() -> None:
     with http_endpoint(Reply(HANGS)) as server, pytest.raises(TimeoutError, match=r"did not answer within 1\.8 s"):
         post(server, timeout=2.0)
     assert len(server.received) == 1
@@ -126,9 +126,12 @@ def raw_endpoint(answer: bytes, *, is_closed: bool) -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("answer", "why"),
-    [(b"", "ended the connection without an answer"), (b"220 mail.example.org\r\n", "answered, but not in HTTP")],
+    [
+        (b"", "closed the connection without a response"),
+        (b"220 mail.example.org\r\n", "sent a response that is not HTTP"),
+    ],
 )
-def test_who_does_not_speak_http(answer: bytes, why: str) -> None:
+def test_a_server_that_does_not_speak_http(answer: bytes, why: str) -> None:
     with (
         raw_endpoint(answer, is_closed=True) as port,
         pytest.raises(ConnectionError, match=f"^127.0.0.1:{port} {why}$"),
@@ -137,7 +140,7 @@ def test_who_does_not_speak_http(answer: bytes, why: str) -> None:
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
-def test_a_status_counts_though_what_follows_breaks_off_or_hangs(is_closed: bool) -> None:
+def test_a_status_counts_even_if_the_body_breaks_off_or_hangs(is_closed: bool) -> None:
     with raw_endpoint(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", is_closed=is_closed) as port:
         outcome = Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION).outcome
     assert outcome == f"posted to 127.0.0.1:{port}: 200 OK"
@@ -146,13 +149,13 @@ def test_a_status_counts_though_what_follows_breaks_off_or_hangs(is_closed: bool
         Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION)
 
 
-def test_a_path_in_any_script_is_spelled_as_http_wants() -> None:
+def test_a_path_with_any_characters_is_quoted() -> None:
     with http_endpoint() as server:
         post(server, "/hüte/%20a?wo=höhe&b=%C3%A4#part")
     assert server.received[0].path == "/h%C3%BCte/%20a?wo=h%C3%B6he&b=%C3%A4"
 
 
-def test_nobody_listens() -> None:
+def test_an_unreachable_server() -> None:
     port = free_port()
     with pytest.raises(ConnectionError, match=f"^127.0.0.1:{port}: connection refused$"):
         Webhook(url=f"http://127.0.0.1:{port}/secret").run(OCCASION)
@@ -167,7 +170,7 @@ def test_a_redirect_that_keeps_the_request_is_followed() -> None:
 
 
 @pytest.mark.parametrize("secret", ["header", "url"])
-def test_authorization_stays_with_its_host(secret: str) -> None:
+def test_authorization_is_not_sent_to_another_host(secret: str) -> None:
     with http_endpoint() as other, http_endpoint(Reply(308, headers={"Location": f"{other.url}/there"})) as server:
         if secret == "header":
             post(server, authorization="Bearer abc")
@@ -179,7 +182,7 @@ def test_authorization_stays_with_its_host(secret: str) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303])
-def test_a_redirect_that_loses_the_notice_is_refused_and_says_where_to(status: int) -> None:
+def test_a_redirect_that_would_lose_the_body_is_refused_with_the_new_address(status: int) -> None:
     reply = Reply(status, headers={"Location": "https://user:key@hooks.example.org/secret"})
     with (
         http_endpoint(reply) as server,
@@ -191,15 +194,15 @@ def test_a_redirect_that_loses_the_notice_is_refused_and_says_where_to(status: i
 
 
 @pytest.mark.parametrize("location", ["", "ftp://host/x", "file:///etc/passwd", "mailto:me@example.org"])
-def test_a_redirect_to_nowhere_is_refused(location: str) -> None:
+def test_a_redirect_without_a_valid_location_is_refused(location: str) -> None:
     with (
         http_endpoint(Reply(307, headers={"Location": location})) as server,
-        pytest.raises(RejectedError, match="place to"),
+        pytest.raises(RejectedError, match="without a valid location"),
     ):
         post(server)
 
 
-def test_redirects_in_a_circle_end() -> None:
+def test_a_redirect_loop_ends() -> None:
     with (
         http_endpoint(Reply(307, headers={"Location": "/hook"})) as server,
         pytest.raises(RejectedError, match="than 3"),
@@ -220,18 +223,18 @@ def test_a_dry_run_posts_nothing() -> None:
     ("url", "why"),
     [
         ("", "the URL is empty"),
-        ("https://host/a b", "or has a space"),
-        ("host/secret", "neither http:// nor https://"),
-        ("ftp://host/secret", "neither http:// nor https://"),
-        ("https:///secret", "names no host"),
-        ("https://host:0/secret", "names no host"),
+        ("https://host/a b", "or contains a space"),
+        ("host/secret", "must begin with http:// or https://"),
+        ("ftp://host/secret", "must begin with http:// or https://"),
+        ("https:///secret", "has no host"),
+        ("https://host:0/secret", "has no host"),
         ("https://host:port/secret", "malformed"),
         ("https://host:99999/secret", "malformed"),
         ("https://[secret/x", "malformed"),
         ("https://host..example/secret", "malformed"),
     ],
 )
-def test_a_malformed_url_is_refused_without_being_told(url: str, why: str) -> None:
+def test_a_malformed_url_is_refused_without_being_shown(url: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why) as caught:
         Webhook(url=url).check()
     assert "secret" not in str(caught.value)
@@ -242,7 +245,7 @@ def test_a_header_with_a_line_break_is_refused() -> None:
         Webhook(url="http://127.0.0.1/", authorization="Bearer a\r\nX: y").check()
 
 
-def test_a_host_that_answers_is_fine_and_one_that_does_not_is_refused_before_the_start() -> None:
+def test_an_unreachable_host_is_refused_before_the_start() -> None:
     with http_endpoint() as server:
         Webhook(url=f"{server.url}/secret").check()
     assert server.received == []
@@ -253,12 +256,12 @@ def test_a_host_that_answers_is_fine_and_one_that_does_not_is_refused_before_the
     Webhook(url=f"{server.url}/secret", probe=False).check()
 
 
-def test_it_needs_a_url() -> None:
+def test_the_url_is_required() -> None:
     with pytest.raises(ConfigurationError, match=r"webhook needs url: write webhook:URL$"):
         make_action("webhook", {})
 
 
-def test_the_folder_of_the_run_is_left_alone(tmp_path: Path) -> None:
+def test_the_run_directory_is_not_changed(tmp_path: Path) -> None:
     with http_endpoint() as server:
         Webhook(url=server.url).run(ActionContext(str(tmp_path), NOTICE, (), 0))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Which processes an agent watches that started none of them, and when it may leave."""
+"""Attached jobs: which processes the agent watches, and when it may leave."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.agent.job import AttachedJob, Attendance
+from leadline.agent.job import AttachedJob, NodeRegistration
 from leadline.monitor.processes import Identity, identify
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder
-from leadline.store.presence import take_lock
+from leadline.store.presence import acquire_lock
 
 NODE = "node"
 
@@ -39,24 +39,24 @@ def join(run: str, identity: Identity | None) -> None:
 
 
 def attached(run: str, identity: Identity) -> AttachedJob:
-    lock = take_lock(os.path.join(run, layout.node_lock(NODE)))
-    return AttachedJob(identity, Attendance(run, NODE, lock))
+    lock = acquire_lock(os.path.join(run, layout.node_lock(NODE)))
+    return AttachedJob(identity, NodeRegistration(run, NODE, lock))
 
 
 def is_locked(run: str) -> bool:
-    lock = take_lock(os.path.join(run, layout.node_lock(NODE)))
+    lock = acquire_lock(os.path.join(run, layout.node_lock(NODE)))
     if lock is not None:
         os.close(lock)
     return lock is None
 
 
-def test_one_process_alone_is_over_with_its_end() -> None:
+def test_a_single_process_ends_the_job() -> None:
     job = AttachedJob((2**22 + 1, 0))
     job.poll()
     assert job.has_ended
 
 
-def test_who_joins_is_watched_and_in_every_tree(run: str, sleeper: subprocess.Popen[bytes]) -> None:
+def test_registered_processes_are_watched_and_in_every_tree(run: str, sleeper: subprocess.Popen[bytes]) -> None:
     own = identify(os.getpid())
     assert own is not None
     job = attached(run, own)
@@ -80,35 +80,35 @@ def test_the_lock_is_free_once_all_have_ended(run: str) -> None:
     assert not is_locked(run)
 
 
-def test_who_joined_under_the_lock_at_the_last_moment_is_not_left(
+def test_a_process_that_registers_at_the_last_moment_is_watched(
     run: str, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = attached(run, (2**22 + 1, 0))
-    close = Attendance.close
+    close = NodeRegistration.close
 
-    def late(attendance: Attendance) -> None:
+    def late(attendance: NodeRegistration) -> None:
         join(run, identify(sleeper.pid))
         close(attendance)
 
-    monkeypatch.setattr(Attendance, "close", late)
+    monkeypatch.setattr(NodeRegistration, "close", late)
     job.poll()
     assert not job.has_ended
     assert job.pids == {sleeper.pid}
     assert is_locked(run)
 
 
-def test_who_starts_an_agent_of_its_own_is_left_to_it(
+def test_a_process_with_its_own_agent_is_left_to_it(
     run: str, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = attached(run, (2**22 + 1, 0))
-    close, taken = Attendance.close, []
+    close, taken = NodeRegistration.close, []
 
-    def late(attendance: Attendance) -> None:
+    def late(attendance: NodeRegistration) -> None:
         close(attendance)
         join(run, identify(sleeper.pid))
-        taken.append(take_lock(os.path.join(run, layout.node_lock(NODE))))
+        taken.append(acquire_lock(os.path.join(run, layout.node_lock(NODE))))
 
-    monkeypatch.setattr(Attendance, "close", late)
+    monkeypatch.setattr(NodeRegistration, "close", late)
     job.poll()
     assert job.has_ended
     assert taken != [None]

@@ -1,4 +1,4 @@
-"""Commands, with processes that are not there: what is refused, in which order, within which limits."""
+"""Execution of commands with fake processes: refusals, order and timeouts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MANIFEST = {"folder": "/", "actions": [{"action": "run_command", "parameters": {
 
 
 class Machine:
-    """Processes that are only spoken of."""
+    """Fake processes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[str] = []
         self.environments: list[dict[str, str]] = []
         self.alive: dict[int, int] = {}
-        """How many processes each session has."""
+        """The number of processes of each session."""
         self.signals: list[tuple[int, int]] = []
         self.error: OSError | None = None
         monkeypatch.setattr(commands, "spawn", self.spawn)
@@ -45,7 +45,7 @@ class Machine:
 
 
 class Agent:
-    """Commands, and what they answered."""
+    """Commands, and their answers."""
 
     def __init__(self, run: Path, machine: Machine, environment: Mapping[str, str] | None = None) -> None:
         self.machine = machine
@@ -73,7 +73,7 @@ def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agent:
     return Agent(tmp_path, Machine(monkeypatch))
 
 
-def test_one_after_the_other_in_their_order(agent: Agent) -> None:
+def test_commands_run_one_at_a_time_in_order(agent: Agent) -> None:
     agent.take("b", "a", "c")
     agent.commands.advance(0.0)
     agent.commands.advance(1.0)
@@ -86,11 +86,11 @@ def test_one_after_the_other_in_their_order(agent: Agent) -> None:
     agent.exit(103, -9, 3.5)
     assert agent.machine.started == ["b", "a", "c"]
     assert agent.answers["id-a"] == "failed: exit status 1 after 1.0 s"
-    assert agent.answers["id-c"] == "failed: ended by SIGKILL after 0.5 s"
+    assert agent.answers["id-c"] == "failed: killed by SIGKILL after 0.5 s"
     assert agent.commands.is_idle
 
 
-def test_only_what_the_run_knows(agent: Agent) -> None:
+def test_only_commands_of_the_manifest_are_run(agent: Agent) -> None:
     agent.take("d")
     agent.commands.take(Request("no-command", "run_command"))
     agent.commands.take(Request("../../elsewhere", "run_command", parameters={"command": "a"}))
@@ -101,25 +101,25 @@ def test_only_what_the_run_knows(agent: Agent) -> None:
     assert agent.commands.is_idle
 
 
-def test_what_was_asked_before_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_requests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / layout.CONTROL).mkdir()
     control.write_request(str(tmp_path), Request("id-a", "run_command", parameters={"command": "a"}))
     agent = Agent(tmp_path, Machine(monkeypatch))
     agent.take("a")
-    assert agent.answers == {"id-a": "refused: it was asked for before this agent began"}
+    assert agent.answers == {"id-a": "refused: it was requested before this agent started"}
 
 
-def test_what_another_agent_has_begun_is_not_begun_again(agent: Agent, tmp_path: Path) -> None:
+def test_a_command_that_another_agent_has_started_is_refused(agent: Agent, tmp_path: Path) -> None:
     (tmp_path / layout.COMMANDS).mkdir()
     (tmp_path / layout.command_output("id-a")).touch()
     agent.take("a", "b")
     agent.commands.advance(0.0)
-    assert agent.answers == {"id-a": "refused: another agent has begun it"}
+    assert agent.answers == {"id-a": "refused: another agent has started it"}
     assert agent.machine.started == ["b"]
 
 
 @pytest.mark.parametrize(("given", "limit"), [({"timeout": 2.0}, 2.0), ({}, 60.0), ({"timeout": "soon"}, 60.0)])
-def test_the_limit_is_kept_exactly_and_sigkill_follows_after_5_s(given: Any, limit: float, agent: Agent) -> None:
+def test_the_timeout_is_exact_and_sigkill_follows_after_5_s(given: Any, limit: float, agent: Agent) -> None:
     agent.take("a", **given)
     agent.commands.advance(10.0)
     agent.commands.advance(10.0 + limit - 0.001)
@@ -131,10 +131,10 @@ def test_the_limit_is_kept_exactly_and_sigkill_follows_after_5_s(given: Any, lim
     assert agent.machine.signals == [(101, signal.SIGTERM), (101, signal.SIGKILL)]
     assert agent.answers == {}
     agent.exit(101, -9, 10.0 + limit + 5.0)
-    assert agent.answers["id-a"].startswith("failed: it still ran after ")
+    assert agent.answers["id-a"].startswith("failed: timed out after ")
 
 
-def test_the_next_waits_until_all_of_one_that_was_ended_is_gone(agent: Agent) -> None:
+def test_the_next_command_waits_until_a_terminated_one_is_completely_gone(agent: Agent) -> None:
     agent.take("a", "b", timeout=1.0)
     agent.commands.advance(0.0)
     agent.commands.advance(1.0)
@@ -142,11 +142,11 @@ def test_the_next_waits_until_all_of_one_that_was_ended_is_gone(agent: Agent) ->
     assert agent.answers == {}
     agent.machine.alive[101] = 0
     agent.commands.advance(1.2)
-    assert agent.answers["id-a"] == "failed: it still ran after 1.0 s and was ended"
+    assert agent.answers["id-a"] == "failed: timed out after 1.0 s"
     assert agent.machine.started == ["a", "b"]
 
 
-def test_its_session_is_no_part_of_the_job_as_long_as_something_lives_in_it(agent: Agent) -> None:
+def test_the_session_of_a_command_is_excluded_while_it_has_processes(agent: Agent) -> None:
     agent.take("a", "b")
     agent.commands.advance(0.0)
     assert agent.sessions == {7, 101}
@@ -155,30 +155,30 @@ def test_its_session_is_no_part_of_the_job_as_long_as_something_lives_in_it(agen
     assert agent.sessions == {7, 101}
 
 
-def test_one_that_cannot_be_started_is_told_and_the_next_has_its_turn(agent: Agent) -> None:
+def test_a_command_that_cannot_be_started_is_reported_and_the_next_one_runs(agent: Agent) -> None:
     agent.machine.error = OSError(7, "Argument list too long")
     agent.take("a")
     agent.commands.advance(0.0)
     agent.machine.error = None
     agent.take("b")
     agent.commands.advance(0.0)
-    assert agent.answers == {"id-a": "failed: it cannot be started: Argument list too long"}
+    assert agent.answers == {"id-a": "failed: cannot be started: Argument list too long"}
     assert agent.machine.started == ["b"]
 
 
-def test_at_the_end_nothing_is_begun_any_more(agent: Agent) -> None:
+def test_no_command_is_started_after_the_end(agent: Agent) -> None:
     agent.take("a", "b")
     agent.commands.advance(0.0)
     agent.commands.end(1.0)
     agent.commands.end(1.1)
     assert agent.machine.signals == [(101, signal.SIGTERM)]
     agent.exit(101, -15, 1.2)
-    assert agent.answers == {"id-b": "refused: the run had ended", "id-a": "failed: it was ended with the run"}
+    assert agent.answers == {"id-b": "refused: the run had ended", "id-a": "failed: terminated at the end of the run"}
     assert agent.commands.is_idle
     agent.commands.close()
 
 
-def test_the_environment_makes_nobody_a_part_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_contains_no_job_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "LEADLINE_RUN": "/a",
         "LEADLINE_NODE": "n",
@@ -195,7 +195,7 @@ def test_the_environment_makes_nobody_a_part_of_the_run(tmp_path: Path, monkeypa
     assert plain == {"LEADLINE_ROOT": "/r", "HOME": "/h", "PYTHONPATH": "/mine"}
 
 
-def test_what_an_environment_cannot_hold_is_left_out_of_it() -> None:
-    told = event_environment({"message": "a\0b\ud800" + "x" * 10_000, "step": 0, "rule": None})
-    assert told["LEADLINE_EVENT_MESSAGE"] == ("ab?" + "x" * 10_000)[:4096]
-    assert (told["LEADLINE_EVENT_STEP"], told["LEADLINE_EVENT_RULE"]) == ("0", "")
+def test_values_that_an_environment_cannot_contain_are_shortened() -> None:
+    variables = event_environment({"message": "a\0b\ud800" + "x" * 10_000, "step": 0, "rule": None})
+    assert variables["LEADLINE_EVENT_MESSAGE"] == ("ab?" + "x" * 10_000)[:4096]
+    assert (variables["LEADLINE_EVENT_STEP"], variables["LEADLINE_EVENT_RULE"]) == ("0", "")

@@ -1,4 +1,4 @@
-"""When the agent has a run compacted: after growth, and at the end; a failure is told once and ends it."""
+"""Compaction by the agent: after growth and at the end; a failure is reported once and ends it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from leadline.agent import compaction_process
 from leadline.agent.compaction_process import Compaction, raw_bytes
-from leadline.testing.runs import START_NS, Heartbeat, RunWriter
+from leadline.testing.runs import START_NS, RunWriter, SystemSample
 
 
 class _Spawned:
@@ -29,19 +29,19 @@ def spawned(monkeypatch: pytest.MonkeyPatch) -> _Spawned:
     return found
 
 
-def compaction_of(run: str, told: list[str], sessions: set[int]) -> Compaction:
+def compaction_of(run: str, warnings: list[str], sessions: set[int]) -> Compaction:
     environment = {"LEADLINE_COMPACT_BYTES": "3000"}
-    return Compaction(run, environment, None, sessions=sessions, tell=told.append)  # type: ignore[arg-type]
+    return Compaction(run, environment, None, sessions=sessions, warn=warnings.append)  # type: ignore[arg-type]
 
 
 def grow(writer: RunWriter, samples: int) -> None:
     for index in range(samples):
-        writer.write(Heartbeat(START_NS + index))
+        writer.write(SystemSample(START_NS + index))
 
 
 def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned: _Spawned) -> None:
-    writer, told, sessions = RunWriter(tmp_path / "run"), list[str](), set[int]()
-    run = compaction_of(writer.path, told, sessions)
+    writer, warnings, sessions = RunWriter(tmp_path / "run"), list[str](), set[int]()
+    run = compaction_of(writer.path, warnings, sessions)
     run.poll(0.0)
     assert spawned.commands == []
     grow(writer, 20)
@@ -57,7 +57,7 @@ def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned:
     grow(writer, 20)
     run.poll(400.0)
     assert len(spawned.commands) == 2
-    assert told == []
+    assert warnings == []
 
 
 def test_the_rest_of_a_large_run_is_compacted_at_its_end(tmp_path: Path, spawned: _Spawned) -> None:
@@ -70,19 +70,19 @@ def test_the_rest_of_a_large_run_is_compacted_at_its_end(tmp_path: Path, spawned
     assert spawned.commands[0][-1] == "--final"
 
 
-def test_a_failure_is_told_once(tmp_path: Path, spawned: _Spawned) -> None:
-    writer, told = RunWriter(tmp_path / "run"), list[str]()
-    run = compaction_of(writer.path, told, set())
+def test_a_failed_compaction_is_reported_once(tmp_path: Path, spawned: _Spawned) -> None:
+    writer, warnings = RunWriter(tmp_path / "run"), list[str]()
+    run = compaction_of(writer.path, warnings, set())
     grow(writer, 20)
     run.poll(0.0)
     run.on_exit(7, 1)
-    assert told == []
+    assert warnings == []
     run.on_exit(101, 1)
     grow(writer, 20)
     run.poll(500.0)
     run.finish()
-    assert len(told) == len(spawned.commands) == 1
-    assert "status 1" in told[0]
+    assert len(warnings) == len(spawned.commands) == 1
+    assert "status 1" in warnings[0]
 
 
 def test_a_removed_run_has_no_bytes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The inbox: each request once, also where the disk's clock does not tell two changes apart."""
+"""The inbox returns every request once, also if two changes have the same modification time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ids(inbox: ControlInbox) -> list[str]:
     return [each.id for each in inbox.take()]
 
 
-def test_each_request_comes_once_the_oldest_first(tmp_path: Path) -> None:
+def test_every_request_is_returned_once_oldest_first(tmp_path: Path) -> None:
     inbox, _, complaints = make(tmp_path)
     for name in ("2", "1"):
         control.write_request(str(tmp_path), Request(name, "stop"))
@@ -38,7 +38,7 @@ def test_each_request_comes_once_the_oldest_first(tmp_path: Path) -> None:
     assert complaints == []
 
 
-def test_a_second_change_within_one_tick_is_found(tmp_path: Path) -> None:
+def test_a_second_change_within_one_tick_is_detected(tmp_path: Path) -> None:
     inbox, clock, _ = make(tmp_path)
     folder = tmp_path / layout.CONTROL
     control.write_request(str(tmp_path), Request("1", "stop"))
@@ -51,7 +51,7 @@ def test_a_second_change_within_one_tick_is_found(tmp_path: Path) -> None:
     assert ids(inbox) == ["2"]
 
 
-def test_what_cannot_be_read_is_told_of(tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     inbox, clock, complaints = make(tmp_path)
     (tmp_path / layout.CONTROL / "9.json").write_text('{"no": "request"}')
     assert ids(inbox) == []
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_told_of(tmp_path: Path) -> None:
     assert ids(inbox) == []
 
 
-def test_a_folder_that_is_none_is_told_of(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / layout.CONTROL).write_text("")
     complaints: list[str] = []
     assert ids(ControlInbox(str(tmp_path), complaints.append)) == []

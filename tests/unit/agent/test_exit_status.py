@@ -1,4 +1,4 @@
-"""What the end of a job means."""
+"""Final status and exit status, derived from the end of a job."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from leadline.agent.exit_status import end_of_job, folder_bytes
         (130, "", ("Interrupted", 130)),
         (0, "interrupted", ("Completed", 0)),
         (1, "interrupted", ("Interrupted", 1)),
-        (0, "interrupted told", ("Interrupted", 0)),
-        (-15, "interrupted told", ("Interrupted", 143)),
+        (0, "interrupted signaled", ("Interrupted", 0)),
+        (-15, "interrupted signaled", ("Interrupted", 143)),
         (10, "stopped", ("Stopped", 10)),
         (0, "stopped", ("Stopped", 10)),
-        (-9, "stopped told", ("Stopped", 10)),
-        (None, "said", ("Completed", 0)),
+        (-9, "stopped signaled", ("Stopped", 10)),
+        (None, "reported", ("Completed", 0)),
         (None, "", ("Failed", 0)),
-        (None, "said told", ("Interrupted", 0)),
-        (None, "interrupted said", ("Completed", 0)),
+        (None, "reported signaled", ("Interrupted", 0)),
+        (None, "interrupted reported", ("Completed", 0)),
     ],
 )
 def test_status_and_exit_status(code: int | None, flags: str, expected: tuple[str, int]) -> None:
     ended = end_of_job(
         code,
         was_stopped="stopped" in flags,
-        was_told_to_end="told" in flags,
+        was_signaled="signaled" in flags,
         was_interrupted="interrupted" in flags,
-        has_said_ended="said" in flags,
+        has_reported_end="reported" in flags,
     )
     assert ended == expected
 

@@ -1,4 +1,4 @@
-"""Horovod's file is copied as it grows, from outside, within a bound, and begun anew where it is."""
+"""The copy of Horovod's timeline: growing, limited, and restarted with the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def copy(proc: Path, ordinal: int = 1, worker: str = "rank0-7") -> Path:
     return proc.parent / "run" / layout.horovod(worker) / layout.horovod_copy(ordinal)
 
 
-def test_what_comes_is_copied_once_for_all_that_name_the_file(proc: Path) -> None:
+def test_a_timeline_is_copied_once_for_all_processes_that_name_it(proc: Path) -> None:
     timelines, file = followed(proc), proc.parent / "t.json"
     assert timelines.poll(WORKERS) == []
     assert not copy(proc).exists()
@@ -49,7 +49,7 @@ def test_what_comes_is_copied_once_for_all_that_name_the_file(proc: Path) -> Non
     assert copy(proc).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_begins_anew_gets_another_copy(proc: Path) -> None:
+def test_a_restarted_file_gets_another_copy(proc: Path) -> None:
     timelines, file = followed(proc), proc.parent / "t.json"
     file.write_text("[\nfirst,\n")
     timelines.poll(WORKERS)
@@ -58,22 +58,20 @@ def test_a_file_that_begins_anew_gets_another_copy(proc: Path) -> None:
     assert (copy(proc).read_text(), copy(proc, 2).read_text()) == ("[\nfirst,\n", "[\n2,\n")
 
 
-def test_what_was_there_before_the_run_is_left_alone(proc: Path) -> None:
+def test_a_file_from_before_the_run_is_not_copied(proc: Path) -> None:
     file = proc.parent / "t.json"
     file.write_text("old")
     followed(proc, file.stat().st_mtime_ns + 1).poll(WORKERS)
     assert not (proc.parent / "run" / layout.PROFILES).exists()
 
 
-def test_other_nodes_and_processes_without_it_are_left_alone(proc: Path) -> None:
+def test_other_nodes_and_processes_without_the_variable_are_ignored(proc: Path) -> None:
     (proc.parent / "t.json").write_text("[\n")
     followed(proc).poll({"a": {"node": "there", "pid": 7}, "b": {"node": "here", "pid": 9}})
     assert not (proc.parent / "run" / layout.PROFILES).exists()
 
 
-def test_a_process_that_is_gone_is_asked_by_the_agents_own_environment(
-    proc: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_gone_has_the_agents_environment(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = proc.parent / "t.json"
     file.write_text("[\n")
     monkeypatch.setenv("HOROVOD_TIMELINE", str(file))
@@ -81,21 +79,21 @@ def test_a_process_that_is_gone_is_asked_by_the_agents_own_environment(
     assert copy(proc, worker="rank0-99").read_text() == "[\n"
 
 
-def test_it_is_bounded_and_says_so_once(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(horovod, "MOST_BYTES", 10)
+def test_the_copy_is_bounded_and_reported_once(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(horovod, "MAX_BYTES", 10)
     timelines, file = followed(proc), proc.parent / "t.json"
     file.write_text("x" * 25)
     (line,) = timelines.poll(WORKERS)
-    assert "followed no more: it has more than 10 bytes" in line
+    assert "it exceeds 10 bytes" in line
     assert copy(proc).stat().st_size == 10
     file.write_text("x" * 35)
     assert timelines.poll(WORKERS) == []
 
 
-def test_a_run_that_takes_nothing_is_told_once(proc: Path) -> None:
+def test_a_run_that_cannot_be_written_is_reported_once(proc: Path) -> None:
     (proc.parent / "t.json").write_text("[\n")
     (proc.parent / "run" / layout.PROFILES).write_text("in the way")
     timelines = followed(proc)
     (line,) = timelines.poll(WORKERS)
-    assert "is followed no more" in line
+    assert "no longer copying" in line
     assert timelines.poll(WORKERS) == []

@@ -1,4 +1,4 @@
-"""Whether Leadline reaches the command's Python."""
+"""Detection of whether Leadline can be loaded into the command's Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from leadline.agent.launch import (
         ("", None),
     ],
 )
-def test_options_that_keep_us_out(options: str, flag: str | None) -> None:
+def test_isolating_options_are_detected(options: str, flag: str | None) -> None:
     assert isolating_flag(["python", *options.split()]) == flag
 
 
@@ -47,7 +47,7 @@ def test_options_that_keep_us_out(options: str, flag: str | None) -> None:
     ("program", "is_one"),
     [("python", True), ("/x/python3.12", True), ("python3", True), ("pythonista", False), ("pypy3", False)],
 )
-def test_what_is_a_python(program: str, *, is_one: bool) -> None:
+def test_python_interpreters_are_recognized_by_name(program: str, *, is_one: bool) -> None:
     assert is_python(program) is is_one
 
 
@@ -67,7 +67,7 @@ def test_the_interpreter_of_a_script(tmp_path: Path) -> None:
     assert find_interpreter("no-such-command-at-all") is None
 
 
-def test_this_interpreter_by_another_of_its_names(tmp_path: Path) -> None:
+def test_this_interpreter_under_another_name(tmp_path: Path) -> None:
     folder = Path(sys.executable).parent
     others = [each for each in (folder / "python", folder / "python3") if each.exists()]
     assert all(is_this_interpreter(str(each)) for each in others)
@@ -88,7 +88,7 @@ def test_the_environment_of_the_job() -> None:
     assert "PYTHONPATH" not in job_environment({}, "/run", "node", is_reachable=False)
 
 
-def test_what_cannot_be_started(tmp_path: Path) -> None:
+def test_programs_that_cannot_be_started(tmp_path: Path) -> None:
     assert why_unstartable("sh") is None
     assert why_unstartable("no-such-command-at-all") == "no such command: no-such-command-at-all"
     (tmp_path / "plain").write_text("")

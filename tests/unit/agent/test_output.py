@@ -1,4 +1,4 @@
-"""What a command prints: kept up to a limit, never in the command's way."""
+"""The output of a command: kept up to a limit, without blocking the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from leadline.agent.output import Output
 
 PATIENCE_SECONDS = 60.0
-CUT = b"\n(leadline: what was printed after that is left out)\n"
+CUT = b"\n(leadline: output truncated here)\n"
 
 
 def carry(path: Path, *printed: bytes, most_bytes: int) -> None:
@@ -31,14 +31,14 @@ def carry(path: Path, *printed: bytes, most_bytes: int) -> None:
         ((b"12345678901", b"2" * 100_000), b"1234567890" + CUT),
     ],
 )
-def test_the_first_part_is_kept(printed: tuple[bytes, ...], kept: bytes, tmp_path: Path) -> None:
+def test_the_first_part_of_the_output_is_kept(printed: tuple[bytes, ...], kept: bytes, tmp_path: Path) -> None:
     path = tmp_path / "commands" / "1.log"
     carry(path, *printed, most_bytes=10)
     assert path.read_bytes() == kept
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_text("of another")
     with pytest.raises(FileExistsError):
@@ -46,12 +46,12 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "of another"
 
 
-def test_where_there_is_no_room_the_command_runs_all_the_same(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_command_runs_anyway(tmp_path: Path) -> None:
     carry(tmp_path / "removed" / "commands" / "1.log", b"x" * 200_000, most_bytes=10)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_disk_that_fills_meanwhile_is_not_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_does_not_block_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     output = Output("/dev/null/none")
     output._file = os.open("/dev/full", os.O_WRONLY)
     end = os.dup(output.writing)
@@ -59,10 +59,10 @@ def test_a_disk_that_fills_meanwhile_is_not_in_the_way(monkeypatch: pytest.Monke
     assert os.write(end, b"12345") == 5
     os.close(end)
     output.await_end(PATIENCE_SECONDS)
-    assert output._is_cut
+    assert output._is_truncated
 
 
-def test_without_a_command_nothing_is_held() -> None:
+def test_an_abandoned_output_leaves_no_open_descriptor() -> None:
     before = set(os.listdir("/proc/self/fd"))
     Output("/dev/null/none").abandon()
     assert set(os.listdir("/proc/self/fd")) == before

@@ -1,4 +1,4 @@
-"""What workers and judge say, put into lines."""
+"""The terminal lines made from the documents of workers and judge."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from leadline.agent.progress import (
     Workers,
     describe_announcement,
-    describe_lost,
-    describe_off,
+    describe_disabled_capture,
+    describe_dropped_data,
     describe_worker,
 )
 from leadline.store import layout
@@ -37,7 +37,7 @@ from leadline.store.documents import InPlaceDocument, write_document
         ({}, "watching the training"),
     ],
 )
-def test_what_is_watched(document: dict[str, object], said: str) -> None:
+def test_what_is_captured_is_described(document: dict[str, object], said: str) -> None:
     assert describe_worker(document) == said
 
 
@@ -51,11 +51,13 @@ def test_announcements() -> None:
     assert describe_announcement(failure) == "stall_mail: notify:$MAIL failed: no"
 
 
-def test_losses_and_ends_of_capture() -> None:
+def test_dropped_data_and_disabled_capture() -> None:
     lost = {"since_step": 7, "reason": "the disk is full", "rows": 1, "tensors": 2, "bytes": 9}
-    assert describe_lost("rank0-1", lost) == "rank0-1: 1 row and 2 tensors lost since step 7: the disk is full"
-    assert describe_lost("w", {}) == "w: captures lost since step ?: not said why"
-    assert describe_off("w", {"step": 3, "error": "boom"}) == "w: capture is off since step 3: boom"
+    assert (
+        describe_dropped_data("rank0-1", lost) == "rank0-1: dropped 1 row and 2 tensors since step 7: the disk is full"
+    )
+    assert describe_dropped_data("w", {}) == "w: dropped captured data since step ?: unknown reason"
+    assert describe_disabled_capture("w", {"step": 3, "error": "boom"}) == "w: capture disabled at step 3: boom"
 
 
 def test_workers_are_read_when_they_change(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The documents of the agent, also when the disk refuses them."""
+"""The documents that the agent writes, also on a full disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def status(run: Path) -> dict[str, Any]:
     return document
 
 
-def test_a_transition_is_noted_once(run: Path) -> None:
+def test_a_transition_is_recorded_once(run: Path) -> None:
     log = RunDocuments(str(run), "n", clock=lambda: 5)
     log.set_status(status="InProgress", job_pid=9)
     log.set_status(status="InProgress", exit_status=1)
@@ -39,7 +39,7 @@ def test_a_transition_is_noted_once(run: Path) -> None:
     log.close()
 
 
-def test_what_stood_there_is_kept(run: Path) -> None:
+def test_existing_entries_are_kept(run: Path) -> None:
     write_document(
         str(run / layout.STATUS), {"status": "Starting", "transitions": [{"status": "Starting", "time_ns": 1}]}
     )
@@ -49,7 +49,7 @@ def test_what_stood_there_is_kept(run: Path) -> None:
     log.close()
 
 
-def test_a_full_disk_delays_and_the_reserve_saves(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_delays_documents_and_the_reserve_makes_room(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = RunDocuments(str(run), "n")
     assert (run / layout.RESERVE).stat().st_size == 64 << 10
     real = subject.write_document
@@ -70,7 +70,7 @@ def test_a_full_disk_delays_and_the_reserve_saves(run: Path, monkeypatch: pytest
     log.close()
 
 
-def test_the_manifest_takes_what_came_to_be_known(run: Path) -> None:
+def test_the_manifest_is_completed(run: Path) -> None:
     log = RunDocuments(str(run), "n")
     log.fold_manifest(workers=[1], lost=[])
     assert read_document(str(run / layout.MANIFEST)) == {"name": "x", "workers": [1], "lost": []}

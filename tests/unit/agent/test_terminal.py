@@ -1,4 +1,4 @@
-"""The terminal lines: plain where nobody looks, and no reason to fail."""
+"""The terminal lines: plain when piped, and never a reason to fail."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from leadline.agent.terminal import Terminal
 
 def shown(environment: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
-    Terminal(theirs, environment).say("found it", "found")
+    Terminal(theirs, environment).message("found it", "finding")
     data = os.read(ours, 1000).decode()
     os.close(ours)
     os.close(theirs)
     return data
 
 
-def test_colour_in_a_terminal() -> None:
+def test_color_in_a_terminal() -> None:
     text = shown({"TERM": "xterm"})
     assert "\x1b[31mfound it\x1b[0m" in text
 
 
-def test_a_line_that_the_script_has_begun_is_left_alone() -> None:
-    """From column 0 the blanks are taken back, from anywhere else they lead to the next line."""
+def test_an_unfinished_line_of_the_script_is_kept() -> None:
+    """From column 0 the blanks are erased, from any other column they lead to the next line."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
-    Terminal(theirs, {"TERM": "dumb"}).say("x")
+    Terminal(theirs, {"TERM": "dumb"}).message("x")
     assert os.read(ours, 1000) == b" " * 49 + b"\r\x1b[Kleadline  x\r\n"
     assert Terminal(theirs, {}).width == 50
     os.close(ours)
@@ -39,21 +39,21 @@ def test_a_line_that_the_script_has_begun_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_it_is_not_wanted(environment: dict[str, str]) -> None:
+def test_no_color_if_disabled(environment: dict[str, str]) -> None:
     assert "leadline  found it" in shown(environment)
 
 
 def test_plain_in_a_pipe() -> None:
     read, write = os.pipe()
-    Terminal(write, {}).say("found it", "found")
+    Terminal(write, {}).message("found it", "finding")
     assert os.read(read, 1000) == b"leadline  found it\n"
     os.close(read)
     os.close(write)
 
 
-def test_a_reader_that_is_gone_or_a_closed_descriptor_is_no_error() -> None:
+def test_a_reader_that_is_gone_or_a_closed_descriptor_is_not_an_error() -> None:
     read, write = os.pipe()
     os.close(read)
-    Terminal(write, {}).say("nobody hears")
+    Terminal(write, {}).message("no reader")
     os.close(write)
-    Terminal(write, {}).say("nowhere")
+    Terminal(write, {}).message("nowhere")

@@ -1,16 +1,16 @@
-"""A second way to what a timeline comes to: a plain loop over its rows, without numpy."""
+"""Reference implementation of step and phase times: a plain loop over timeline rows, without numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from leadline.records.names import PHASES
-from leadline.testing.runs import Happening, Part
+from leadline.testing.runs import Part, TimelineEvent
 
 
-def phases_of_steps(story: Iterable[Part]) -> dict[tuple[str, str, int], dict[str, float]]:
-    """By worker, mode and step: ``step`` and each phase in ns, what lies within another taken out, and ``other``."""
-    rows = [(part.worker, part.event) for part in story if isinstance(part, Happening)]
+def phases_of_steps(run_parts: Iterable[Part]) -> dict[tuple[str, str, int], dict[str, float]]:
+    """Return ``step``, each phase without nested phases, and ``other``, in ns, by worker, mode and step."""
+    rows = [(part.worker, part.event) for part in run_parts if isinstance(part, TimelineEvent)]
     found = {
         (worker, each.phase, each.step): {"step": float(each.duration_ns)}
         for worker, each in rows

@@ -1,4 +1,4 @@
-"""Where the time went, told from buckets, against the same told from every step."""
+"""Time breakdown from buckets, compared with the breakdown from every step."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from system_scenarios import system_story
+from system_scenarios import system_scenario
 
-from leadline.analysis.bucketed_time import points_for, ranks_of, read_buckets, read_samples, time_of
+from leadline.analysis.bucketed_time import bucketed_time_breakdown, points_for, ranks_of, read_buckets, read_samples
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import compare_ranks
 from leadline.analysis.steps import read_steps
-from leadline.analysis.time_breakdown import where_time_went
+from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import MEMORY, in_time, sampled, training
+from leadline.testing.timelines import MEMORY, merge_by_time, sampled, training
 
 
 @pytest.mark.parametrize("seed", [1, 2, 5, 11])
-def test_of_a_short_run_it_is_what_every_step_gives(tmp_path: Path, seed: int) -> None:
-    writer = RunWriter(tmp_path / "run").write_all(system_story(seed)).end()
+def test_a_short_run_equals_the_exact_breakdown(tmp_path: Path, seed: int) -> None:
+    writer = RunWriter(tmp_path / "run").write_all(system_scenario(seed)).end()
     writer.set_status("Completed", ended_ns=START_NS + 60 * SECOND_NS)
     run = Run(str(tmp_path / "run"))
-    expected = where_time_went(
+    expected = time_breakdown(
         run.path, run.timeline(), run.system_metrics(), ended_ns=run.status_document["ended_ns"], fired=()
-    ).spoken()
-    assert json.dumps(time_of(run, Digest(run)).spoken()) == json.dumps(expected)
+    ).to_dict()
+    assert json.dumps(bucketed_time_breakdown(run, Digest(run)).to_dict()) == json.dumps(expected)
 
 
 def test_buckets_keep_time_and_count(tmp_path: Path) -> None:
     steps = [{"data": 1.0 + step % 7, "forward": 10.0, "backward": 20.0} for step in range(1000)]
     RunWriter(tmp_path / "run").write_all(training(steps, other_ms=1.5)).end()
     run = Run(str(tmp_path / "run"))
-    exact, told = read_steps(run.timeline()), read_buckets(Digest(run).steps(points=50))
-    assert len(told) <= 50
-    assert told.count() == exact.count() == 1000
-    assert told.seconds() == pytest.approx(exact.seconds(), rel=1e-6)
+    exact, result = read_steps(run.timeline()), read_buckets(Digest(run).steps(points=50))
+    assert len(result) <= 50
+    assert result.count() == exact.count() == 1000
+    assert result.seconds() == pytest.approx(exact.seconds(), rel=1e-6)
     for phase, seconds in exact.seconds_by_phase().items():
-        assert told.seconds_by_phase()[phase] == pytest.approx(seconds, rel=1e-6)
+        assert result.seconds_by_phase()[phase] == pytest.approx(seconds, rel=1e-6)
 
 
 def test_a_slow_rank_is_found_in_buckets_too(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_slow_rank_is_found_in_buckets_too(tmp_path: Path) -> None:
         training([slow if rank == 2 else usual] * 500, worker=f"rank{rank}-{rank}", has_captures=False)
         for rank in range(4)
     ]
-    RunWriter(tmp_path / "run", batch_rows=200).write_all(in_time(*ranks)).end()
+    RunWriter(tmp_path / "run", batch_rows=200).write_all(merge_by_time(*ranks)).end()
     digest = Digest(Run(str(tmp_path / "run")))
     found = compare_ranks(read_buckets(digest.steps(mode="train", points=40)))
     assert found is not None
@@ -58,12 +58,12 @@ def test_a_slow_rank_is_found_in_buckets_too(tmp_path: Path) -> None:
     assert found.straggler.lost_ms == pytest.approx(45.0)
 
 
-def test_nothing_timed_gives_no_steps(tmp_path: Path) -> None:
+def test_without_timed_steps_there_is_no_bottleneck(tmp_path: Path) -> None:
     RunWriter(tmp_path / "run").write_all([]).end()
     run = Run(str(tmp_path / "run"))
-    found = time_of(run, Digest(run))
+    found = bucketed_time_breakdown(run, Digest(run))
     assert len(found.steps) == 0
-    assert found.bound is None
+    assert found.bottleneck is None
     assert found.ranks is None
     assert found.job.loop_started_ns is None
 
@@ -82,7 +82,7 @@ def test_many_workers_get_fewer_buckets_each() -> None:
     assert points_for(0) == 2000
 
 
-def test_ranks_are_compared_anew_when_something_came(tmp_path: Path) -> None:
+def test_ranks_are_compared_again_after_new_data(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run")
     digest = Digest(Run(writer.path))
     assert ranks_of(digest) is None

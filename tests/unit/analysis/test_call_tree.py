@@ -1,4 +1,4 @@
-"""The call tree: totals against the samples it is made of, small, and never less above than below."""
+"""The call tree: totals equal the samples, and no call exceeds its caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from leadline.reader.python_profiles import Flame, _flames
 
 
 def sampled(stacks: list[tuple[list[str], float]]) -> list[Flame]:
-    """As pyinstrument has its samples: callers first, and how long each stood for."""
+    """Return pyinstrument samples: the stack, callers first, and the duration."""
     return _flames([([f"{name}\0/x/{name}.py\x001" for name in stack], seconds) for stack, seconds in stacks], 0)
 
 
@@ -34,14 +34,14 @@ def test_times_are_those_of_the_samples() -> None:
     assert found["all", "main", "step", "loss"].file == "/x/loss.py"
 
 
-def test_slices_are_one_tree_and_a_function_has_one_box_for_one_way() -> None:
+def test_slices_are_merged_and_each_call_path_has_one_node() -> None:
     one, other = sampled([(["main", "step"], 0.25)]), sampled([(["main"], 0.25), (["main", "step"], 0.5)])
     found = by_path(call_tree([({}, one), ({}, other)]))
     assert found["all", "main", "step"].total_ns == 750_000_000
     assert len(found) == 3
 
 
-def test_against_a_plain_count_of_random_samples() -> None:
+def test_equals_a_plain_count_of_random_samples() -> None:
     chance = random.Random(11)
     for _ in range(30):
         stacks = [(["main", *chance.choices("abc", k=chance.randrange(6))], 1 / 1024) for _ in range(60)]
@@ -56,10 +56,10 @@ def test_against_a_plain_count_of_random_samples() -> None:
             assert abs(each.total_ns - counted[way]) <= 60  # each moment is rounded to a nanosecond
 
 
-def test_of_very_many_calls_the_longest_stay_and_nothing_is_more_than_what_called_it() -> None:
+def test_the_longest_calls_are_kept_and_none_exceeds_its_caller() -> None:
     chance = random.Random(5)
     stacks = [([f"f{chance.randrange(9)}" for _ in range(5)], chance.random()) for _ in range(3000)]
-    calls = call_tree([({}, sampled(stacks))], most=100)
+    calls = call_tree([({}, sampled(stacks))], limit=100)
     assert 20 < len(calls) <= 100
     total = {each.id: each.total_ns for each in calls}
     for each in calls:

@@ -1,4 +1,4 @@
-"""What charts ask for, against plain loops over the run's own tables."""
+"""Chart data, compared with plain loops over the tables of the run."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from leadline.analysis.buckets import time_width_ns, width_of
+from leadline.analysis.buckets import bucket_width, bucket_width_ns
 from leadline.analysis.digest import Digest
 from leadline.analysis.steps import PARTS, read_steps
 from leadline.analysis.usage import usage
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
 from leadline.records.names import MODES
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Happening, Heartbeat, Part, RunWriter
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample, TimelineEvent
 from leadline.testing.timelines import MS, sampled, step_rows
 
 CORES = [Channel("cpu", f"core{index}", "utilization_percent") for index in (0, 2, 10)]
 
 
-def story(seed: int = 0, steps: int = 300) -> list[Part]:
-    """Two workers that train and evaluate, a machine that is sampled, values that are not all finite."""
+def run_parts(seed: int = 0, steps: int = 300) -> list[Part]:
+    """Two workers that train and evaluate, system metrics, and some non-finite values."""
     chance = random.Random(seed)
     parts: list[Part] = []
     for worker in ("rank0-11", "rank1-12"):
@@ -52,7 +52,7 @@ def story(seed: int = 0, steps: int = 300) -> list[Part]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("digest") / "run"
-    return open_run(RunWriter(path, batch_rows=13).write_all(story()).end().path)
+    return open_run(RunWriter(path, batch_rows=13).write_all(run_parts()).end().path)
 
 
 def digest_of(tmp_path, parts: list[Part]) -> Digest:
@@ -60,26 +60,26 @@ def digest_of(tmp_path, parts: list[Part]) -> Digest:
 
 
 @pytest.mark.parametrize("points", [2, 10, 600])
-def test_samples_are_those_of_a_plain_loop(run: Run, points: int) -> None:
+def test_samples_equal_a_plain_loop(run: Run, points: int) -> None:
     digest = Digest(run)
     start, end = digest.span_ns()
-    width = time_width_ns(end + 1 - start, points)
+    width = bucket_width_ns(end + 1 - start, points)
     expected = defaultdict(list)
     for row in run.system_metrics().to_pylist():
         expected[row["node"], row["device"], row["time_ns"] // width * width + width // 2].append(row["value"])
-    told = digest.system(points=points).to_pylist()
-    assert len(told) == len(expected)
-    for row in told:
+    result = digest.system(points=points).to_pylist()
+    assert len(result) == len(expected)
+    for row in result:
         values = expected[row["node"], row["device"], row["time_ns"]]
         assert (row["min"], row["max"], row["samples"]) == (min(values), max(values), len(values))
         assert row["mean"] == pytest.approx(sum(values) / len(values), rel=1e-12)
     counts = defaultdict(int)
-    for row in told:
+    for row in result:
         counts[row["node"], row["device"]] += 1
     assert max(counts.values()) <= points
 
 
-def test_samples_are_chosen_by_name_and_time(run: Run) -> None:
+def test_samples_are_selected_by_name_and_time(run: Run) -> None:
     digest = Digest(run)
     start = START_NS + 20 * SECOND_NS
     found = digest.system(device=["core2", "core10"], node="node", start_ns=start, end_ns=start + SECOND_NS)
@@ -91,7 +91,7 @@ def test_samples_are_chosen_by_name_and_time(run: Run) -> None:
     assert digest.system(kind="gpu").schema == found.schema
 
 
-def test_sensors_are_sorted_as_people_do(run: Run) -> None:
+def test_sensors_are_in_natural_order(run: Run) -> None:
     devices = [each.device for each in Digest(run).channels() if each.node == "node"]
     assert devices == ["core0", "core2", "core10"]
 
@@ -102,18 +102,18 @@ def test_usage_is_exact(run: Run) -> None:
 
 
 @pytest.mark.parametrize("points", [2, 20, 600])
-def test_steps_are_those_of_a_plain_loop(run: Run, points: int) -> None:
-    steps, width = read_steps(run.timeline()), width_of(300, points)
-    told = {
+def test_steps_equal_a_plain_loop(run: Run, points: int) -> None:
+    steps, width = read_steps(run.timeline()), bucket_width(300, points)
+    result = {
         (row["worker"], row["mode"], row["step"] // width): row for row in Digest(run).steps(points=points).to_pylist()
     }
     cells = defaultdict(list)
     for place in range(len(steps)):
         worker, mode = steps.workers[steps.worker[place]], MODES[steps.mode[place]]
         cells[worker, mode, int(steps.step[place]) // width].append(place)
-    assert set(told) == set(cells)
+    assert set(result) == set(cells)
     for key, places in cells.items():
-        row, took = told[key], steps.duration_ns[places]
+        row, took = result[key], steps.duration_ns[places]
         assert row["step"] == steps.step[places].min()
         assert row["end_step"] == steps.step[places].max() + 1
         assert row["count"] == len(places)
@@ -126,7 +126,7 @@ def test_steps_are_those_of_a_plain_loop(run: Run, points: int) -> None:
             assert row[f"{name}_ns"] == pytest.approx(steps.phases[places, at].sum(), abs=1.0)
 
 
-def test_steps_are_chosen_by_number_time_worker_and_mode(run: Run) -> None:
+def test_steps_are_selected_by_number_time_worker_and_mode(run: Run) -> None:
     digest = Digest(run)
     found = digest.steps(worker="rank1-12", mode="eval", start_step=6, end_step=21).to_pylist()
     assert [row["step"] for row in found] == [6, 13, 20]
@@ -141,13 +141,13 @@ def test_durations_of_steps_add_up(run: Run) -> None:
     steps = read_steps(run.timeline()).only(worker="rank0-11", mode="train")
     found = Digest(run).step_durations(bins=20)
     assert set(found) == {f"{worker}/{mode}" for worker in ("rank0-11", "rank1-12") for mode in ("train", "eval")}
-    told = found["rank0-11/train"]
-    assert told["count"] == len(steps) == sum(told["counts"])
-    assert told["mean"] == pytest.approx(steps.duration_ns.mean() / 1e9)
-    assert (told["min"], told["max"]) == (steps.duration_ns.min() / 1e9, steps.duration_ns.max() / 1e9)
-    assert told["p50"] == pytest.approx(np.percentile(steps.duration_ns, 50, method="inverted_cdf") / 1e9)
-    assert len(told["edges"]) == 21
-    assert told["edges"] == sorted(told["edges"])
+    result = found["rank0-11/train"]
+    assert result["count"] == len(steps) == sum(result["counts"])
+    assert result["mean"] == pytest.approx(steps.duration_ns.mean() / 1e9)
+    assert (result["min"], result["max"]) == (steps.duration_ns.min() / 1e9, steps.duration_ns.max() / 1e9)
+    assert result["p50"] == pytest.approx(np.percentile(steps.duration_ns, 50, method="inverted_cdf") / 1e9)
+    assert len(result["edges"]) == 21
+    assert result["edges"] == sorted(result["edges"])
 
 
 def test_phases_of_an_interval(run: Run) -> None:
@@ -162,14 +162,14 @@ def test_phases_of_an_interval(run: Run) -> None:
 
 
 @pytest.mark.parametrize("points", [2, 15, 600])
-def test_scalars_are_those_of_a_plain_loop(run: Run, points: int) -> None:
-    width = width_of(300, points)
+def test_scalars_equal_a_plain_loop(run: Run, points: int) -> None:
+    width = bucket_width(300, points)
     cells = defaultdict(list)
     for row in run.scalars("loss").to_pylist():
         cells[row["worker"], row["mode"], row["step"] // width].append(row)
-    told = Digest(run).scalar("loss", points=points).to_pylist()
-    assert len(told) == len(cells)
-    for row in told:
+    result = Digest(run).scalar("loss", points=points).to_pylist()
+    assert len(result) == len(cells)
+    for row in result:
         rows = cells[row["worker"], row["mode"], row["step"] // width]
         finite = [each for each in rows if math.isfinite(each["value"])]
         last = (finite or rows)[-1]
@@ -185,7 +185,7 @@ def test_scalars_are_those_of_a_plain_loop(run: Run, points: int) -> None:
             assert math.isnan(row["min"])
 
 
-def test_scalars_are_named_in_order(tmp_path) -> None:
+def test_scalar_names_are_in_order(tmp_path) -> None:
     parts: list[Part] = [
         Capture(0, {"learning_rate": {"value": 1.0}, "loss": {"value": 2.0}, "fc.weight": {"l2": 1.0}}),
         Capture(1, {"loss": {"value": 2.0}}, mode="eval"),
@@ -207,7 +207,7 @@ def test_layers_are_a_matrix(run: Run) -> None:
     assert (nothing["tensors"], nothing["steps"], nothing["values"].size) == ([], [], 0)
 
 
-def test_an_empty_run_has_empty_answers(tmp_path) -> None:
+def test_an_empty_run_has_empty_results(tmp_path) -> None:
     digest = digest_of(tmp_path, [])
     assert digest.channels() == []
     assert digest.system().num_rows == digest.steps().num_rows == digest.scalar("loss").num_rows == 0
@@ -218,14 +218,14 @@ def test_an_empty_run_has_empty_answers(tmp_path) -> None:
     assert digest.job().started_ns == START_NS
 
 
-def test_a_digest_goes_on_with_its_run(tmp_path) -> None:
+def test_a_digest_follows_its_run(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
-    writer.write_all([Heartbeat(START_NS + SECOND_NS), *step_rows(0, START_NS, {"data": 5.0})])
+    writer.write_all([SystemSample(START_NS + SECOND_NS), *step_rows(0, START_NS, {"data": 5.0})])
     run = open_run(writer.path)
     digest = Digest(run)
     assert digest.system()["samples"].to_pylist() == [1]
     assert digest.steps()["step"].to_pylist() == [0]
-    writer.write_all([Heartbeat(START_NS + 2 * SECOND_NS), *step_rows(1, START_NS + 5 * MS, {"data": 5.0})])
+    writer.write_all([SystemSample(START_NS + 2 * SECOND_NS), *step_rows(1, START_NS + 5 * MS, {"data": 5.0})])
     run.refresh()
     digest.refresh()
     assert digest.system()["samples"].to_pylist() == [1, 1]
@@ -233,10 +233,10 @@ def test_a_digest_goes_on_with_its_run(tmp_path) -> None:
     assert digest.span_ns()[1] >= START_NS + 2 * SECOND_NS
 
 
-def test_what_is_no_step_is_an_event(tmp_path) -> None:
+def test_rows_outside_steps_are_events(tmp_path) -> None:
     rows = step_rows(0, START_NS, {"data": 5.0})
     start = step_rows(0, START_NS - SECOND_NS, {"imports": 700.0}, mode="initialization")[0]
     digest = digest_of(tmp_path, [start, *rows])
-    assert isinstance(start, Happening)
+    assert isinstance(start, TimelineEvent)
     assert digest.events()["name"].to_pylist() == ["imports"]
     assert digest.job().split == {"imports": 0.7}

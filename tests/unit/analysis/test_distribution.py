@@ -1,4 +1,4 @@
-"""How metrics are spread, against a plain loop over every sample."""
+"""Distribution of metrics, compared with a plain loop over every sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.analysis.distribution import balance, distributions
 
 
 def table(by_device: dict[str, list[float]], weights: dict[str, list[int]] | None = None) -> pa.Table:
-    """Samples of GPUs, or means of buckets where weights are told."""
+    """Samples of GPUs, or means of buckets if weights are given."""
     rows = []
     for device, values in by_device.items():
         for at, value in enumerate(values):
@@ -31,7 +31,7 @@ def percentile(values: list[float], percent: float) -> float:
     return ordered[low] + (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]) * (place - low)
 
 
-def test_percentiles_are_those_of_a_sort() -> None:
+def test_percentiles_equal_a_plain_sort() -> None:
     chance = random.Random(4)
     given = {f"gpu{at}": [chance.uniform(0, 100) for _ in range(37 + at)] for at in (10, 2)}
     found = distributions(table(given))
@@ -45,7 +45,7 @@ def test_percentiles_are_those_of_a_sort() -> None:
             assert getattr(each, f"p{percent}") == pytest.approx(percentile(values, percent))
 
 
-def test_a_bucket_counts_as_often_as_it_has_samples() -> None:
+def test_a_bucket_is_weighted_by_its_samples() -> None:
     weights = [3, 1, 5]
     (each,) = distributions(table({"gpu0": [10.0, 90.0, 30.0]}, {"gpu0": weights}))
     spelled_out = [10.0] * 3 + [90.0] + [30.0] * 5
@@ -56,7 +56,7 @@ def test_a_bucket_counts_as_often_as_it_has_samples() -> None:
     assert (each.min, each.max) == (9.0, 92.0)
 
 
-def test_what_is_not_finite_or_absent_is_left_out() -> None:
+def test_nonfinite_and_absent_values_are_ignored() -> None:
     assert distributions(table({"gpu0": [math.nan, math.nan]})) == []
     assert distributions(table({"gpu0": [math.nan, 5.0]}))[0].samples == 1
     assert distributions(table({"gpu0": [1.0]}).slice(0, 0)) == []

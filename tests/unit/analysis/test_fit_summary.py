@@ -1,10 +1,10 @@
-"""Over- and underfitting in words."""
+"""Text summary of overfitting and underfitting."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from leadline.analysis.fit_summary import fit_words
+from leadline.analysis.fit_summary import summarize_fit
 from leadline.analysis.trees import Loss
 from leadline.records.loss_roles import Role
 
@@ -18,39 +18,41 @@ def loss(values: object, role: Role = "train", name: str = "train-rmse") -> Loss
 
 def words(train: object, validation: object | None = None) -> str:
     known = [loss(train)] + ([] if validation is None else [loss(validation, "validation", "test-rmse")])
-    (said,) = fit_words(known)
-    return said
+    (text,) = summarize_fit(known)
+    return text
 
 
-def test_a_validation_loss_that_has_turned_is_overfitting() -> None:
-    said = words(FALLING, np.where(ROUNDS < 20, 1 - ROUNDS / 40, 0.5 + (ROUNDS - 20) / 100))
-    assert said.startswith("test-rmse was lowest at round 20 (0.5) and has risen by 58% since, to 0.79, while train")
-    assert "overfitting. Early stopping would have kept round 20." in said
+def test_a_validation_loss_that_rises_again_is_overfitting() -> None:
+    text = words(FALLING, np.where(ROUNDS < 20, 1 - ROUNDS / 40, 0.5 + (ROUNDS - 20) / 100))
+    assert text.startswith(
+        "test-rmse reached its minimum at round 20 (0.5) and has risen by 58% since, to 0.79, while train"
+    )
+    assert "overfitting. Early stopping would have kept round 20." in text
 
 
-def test_a_gap_that_stays_is_told_without_a_turn() -> None:
-    assert "is 100% above train-rmse (0.1), and does not rise" in words(FALLING, FALLING + 0.1)
+def test_a_persistent_gap_is_reported() -> None:
+    assert "is 100% above train-rmse (0.1) and does not rise" in words(FALLING, FALLING + 0.1)
     assert "is 11 times train-rmse" in words(FALLING, FALLING + 1.0)
 
 
-def test_a_good_fit_is_called_one() -> None:
-    assert words(FALLING, FALLING * 1.05).endswith("neither over- nor underfitting is to be seen.")
+def test_a_good_fit_is_reported_as_such() -> None:
+    assert words(FALLING, FALLING * 1.05).endswith("no sign of overfitting or underfitting.")
 
 
-def test_what_still_falls_or_hardly_fell_is_underfitting() -> None:
-    assert words(1.0 - ROUNDS / 100, 1.01 - ROUNDS / 100).endswith("would still gain (underfitting).")
-    assert "has fallen by only 0.0% in all: underfitting" in words(np.ones(50), np.ones(50))
+def test_a_falling_or_flat_loss_is_underfitting() -> None:
+    assert words(1.0 - ROUNDS / 100, 1.01 - ROUNDS / 100).endswith("would improve it (underfitting).")
+    assert "has decreased by only 0.0% in total: underfitting" in words(np.ones(50), np.ones(50))
 
 
-def test_without_a_validation_loss_overfitting_is_not_to_be_seen() -> None:
-    assert words(FALLING).startswith("train-rmse: there is no validation loss of it, so overfitting cannot be seen.")
+def test_without_a_validation_loss_overfitting_is_not_detected() -> None:
+    assert words(FALLING).startswith("train-rmse: without a validation loss, overfitting cannot be detected.")
 
 
-def test_without_a_training_loss_the_validation_loss_is_told() -> None:
-    (said,) = fit_words([loss(FALLING, "validation", "test-rmse")])
-    assert said.endswith("No loss of the training set is there to compare.")
+def test_without_a_training_loss_the_validation_loss_is_reported() -> None:
+    (text,) = summarize_fit([loss(FALLING, "validation", "test-rmse")])
+    assert text.endswith("There is no training loss to compare it with.")
 
 
-def test_too_few_rounds_or_numbers_say_nothing() -> None:
-    few = ["Fewer than 5 rounds were captured: too few to say how well the model fits."]
-    assert fit_words([]) == fit_words([loss([1.0, 0.5])]) == fit_words([loss([np.nan] * 50)]) == few
+def test_too_few_rounds_or_finite_values_are_not_assessed() -> None:
+    few = ["Fewer than 5 rounds were captured: too few to assess the fit of the model."]
+    assert summarize_fit([]) == summarize_fit([loss([1.0, 0.5])]) == summarize_fit([loss([np.nan] * 50)]) == few

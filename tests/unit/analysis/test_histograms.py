@@ -1,4 +1,4 @@
-"""Histograms on one axis: none of the elements is lost or made up."""
+"""Histograms on a common axis: counts are preserved."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from leadline.analysis.histograms import read_histograms
 from leadline.reader.run import open_run
-from leadline.testing.runs import Capture, Part, Raw, RunWriter, Vectors
+from leadline.testing.runs import ArrayStatistics, Capture, Part, RawTensors, RunWriter
 
 
 def opened(tmp_path, parts: list[Part]):
@@ -15,11 +15,11 @@ def opened(tmp_path, parts: list[Part]):
 
 
 def stored(step: int, values: np.ndarray) -> list[Part]:
-    raw = Raw(step, {"w": ("F32", values.shape, values.astype("<f4").tobytes())})
+    raw = RawTensors(step, {"w": ("F32", values.shape, values.astype("<f4").tobytes())})
     return [raw, Capture(step, {"w": {"abs_mean": 1.0}})]
 
 
-def test_histograms_of_stored_tensors_are_those_of_numpy(tmp_path) -> None:
+def test_histograms_of_raw_tensors_equal_numpy(tmp_path) -> None:
     chance = np.random.default_rng(0)
     given = {step: chance.normal(0, 1 + step, 5000) for step in (0, 5, 9)}
     run = opened(tmp_path, [part for step, values in given.items() for part in stored(step, values)])
@@ -37,12 +37,12 @@ def test_captured_histograms_are_read(tmp_path) -> None:
     counts = [0.0] * 64
     counts[0] = 30.0
     counts[63] = 10.0
-    run = opened(tmp_path, [Vectors(3, {"w": {"histogram": np.array([-1.0, 1.0, *counts])}})])
+    run = opened(tmp_path, [ArrayStatistics(3, {"w": {"histogram": np.array([-1.0, 1.0, *counts])}})])
     found = read_histograms(run.tensor("w"), bins=64)
     assert found.shares()[0, [0, 63]] == pytest.approx([0.75, 0.25])
 
 
-def test_a_constant_lies_in_one_bin(tmp_path) -> None:
+def test_a_constant_is_in_one_bin(tmp_path) -> None:
     run = opened(tmp_path, stored(0, np.full(7, 2.0)))
     found = read_histograms(run.tensor("w"), bins=3)
     assert found.counts.tolist() == [[0, 7, 0]]
@@ -60,7 +60,7 @@ def test_without_a_finite_element_there_is_no_histogram(tmp_path) -> None:
     assert read_histograms(run.tensor("w")).steps == ()
 
 
-def test_of_many_steps_some_are_chosen_evenly(tmp_path) -> None:
+def test_steps_are_sampled_evenly(tmp_path) -> None:
     run = opened(tmp_path, [part for step in range(40) for part in stored(step, np.array([0.0, 1.0]))])
     found = read_histograms(run.tensor("w"), points=5)
     assert found.steps == (0, 10, 20, 29, 39)

@@ -1,4 +1,4 @@
-"""Scores of predictions where there is little, nothing, or something that is no number; the rest is the oracle's."""
+"""Scores of predictions in edge cases: few samples, no samples, non-finite values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def test_averages_of_a_matrix_by_hand() -> None:
     assert found["weighted"].recall == pytest.approx(0.7)
 
 
-def test_a_class_that_nobody_has_counts_in_no_average() -> None:
+def test_an_absent_class_is_in_no_average() -> None:
     small = np.array([[8.0, 2.0], [4.0, 6.0]])
     wide = np.zeros((5, 5))
     wide[:2, :2] = small
     assert scores.averages(wide) == scores.averages(small)
     assert scores.averages(np.zeros((3, 3))) == {}
-    assert scores.recognized(wide)[:2].tolist() == [0.8, 0.6]
-    assert np.isnan(scores.recognized(wide)[2:]).all()
+    assert scores.recall_by_class(wide)[:2].tolist() == [0.8, 0.6]
+    assert np.isnan(scores.recall_by_class(wide)[2:]).all()
 
 
-def test_a_curve_needs_both_answers() -> None:
+def test_a_curve_needs_both_classes() -> None:
     assert scores.roc(np.array([True, True]), np.array([0.1, 0.2])) is None
     assert scores.roc(np.array([False]), np.array([0.1])) is None
     assert scores.roc(np.array([]), np.array([])) is None
@@ -40,28 +40,28 @@ def test_a_curve_needs_both_answers() -> None:
     assert (tied.auc, len(tied.false_positive)) == (0.5, 2)
 
 
-def test_a_score_that_is_nan_is_left_out_and_infinity_is_the_highest() -> None:
+def test_nan_scores_are_ignored_and_infinity_is_the_highest() -> None:
     found = scores.roc(np.array([1, 0, 1]), np.array([np.inf, 0.0, NAN]))
     assert found is not None
     assert found.auc == 1.0
 
 
-def test_a_curve_is_thinned_to_be_drawn_but_keeps_its_ends_and_area() -> None:
+def test_a_simplified_curve_keeps_its_ends_and_area() -> None:
     random = np.random.default_rng(0)
     labels = random.random(20_000) < 0.5
     whole = scores.roc(labels, random.random(20_000) + labels * 0.3)
     assert whole is not None
-    thin = scores.thinned(whole, 200)
+    thin = scores.simplify_curve(whole, 200)
     assert len(thin.false_positive) <= 200
     assert thin.auc == whole.auc
     assert (thin.false_positive[0], thin.false_positive[-1], thin.true_positive[-1]) == (0.0, 1.0, 1.0)
     way, thin_way = (each.false_positive + each.true_positive for each in (whole, thin))
     off = np.abs(np.interp(way, thin_way, thin.true_positive) - whole.true_positive)
     assert off.max() < 0.01
-    assert scores.thinned(thin, 200) is thin
+    assert scores.simplify_curve(thin, 200) is thin
 
 
-def test_labels_fall_in_bins_of_equal_width() -> None:
+def test_bins_of_labels_have_equal_width() -> None:
     edges = scores.bin_edges(np.array([0.0, 10.0, NAN, 3.0]), 5)
     assert edges.tolist() == [0, 2, 4, 6, 8, 10]
     errors = scores.error_by_bin(np.array([0.0, 10.0, 3.0, NAN]), np.array([1.0, 12.0, NAN, 5.0]), edges)

@@ -1,4 +1,4 @@
-"""The rows of each sensor, against a plain dictionary."""
+"""The rows of each sensor, compared with a plain dictionary."""
 
 from __future__ import annotations
 

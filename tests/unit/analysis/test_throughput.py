@@ -1,36 +1,36 @@
-"""Steps, samples and operations a second; absent where nothing tells them."""
+"""Steps, samples and FLOPs per second; unknown values are absent."""
 
 from __future__ import annotations
 
 import pytest
 
 from leadline.analysis.throughput import peak_of
-from leadline.analysis.time_breakdown import read_time
+from leadline.analysis.time_breakdown import read_time_breakdown
 from leadline.testing.runs import RunWriter
 from leadline.testing.timelines import WORKER, training
 
 STEP = {"data": 10.0, "forward": 30.0, "backward": 60.0}
 
 
-def spoken(tmp_path, *, gpus: list[dict[str, str]] | None = None, **facts: object) -> dict[str, float]:
+def values(tmp_path, *, gpus: list[dict[str, str]] | None = None, **facts: object) -> dict[str, float]:
     writer = RunWriter(tmp_path / "run").write_all(training([STEP] * 21))
     writer.end()
     writer.write_worker(WORKER, state="ended", facts=facts)
     writer.write_node("node", gpus=gpus or [])
-    return read_time(writer.path).throughput.spoken()
+    return read_time_breakdown(writer.path).throughput.to_dict()
 
 
-def test_the_pace_is_that_of_the_steps_after_the_first(tmp_path) -> None:
-    found = spoken(tmp_path)
+def test_throughput_excludes_the_first_step(tmp_path) -> None:
+    found = values(tmp_path)
     assert found["steps_per_second"] == pytest.approx(10.0)
     assert found["input_wait_share"] == pytest.approx(0.1)
     assert found["step_ms"] == pytest.approx({"mean": 100.0, "median": 100.0, "p95": 100.0})
     assert {"samples_per_second", "flops_per_second", "mfu"}.isdisjoint(found)
 
 
-def test_facts_make_samples_operations_and_their_share_of_the_peak(tmp_path) -> None:
+def test_samples_flops_and_mfu_are_computed_from_facts(tmp_path) -> None:
     gpus = [{"device": "gpu0", "name": "NVIDIA A100-SXM4-80GB"}] * 2
-    found = spoken(tmp_path, gpus=gpus, batch_size=32, flops_per_step=3.12e12, device="cuda:0")
+    found = values(tmp_path, gpus=gpus, batch_size=32, flops_per_step=3.12e12, device="cuda:0")
     assert found["samples_per_second"] == pytest.approx(320.0)
     assert found["flops_per_second"] == pytest.approx(3.12e13)
     assert found["mfu"] == pytest.approx(0.1)
@@ -45,13 +45,13 @@ def test_facts_make_samples_operations_and_their_share_of_the_peak(tmp_path) -> 
         ([], "cuda:0"),
     ],
 )
-def test_without_a_known_peak_there_is_no_utilisation(tmp_path, gpus: list[dict[str, str]], device: str) -> None:
-    found = spoken(tmp_path, gpus=gpus, flops_per_step=1e12, device=device)
+def test_without_a_known_peak_there_is_no_mfu(tmp_path, gpus: list[dict[str, str]], device: str) -> None:
+    found = values(tmp_path, gpus=gpus, flops_per_step=1e12, device=device)
     assert "flops_per_second" in found
     assert "mfu" not in found
 
 
-def test_the_longer_name_of_a_device_counts() -> None:
+def test_the_most_specific_device_name_is_used() -> None:
     assert peak_of("NVIDIA H100 PCIe") == 756e12
     assert peak_of("NVIDIA H100 80GB HBM3") == 989e12
     assert peak_of("NVIDIA A10G") != peak_of("NVIDIA A10")

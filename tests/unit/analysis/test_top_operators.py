@@ -1,4 +1,4 @@
-"""Operators by their time: shares of what was asked for, and labels in words."""
+"""Top operators: shares and labels."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ MIXED = operators(
 )
 
 
-def test_the_dearest_come_first_with_shares_of_all() -> None:
+def test_the_most_expensive_operators_are_first_with_shares() -> None:
     rows = top_operators(MIXED)
     assert [row["own_ns"] for row in rows] == [100, 50, 30, 20]
     assert [row["share"] for row in rows] == pytest.approx([0.5, 0.25, 0.15, 0.1])
     assert [row["cumulative_share"] for row in rows] == pytest.approx([0.5, 0.75, 0.9, 1.0])
 
 
-def test_shares_are_of_the_device_that_was_asked_for() -> None:
+def test_shares_refer_to_the_selected_device() -> None:
     assert [row["share"] for row in top_operators(MIXED, device="cpu")] == pytest.approx([50 / 80, 30 / 80])
     assert [row["own_ns"] for row in top_operators(MIXED, device="gpu")] == [100, 20]
     assert [row["own_ns"] for row in top_operators(MIXED, device="gpu1")] == [20]
     assert top_operators(MIXED, device="tpu") == []
 
 
-def test_shares_of_those_that_are_cut_off_count() -> None:
-    (row,) = top_operators(MIXED, most=1)
+def test_shares_include_omitted_operators() -> None:
+    (row,) = top_operators(MIXED, limit=1)
     assert row["share"] == 0.5
 
 
-def test_operators_that_took_no_time_have_no_share() -> None:
+def test_operators_without_time_have_no_share() -> None:
     assert [row["share"] for row in top_operators(operators(("forward", "x", "", "cpu", 0)))] == [0.0]
 
 

@@ -1,4 +1,4 @@
-"""What a run of a booster shows of its model, from runs that were written through the real store."""
+"""Model data of boosted trees, read from runs written through the real store."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from leadline.testing.runs import Capture, Part, RunWriter
 WORKER = "rank0-1"
 
 
-def written(folder: Path, parts: list[Part], **told: object) -> Run:
+def written(folder: Path, parts: list[Part], **result: object) -> Run:
     writer = RunWriter(folder / "run").write_all(parts)
-    writer.write_worker(WORKER, **told)
+    writer.write_worker(WORKER, **result)
     writer.set_status("Completed", exit_status=0)
     return Run(writer.path)
 
 
-def test_a_run_of_trees_is_known_by_its_worker_or_its_importances(tmp_path: Path) -> None:
+def test_boosted_trees_are_detected_by_worker_or_importances(tmp_path: Path) -> None:
     plain = [Capture(0, {"loss": {"value": 1.0}})]
-    assert not trees.is_of_trees(written(tmp_path / "a", plain, framework="torch 2.9"))
-    assert trees.is_of_trees(written(tmp_path / "b", plain, framework="xgboost 3.2.0"))
-    assert trees.is_of_trees(written(tmp_path / "c", plain, framework="lightgbm 4.7.0"))
-    assert trees.is_of_trees(written(tmp_path / "d", [importances(0, {"a": 1.0})], framework="none"))
+    assert not trees.is_boosted_run(written(tmp_path / "a", plain, framework="torch 2.9"))
+    assert trees.is_boosted_run(written(tmp_path / "b", plain, framework="xgboost 3.2.0"))
+    assert trees.is_boosted_run(written(tmp_path / "c", plain, framework="lightgbm 4.7.0"))
+    assert trees.is_boosted_run(written(tmp_path / "d", [importances(0, {"a": 1.0})], framework="none"))
 
 
-def test_the_model_is_told_by_objective_and_answers(tmp_path: Path) -> None:
+def test_the_model_kind_follows_from_objective_and_predictions(tmp_path: Path) -> None:
     parts = [loss(0, train=1.0), *answers(0, [0, 1], [0.2, 0.7]), *answers(5, [0, 1], [0.1, 0.9])]
     settings = {"objective": "binary:logistic", "max_depth": 3}
     run = written(tmp_path, parts, framework="xgboost 3.2.0", hyperparameters=settings, evaluated_on="holdout")
     model = trees.read_model(run)
     assert model == trees.BoostedModel("xgboost 3.2.0", "binary:logistic", "binary", "holdout", settings, (0, 5))
-    found = trees.read_answers(run, 5)
+    found = trees.read_predictions(run, 5)
     assert found is not None
     assert found.predictions.tolist() == pytest.approx([0.1, 0.9])
     assert {step: each.tolist() for step, each in trees.matrices(run, model).items()} == {
@@ -45,27 +45,27 @@ def test_the_model_is_told_by_objective_and_answers(tmp_path: Path) -> None:
     }
 
 
-def test_without_an_objective_the_answers_say_what_it_is(tmp_path: Path) -> None:
+def test_without_an_objective_the_predictions_determine_the_kind(tmp_path: Path) -> None:
     several = written(tmp_path / "m", answers(0, [0, 2], [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]), framework="xgboost 1")
     assert trees.read_model(several).kind == "multiclass"
     price = written(tmp_path / "r", answers(0, [0.5, 7.0], [1.0, 6.0], is_class=False), framework="xgboost 1")
     model = trees.read_model(price)
     assert model.kind == "regression"
-    last = trees.read_answers(price, 0)
+    last = trees.read_predictions(price, 0)
     assert last is not None
     assert trees.residuals(last).tolist() == [-0.5, 1.0]
     assert trees.read_model(written(tmp_path / "n", [], framework="xgboost 1")).kind == "other"
 
 
-def test_of_many_rounds_first_last_and_some_between_are_looked_at(tmp_path: Path) -> None:
+def test_rounds_are_sampled_with_the_first_and_the_last(tmp_path: Path) -> None:
     parts = [part for step in range(0, 100, 2) for part in answers(step, [0, 1], [0.0, 1.0])]
     run = written(tmp_path, parts, framework="xgboost 1")
     model = trees.read_model(run)
-    steps = trees.chosen_steps(model, most=5)
+    steps = trees.chosen_steps(model, limit=5)
     assert (len(model.steps), len(steps), steps[0], steps[-1]) == (50, 5, 0, 98)
 
 
-def test_matrices_that_were_counted_during_the_training_serve_as_well(tmp_path: Path) -> None:
+def test_matrices_counted_during_training_are_used(tmp_path: Path) -> None:
     run = written(tmp_path, [counts(0, [3, 1], [[2, 1], [0, 1]]), counts(5, [3, 1], [[3, 0], [0, 1]])])
     model = trees.read_model(run)
     assert model.steps == ()
@@ -75,17 +75,17 @@ def test_matrices_that_were_counted_during_the_training_serve_as_well(tmp_path: 
     }
 
 
-def test_a_class_that_comes_late_is_in_every_matrix(tmp_path: Path) -> None:
+def test_a_class_that_appears_late_is_in_every_matrix(tmp_path: Path) -> None:
     parts = [*answers(0, [0, 1], [0.0, 1.0]), *answers(5, [0, 2], [2.0, 0.0])]
     run = written(tmp_path, parts, framework="xgboost 1", hyperparameters={"objective": "multi:softmax"})
     sizes = {step: each.shape for step, each in trees.matrices(run, trees.read_model(run)).items()}
     assert sizes == {0: (3, 3), 5: (3, 3)}
 
 
-def test_labels_and_predictions_that_do_not_belong_together_are_no_answers(tmp_path: Path) -> None:
+def test_mismatched_labels_and_predictions_are_ignored(tmp_path: Path) -> None:
     run = written(tmp_path, answers(0, [0, 1, 1], [0.1, 0.9]), framework="xgboost 1")
-    assert trees.read_answers(run, 0) is None
-    assert trees.read_answers(run, 3) is None
+    assert trees.read_predictions(run, 0) is None
+    assert trees.read_predictions(run, 3) is None
     assert trees.matrices(run, trees.read_model(run)) == {}
 
 

@@ -1,4 +1,4 @@
-"""The use of the machine, against numpy-free loops, and joined to phases in time."""
+"""Resource utilization, compared with plain loops, and by phase."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from leadline.analysis.steps import PARTS, read_steps
 from leadline.analysis.usage import mean_of, phases_between, usage, usage_by_phase
 from leadline.reader.run import open_run
 from leadline.testing.runs import START_NS, Part, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, MS, gpu, in_time, sampled, training
+from leadline.testing.timelines import CPU, MEMORY, MS, gpu, merge_by_time, sampled, training
 
 
-def opened(tmp_path, story: list[Part]):
-    return open_run(RunWriter(tmp_path / "run", batch_rows=5).write_all(story).end().path)
+def opened(tmp_path, run_parts: list[Part]):
+    return open_run(RunWriter(tmp_path / "run", batch_rows=5).write_all(run_parts).end().path)
 
 
 def percentile(values: list[float], percent: float) -> float:
-    """Linear between the two nearest, by hand."""
+    """Linear interpolation, by hand."""
     ordered = sorted(values)
     place = (len(ordered) - 1) * percent / 100
     low = int(place)
@@ -27,7 +27,7 @@ def percentile(values: list[float], percent: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def test_percentiles_are_those_of_a_plain_sort(tmp_path) -> None:
+def test_percentiles_equal_those_of_a_plain_sort(tmp_path) -> None:
     chance = random.Random(3)
     values = {CPU: [chance.uniform(0, 100) for _ in range(57)], gpu(1): [chance.uniform(0, 100) for _ in range(31)]}
     rows = usage(opened(tmp_path, list(sampled(values))).system_metrics())
@@ -38,29 +38,29 @@ def test_percentiles_are_those_of_a_plain_sort(tmp_path) -> None:
             assert row[name] == pytest.approx(percentile(each, percent))
 
 
-def test_what_was_not_read_has_no_row(tmp_path) -> None:
+def test_metrics_without_samples_have_no_row(tmp_path) -> None:
     system = opened(tmp_path, list(sampled({MEMORY: [1.0]}))).system_metrics()
     assert mean_of(system, "gpu", "utilization_percent") is None
     assert [row["kind"] for row in usage(system)] == ["memory"]
 
 
-def test_a_sample_counts_for_the_phases_of_the_time_before_it(tmp_path) -> None:
-    """A GPU that idles while the training waits for data, and works while it computes."""
-    story = in_time(
+def test_a_sample_counts_for_the_phases_before_it(tmp_path) -> None:
+    """A GPU that is idle while the training waits for data, and busy while it computes."""
+    run_parts = merge_by_time(
         training([{"data": 1000.0}] * 3 + [{"forward": 600.0, "backward": 400.0}] * 3),
         sampled({gpu(0): [5.0] * 6 + [90.0] * 6}, every_ms=500.0),
     )
-    run = opened(tmp_path, story)
+    run = opened(tmp_path, run_parts)
     by_phase = usage_by_phase(run.system_metrics(), read_steps(run.timeline()), "gpu", "utilization_percent")
     assert by_phase == pytest.approx({"data": 5.0, "forward": 90.0, "backward": 90.0})
 
 
-def test_time_by_phase_between_two_times_is_that_of_a_plain_loop(tmp_path) -> None:
+def test_phase_times_in_an_interval_equal_a_plain_loop(tmp_path) -> None:
     chance = random.Random(5)
-    story = training(
+    run_parts = training(
         [{"data": chance.uniform(1, 90), "backward": chance.uniform(1, 90)} for _ in range(30)], other_ms=7.0
     )
-    steps = read_steps(opened(tmp_path, story).timeline())
+    steps = read_steps(opened(tmp_path, run_parts).timeline())
     for _ in range(20):
         start = START_NS + chance.randrange(0, 2000) * MS
         end = start + chance.randrange(1, 900) * MS

@@ -1,4 +1,4 @@
-"""What was done, as a page of text has it."""
+"""The actions of a run as a block of text."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rich.console import Console
 from leadline.cli.action_log import action_log
 
 
-def deed(action: str, state: str, outcome: str = "sent", rule: str = "r") -> dict[str, Any]:
-    return {"rule": rule, "action": action, "state": state, "outcome": outcome}
+def entry(name: str, state: str, outcome: str = "sent", rule: str = "r") -> dict[str, Any]:
+    return {"rule": rule, "action": name, "state": state, "outcome": outcome}
 
 
 def shown(*actions: dict[str, Any]) -> list[str]:
@@ -20,25 +20,25 @@ def shown(*actions: dict[str, Any]) -> list[str]:
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_a_row_an_action_with_its_last_words() -> None:
+def test_one_row_for_each_action_with_its_last_outcome() -> None:
     assert shown(
-        deed("notify:$MAIL", "done", "sent to 1"),
-        deed("webhook:$URL", "dry run", "dry run: would post"),
-        deed("notify:$MAIL", "done", "sent to 2"),
-        deed("notify:$MAIL", "skipped", "skipped: within its cool-down"),
-        deed("tracker", "asked", "under way"),
+        entry("notify:$MAIL", "done", "sent to 1"),
+        entry("webhook:$URL", "dry run", "dry run: would post"),
+        entry("notify:$MAIL", "done", "sent to 2"),
+        entry("notify:$MAIL", "skipped", "skipped: within its cool-down"),
+        entry("tracker", "asked", "under way"),
     ) == [
         "notify:$MAIL  2 done, 1 skipped  r: sent to 2",
-        "webhook:$URL  1 only described   r: dry run: would post",
-        "tracker       1 under way        r: under way",
+        "webhook:$URL  1 dry run          r: dry run: would post",
+        "tracker       1 in progress      r: under way",
     ]
 
 
-def test_the_last_failures_are_told() -> None:
-    failed = [deed("a", "failed", f"failed: {index}") for index in range(4)]
-    assert shown(*failed, deed("a", "given up", "given up: the run had ended")) == [
+def test_the_last_failures_are_shown() -> None:
+    failed = [entry("a", "failed", f"failed: {index}") for index in range(4)]
+    assert shown(*failed, entry("a", "given up", "given up: the run had ended")) == [
         "a  4 failed, 1 given up  r: failed: 2",
         "                         r: failed: 3",
         "                         r: given up: the run had ended",
-        "                         and 2 failures before",
+        "                         and 2 earlier failures",
     ]

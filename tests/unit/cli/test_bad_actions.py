@@ -1,4 +1,4 @@
-"""Whatever is wrong with an action or its configuration is one clear line and status 2, before anything was made."""
+"""Invalid actions and action configurations are reported in one line with status 2, before anything is created."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORN", f"https:/{PASSWORD}")
 
 
-def none_was_made(folder: Path) -> bool:
+def is_empty(folder: Path) -> bool:
     return not (folder / "leadline-runs").exists() or list((folder / "leadline-runs").iterdir()) == []
 
 
@@ -47,50 +47,50 @@ def none_was_made(folder: Path) -> bool:
         ("*=notify:$MAIL,cooldwn=5", "no parameter of notify named 'cooldwn'; did you mean 'cooldown'?"),
         ("*=notify:$MAIL,cooldown=soon", "notify: cooldown must be a number >= 0, not 'soon'"),
         ("*=notify", "notify needs url"),
-        ("*=notify:", "nothing stands behind the colon; a $VARIABLE belongs in single quotes"),
+        ("*=notify:", "no text after the colon; write a $VARIABLE in single quotes"),
         ("*@Fired=notify:$MAIL", "no rule status named 'Fired'"),
-        ("*@Completed=notify:$MAIL", "of the job: job@Completed"),
+        ("*@Completed=notify:$MAIL", "for the job: job@Completed"),
         ("job@Complete=notify:$MAIL", "did you mean 'Completed'?"),
         ("stall_mial=notify:$MAIL", "no rule of this run named 'stall_mial'; did you mean 'stall_mail'?"),
         ("*=notify:$NOWHERE", "--on *=notify:$NOWHERE: the variable NOWHERE is not set; export it before the start"),
         ("*=notify:$EMPTY", "the variable EMPTY is empty"),
         ("*=notify:@taem", "no target named 'taem'"),
-        ("*=notify:$MAIL", "no-such-host.invalid:25 cannot be reached: no such host is known"),
+        ("*=notify:$MAIL", "no-such-host.invalid:25 cannot be reached: unknown host"),
         ("*=webhook:$TORN", "--on *=webhook:$TORN: webhook: the URL"),
-        ("*=webhook:ftp://host/x", "begins with neither http:// nor https://"),
+        ("*=webhook:ftp://host/x", "the URL must begin with http:// or https://"),
         ("*=webhook:https://no-such-host.invalid/x", "no-such-host.invalid:443 cannot be reached"),
-        ("*=stop_training:now", "stop_training takes key=value behind its colon, not 'now'"),
-        (f"*=notify:mailto://me:{PASSWORD}@host", "url holds a password; write it as $VARIABLE in single"),
-        (f"*=run_command:curl https://me:{PASSWORD}@host", "command holds a password"),
-        (f"*=webhook:https://h/x,authorization=Bearer {PASSWORD}", "authorization holds a secret"),
+        ("*=stop_training:now", "stop_training takes key=value after its colon, not 'now'"),
+        (f"*=notify:mailto://me:{PASSWORD}@host", "url contains a password; write it as $VARIABLE in single"),
+        (f"*=run_command:curl https://me:{PASSWORD}@host", "command contains a password"),
+        (f"*=webhook:https://h/x,authorization=Bearer {PASSWORD}", "authorization contains a secret"),
         (f"notify:mailto://me:{PASSWORD}@host", "write RULE=ACTION"),
-        (f"*=stop_training:mailto://me:{PASSWORD}@host", "behind its colon, not 'mailto://…'"),
+        (f"*=stop_training:mailto://me:{PASSWORD}@host", "after its colon, not 'mailto://…'"),
         ("*=ping.py:Ping:x", "--on *=ping.py:Ping:x: Ping needs Pinger: pip install 'leadline[nowhere]'"),
         ("*=ping.py:Pong:x", "no action named 'Pong'; did you mean 'Ping'?"),
-        ("*=pong.py:Ping:x", "there is no action file"),
+        ("*=pong.py:Ping:x", "no such action file"),
     ],
 )
 @pytest.mark.usefixtures("variables")
-def test_actions_that_cannot_work(folder: Path, capfd: pytest.CaptureFixture[str], on: str, message: str) -> None:
+def test_invalid_actions(folder: Path, capfd: pytest.CaptureFixture[str], on: str, message: str) -> None:
     (folder / "ping.py").write_text(CUSTOM)
-    said = refused(capfd, "run", "--rule", "stall_mail=stalled_training:threshold=60", "--on", on, "train.py")
-    assert message in said
-    assert PASSWORD not in said
-    assert none_was_made(folder)
+    err = refused(capfd, "run", "--rule", "stall_mail=stalled_training:threshold=60", "--on", on, "train.py")
+    assert message in err
+    assert PASSWORD not in err
+    assert is_empty(folder)
 
 
-def test_a_port_that_nobody_listens_on(
+def test_a_closed_port(
     folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, variables: None
 ) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         monkeypatch.setenv("HOOK", f"http://me:{PASSWORD}@127.0.0.1:{port}/in/{PASSWORD}")
-        said = refused(capfd, "run", "--on", "*=webhook:$HOOK", "train.py")
-    assert f"--on *=webhook:$HOOK: 127.0.0.1:{port} cannot be reached: connection refused" in said
-    assert "probe=false" in said
-    assert PASSWORD not in said
-    assert none_was_made(folder)
+        err = refused(capfd, "run", "--on", "*=webhook:$HOOK", "train.py")
+    assert f"--on *=webhook:$HOOK: 127.0.0.1:{port} cannot be reached: connection refused" in err
+    assert "probe=false" in err
+    assert PASSWORD not in err
+    assert is_empty(folder)
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,16 @@ def test_a_port_that_nobody_listens_on(
         ('[on]\nstall = "notfy:$MAIL"', "file.toml: on.stall: no action named 'notfy'; did you mean 'notify'?"),
         ('[on]\n"a@Fired" = "stop_training"', "file.toml: on.\"a@Fired\": no rule status named 'Fired'"),
         ("[on]\na = 5", 'file.toml: on.a: expected an action, {action = "notify", …} or a list of both, got 5'),
-        ('[on]\na = ["stop_training", {target = "$MAIL"}]', "file.toml: on.a, entry 2: name the action"),
+        ('[on]\na = ["stop_training", {target = "$MAIL"}]', "file.toml: on.a, entry 2: missing key action"),
         ('[on]\na = {action = "notify", url = "$MAIL", cooldwn = 5}', "did you mean 'cooldown'?"),
         ('[on]\na = {action = "notify", target = "$MAIL", cooldown = -5}', "cooldown must be a number >= 0, not -5"),
-        (f'[on]\n"*" = "notify:mailto://me:{PASSWORD}@host"', 'file.toml: on."*": notify: url holds a password'),
+        (f'[on]\n"*" = "notify:mailto://me:{PASSWORD}@host"', 'file.toml: on."*": notify: url contains a password'),
         ('[on]\na = "stop_training"', "no rule of this run named 'a'"),
-        (f'[targets]\nteam = "mailto://me:{PASSWORD}@host"', "file.toml: targets.team: it holds a password"),
+        (f'[targets]\nteam = "mailto://me:{PASSWORD}@host"', "file.toml: targets.team: it contains a password"),
         ('[targets]\nteam = ""', "file.toml: targets.team is empty"),
-        ('[targets]\n"a b" = "$X"', "file.toml: targets.a b: a target's name has letters"),
+        ('[targets]\n"a b" = "$X"', "file.toml: targets.a b: a target name may contain only letters"),
         ("[targets]\nteam = 5", "file.toml: targets"),
-        ("[presets.light]\n", "file.toml: presets.light: the name is Leadline's own"),
+        ("[presets.light]\n", "file.toml: presets.light: the name is a built-in preset"),
         ('[presets.mine]\nbas = "light"', "file.toml: presets.mine: no key named 'bas'; did you mean 'base'?"),
         (
             '[presets.mine]\nbase = "lihgt"',
@@ -128,30 +128,30 @@ def test_a_port_that_nobody_listens_on(
         ("[rules.overfit]\npatienc = 3", "file.toml: rules.overfit: no parameter of overfit named 'patienc'"),
         ('[rules.a]\nrule = "overfitt"', "file.toml: rules.a: no rule named 'overfitt'; did you mean 'overfit'?"),
         ("[rules.a]\nrule = 3", "file.toml: rules.a.rule: expected the name of a rule, got 3"),
-        ('[rules.job]\nrule = "overfit"', "'job' is no name for a rule"),
+        ('[rules.job]\nrule = "overfit"', "'job' is not a valid name of a rule"),
         ('no_rules = ["overfitt"]', "no rule named 'overfitt'; did you mean 'overfit'?"),
         ("no_rules = 3", "file.toml: no_rules: expected"),
     ],
 )
 @pytest.mark.usefixtures("variables")
-def test_files_that_are_wrong(folder: Path, capfd: pytest.CaptureFixture[str], text: str, message: str) -> None:
+def test_invalid_files(folder: Path, capfd: pytest.CaptureFixture[str], text: str, message: str) -> None:
     (folder / "file.toml").write_text(text + "\n")
-    said = refused(capfd, "run", "--config", "file.toml", "train.py")
-    assert message in said
-    assert PASSWORD not in said
-    assert none_was_made(folder)
+    err = refused(capfd, "run", "--config", "file.toml", "train.py")
+    assert message in err
+    assert PASSWORD not in err
+    assert is_empty(folder)
 
 
-def test_a_preset_of_the_file_is_known_by_its_name(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_custom_presets_are_suggested(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (folder / "leadline.toml").write_text('[presets.mine]\nbase = "light"\n')
-    said = refused(capfd, "run", "--preset", "mien", "train.py")
-    assert "--preset: no preset named 'mien'; did you mean 'mine'?" in said
+    err = refused(capfd, "run", "--preset", "mien", "train.py")
+    assert "--preset: no preset named 'mien'; did you mean 'mine'?" in err
 
 
-def test_a_run_whose_configuration_cannot_be_repeated(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_stored_configuration(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from leadline.testing.runs import RunWriter
 
     RunWriter(folder / "leadline-runs" / "older").end()
     assert "no run named 'oldr'" in refused(capfd, "run", "--config", "oldr", "train.py")
-    said = refused(capfd, "run", "--config", "older", "train.py")
-    assert "which did not keep configurations; name a file, or a newer run" in said
+    err = refused(capfd, "run", "--config", "older", "train.py")
+    assert "which did not store configurations; give a file, or a newer run" in err

@@ -1,4 +1,4 @@
-"""Whatever is wrong with an option, a file or a name is one clear line and status 2, before anything was made."""
+"""Invalid options, files and names are reported in one line with status 2, before anything is created."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What is said of a command line that is refused."""
+    """The error message of an invalid command line."""
     sys.argv[1:] = list(arguments)
     with pytest.raises(SystemExit) as left:
         main()
-    said = capfd.readouterr()
+    captured = capfd.readouterr()
     assert left.value.code == 2
-    assert said.out == ""
-    assert said.err.startswith("leadline: ")
-    assert said.err.count("\n") == 1, said.err
-    return said.err
+    assert captured.out == ""
+    assert captured.err.startswith("leadline: ")
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("--rule", "imports.py:Foo"), "imports.py:1: ModuleNotFoundError: No module named 'no_such_module'"),
         (("--rule", "broken.py:Foo"), "broken.py:1: SyntaxError"),
         (("--rule", "empty.py:Foo"), "no rule named 'Foo'"),
-        (("--rule", "nowhere.py:Foo"), "there is no rule file"),
+        (("--rule", "nowhere.py:Foo"), "no such rule file"),
         (("--rule", "a=exploding_tensor", "--on", "b=stop_training"), "no rule of this run named 'b'"),
         (("--no-rule", "vanishing_gradient"), "no rule of this run named 'vanishing_gradient'"),
         (("--preset", "standrad"), "no preset named 'standrad'; did you mean 'standard'?"),
@@ -64,11 +64,11 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("--interval-ms", "70"), "interval_ms must be one of 100, 200, 500"),
         (("--config", "typed.toml"), "typed.toml: interval_ms: expected int, got str"),
         (("--config", "unknown.toml"), "unknown.toml: no key named 'intervalms'; did you mean 'interval_ms'?"),
-        (("--config", "torn.toml"), "torn.toml is no TOML"),
+        (("--config", "torn.toml"), "torn.toml is not valid TOML"),
         (("--config", "rule.toml"), "threshold must be a number > 0, not 'small'"),
-        (("--config", "nowhere.toml"), "nowhere.toml cannot be read: No such file"),
-        (("--out", "taken", "--name", "run"), "a run stands at"),
-        (("--name", "a/b"), "a run's name has letters"),
+        (("--config", "nowhere.toml"), "cannot read the configuration nowhere.toml: No such file"),
+        (("--out", "taken", "--name", "run"), "a run already exists at"),
+        (("--name", "a/b"), "a run name may contain only letters"),
         (("--out", "/proc/nowhere"), "the run cannot be written at /proc/nowhere"),
     ],
 )
@@ -80,15 +80,15 @@ def test_run_refuses(folder: Path, capfd: pytest.CaptureFixture[str], arguments:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (("trian.py",), "there is no script 'trian.py'; did you mean 'train.py'?"),
+        (("trian.py",), "no such script: 'trian.py'; did you mean 'train.py'?"),
         (("nowhere/train.py",), "there is no folder 'nowhere'"),
-        (("no-such-program", "-v"), "no command 'no-such-program'"),
-        (("train",), "no command 'train'; for a script of Python: leadline run train.py"),
-        (("./empty.toml",), "no command './empty.toml'"),
-        ((), "nothing to run"),
+        (("no-such-program", "-v"), "command not found: 'no-such-program'"),
+        (("train",), "command not found: 'train'; for the Python script: leadline run train.py"),
+        (("./empty.toml",), "command not found: './empty.toml'"),
+        ((), "no command given"),
     ],
 )
-def test_run_refuses_what_it_cannot_launch(
+def test_run_refuses_commands_that_cannot_be_launched(
     folder: Path, capfd: pytest.CaptureFixture[str], command: tuple[str, ...], message: str
 ) -> None:
     assert message in refused(capfd, "run", *command)
@@ -119,12 +119,12 @@ def test_a_damaged_run_is_one_line(folder: Path, capfd: pytest.CaptureFixture[st
     assert "torn" in refused(capfd, "show", "torn")
 
 
-def test_secrets_of_the_command_are_not_kept() -> None:
-    from leadline.cli.run_setup import masked
+def test_secrets_of_the_command_are_masked() -> None:
+    from leadline.cli.run_setup import mask_secrets
 
     command = ["train.py", "--api-key", "s3cret", "--wandb-token=s3cret", "--lr", "0.1", "PASSWORD=s3cret"]
     command += ["https://user:s3cret@host/x", "--tokens", "512", "--secret", "--verbose"]
-    kept = masked(command)
+    kept = mask_secrets(command)
     assert "s3cret" not in " ".join(kept)
     assert kept[:2] == ("train.py", "--api-key")
     assert "0.1" in kept

@@ -1,4 +1,4 @@
-"""What file, run and options come to together, and that a run's configuration gives the same run again."""
+"""Configuration file, options and stored configurations, resolved into manifests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from leadline.store.documents import read_document, write_document
 MINE = "from leadline.rules import Clear, Needs, Rule\n\nclass Mine(Rule):\n    limit: float = 1\n\n"
 MINE += "    def needs(self):\n        return Needs.of('losses', 'value')\n\n    def evaluate(self, window):\n"
 MINE += "        return Clear()\n"
-DEED = "from leadline.actions import Action, Outcome\n\nclass Deed(Action, frozen=True, kw_only=True):\n"
-DEED += "    target = 'words'\n    words: str\n\n    def run(self, occasion):\n        return Outcome(self.words)\n"
+ACTION = "from leadline.actions import Action, Outcome\n\nclass Custom(Action, frozen=True, kw_only=True):\n"
+ACTION += "    target = 'words'\n    words: str\n\n    def run(self, context):\n        return Outcome(self.words)\n"
 
 
 @pytest.fixture
@@ -27,17 +27,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("LEADLINE_ROOT", raising=False)
     monkeypatch.setenv("WORDS", "a-secret-of-the-test")
     (tmp_path / "mine.py").write_text(MINE)
-    (tmp_path / "deed.py").write_text(DEED)
+    (tmp_path / "custom.py").write_text(ACTION)
     return tmp_path
 
 
-def made(**wishes: Any) -> Manifest:
-    """The manifest of a run that such options make."""
-    return read_manifest(prepare(RunOptions(**wishes), ["python", "train.py"]))
+def made(**options: Any) -> Manifest:
+    """The manifest of a run with these options."""
+    return read_manifest(prepare(RunOptions(**options), ["python", "train.py"]))
 
 
-def sense(manifest: Manifest) -> Manifest:
-    """A manifest without what differs between any two runs, and without whether a file or an option said it."""
+def comparable(manifest: Manifest) -> Manifest:
+    """A manifest without the fields that differ between runs, and without the sources of rules and actions."""
     return replace(
         manifest,
         name="",
@@ -45,19 +45,19 @@ def sense(manifest: Manifest) -> Manifest:
         started_ns=0,
         folder="",
         plan=replace(manifest.plan, disk_bytes=0, host_bytes=0, items=tuple(sorted(manifest.plan.items, key=str))),
-        rules=tuple(replace(each, folder="", source="") for each in manifest.rules),
-        actions=tuple(replace(each, source="", folder="") for each in manifest.actions),
+        rules=tuple(replace(spec, folder="", source="") for spec in manifest.rules),
+        actions=tuple(replace(spec, source="", folder="") for spec in manifest.actions),
     )
 
 
 def absolute(manifest: Manifest, folder: Path) -> Manifest:
-    """The same with the whole paths of files."""
+    """The manifest with absolute paths of rule and action files."""
 
-    def whole(name: str) -> str:
-        return re.sub(r"^(mine|deed)\.py:", rf"{folder}/\1.py:", name)
+    def absolute_path(name: str) -> str:
+        return re.sub(r"^(mine|custom)\.py:", rf"{folder}/\1.py:", name)
 
-    rules = [replace(each, rule=whole(each.rule)) for each in manifest.rules]
-    actions = [replace(each, action=whole(each.action)) for each in manifest.actions]
+    rules = [replace(spec, rule=absolute_path(spec.rule)) for spec in manifest.rules]
+    actions = [replace(spec, action=absolute_path(spec.action)) for spec in manifest.actions]
     return replace(manifest, rules=tuple(rules), actions=tuple(actions))
 
 
@@ -74,8 +74,8 @@ threshold = 60
 rule = "mine.py:Mine"
 limit = 2
 [on]
-stall_mail = ["deed.py:Deed:@team,cooldown=60", {action = "deed.py:Deed", words = "again", episodes = "once"}]
-"job@Failed" = "deed.py:Deed:@team"
+stall_mail = ["custom.py:Custom:@team,cooldown=60", {action = "custom.py:Custom", words = "again", episodes = "once"}]
+"job@Failed" = "custom.py:Custom:@team"
 [targets]
 team = "$WORDS"
 [presets.careful]
@@ -90,11 +90,11 @@ threshold = 90
 """
 
 
-def test_what_a_preset_of_ones_own_says_goes_first_and_options_before_it(folder: Path) -> None:
+def test_custom_presets_override_the_file_and_options_override_both(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
     manifest = made(name="a")
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.01)
-    assert {each.alias: each.parameters for each in manifest.rules}["stall_mail"] == {"threshold": 90.0}
+    assert {spec.alias: spec.parameters for spec in manifest.rules}["stall_mail"] == {"threshold": 90.0}
     every = {item.collection: item.schedule.every for item in manifest.plan.items if item.source == "option"}
     assert every == {"gradients": 7, "weights": 3}
     assert {item.schedule.every for item in manifest.plan.items if item.source == "preset" and item.family is None} == {
@@ -103,39 +103,41 @@ def test_what_a_preset_of_ones_own_says_goes_first_and_options_before_it(folder:
     }
     other = made(name="b", interval_ms=500, budget="off", rules=("stall_mail=stalled_training:threshold=5",))
     assert (other.interval_ms, other.plan.budget) == (500, None)
-    assert {each.alias: each.parameters for each in other.rules}["stall_mail"] == {"threshold": 5.0}
+    assert {spec.alias: spec.parameters for spec in other.rules}["stall_mail"] == {"threshold": 5.0}
     plain = made(name="c", preset="standard")
     assert (plain.preset, plain.interval_ms) == ("standard", 1000)
-    assert {each.alias: each.parameters for each in plain.rules}["stall_mail"] == {"threshold": 60.0}
+    assert {spec.alias: spec.parameters for spec in plain.rules}["stall_mail"] == {"threshold": 60.0}
 
 
-def test_actions_of_the_file_in_words_and_tables(folder: Path) -> None:
+def test_actions_of_the_file_as_texts_and_tables(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
     where = str(folder)
     assert made().actions == (
         ActionSpec(
             "stall_mail",
-            "deed.py:Deed",
+            "custom.py:Custom",
             ("IssuesFound",),
             {"words": "$WORDS", "cooldown": 60.0},
-            "deed.py:Deed:@team,cooldown=60",
+            "custom.py:Custom:@team,cooldown=60",
             where,
             "config",
         ),
         ActionSpec(
             "stall_mail",
-            "deed.py:Deed",
+            "custom.py:Custom",
             ("IssuesFound",),
             {"words": "again", "episodes": "once"},
-            "deed.py:Deed:again,episodes=once",
+            "custom.py:Custom:again,episodes=once",
             where,
             "config",
         ),
-        ActionSpec("job", "deed.py:Deed", ("Failed",), {"words": "$WORDS"}, "deed.py:Deed:@team", where, "config"),
+        ActionSpec(
+            "job", "custom.py:Custom", ("Failed",), {"words": "$WORDS"}, "custom.py:Custom:@team", where, "config"
+        ),
     )
 
 
-def test_a_runs_configuration_gives_the_same_run_from_another_folder(
+def test_the_configuration_of_a_run_can_be_reused_in_another_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "leadline.toml").write_text(FILE)
@@ -150,23 +152,23 @@ def test_a_runs_configuration_gives_the_same_run_from_another_folder(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     again = made(name="again", config=first.uri)
-    assert sense(again) == absolute(sense(replace(first, settings=again.settings)), folder)
+    assert comparable(again) == absolute(comparable(replace(first, settings=again.settings)), folder)
     assert again.settings == first.settings
     third = made(name="third", config="again", preset="standard", interval_ms=5000)
     assert (third.preset, third.interval_ms) == ("standard", 5000)
-    assert sense(third).actions == sense(again).actions
+    assert comparable(third).actions == comparable(again).actions
 
 
-def test_a_run_without_a_file_is_repeated_as_well_as_one_without_default_rules(folder: Path) -> None:
+def test_the_configuration_of_a_run_without_file_can_be_reused(folder: Path) -> None:
     first = made(name="first", no_default_rules=True, rules=("overfit",), preset="sagemaker")
     again = made(name="again", config="first")
-    assert sense(again) == sense(first)
-    assert [each.alias for each in again.rules] == ["overfit"]
+    assert comparable(again) == comparable(first)
+    assert [spec.alias for spec in again.rules] == ["overfit"]
 
 
-def test_what_is_stored_has_names_of_variables_only(folder: Path) -> None:
+def test_only_names_of_variables_are_stored(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
-    run = Path(prepare(RunOptions(on=("*=deed.py:Deed:$WORDS",)), ["python", "train.py"]))
+    run = Path(prepare(RunOptions(on=("*=custom.py:Custom:$WORDS",)), ["python", "train.py"]))
     held = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
     assert b"$WORDS" in held
     assert b"a-secret-of-the-test" not in held
@@ -185,15 +187,15 @@ def test_an_older_manifest_is_read(folder: Path) -> None:
     assert read_manifest(path).actions == (ActionSpec("*", "stop_training", ("IssuesFound",), {"grace": 5}),)
 
 
-def test_two_thresholds_of_one_rule_live_side_by_side_and_only_what_is_acted_on_is_looked_at_oftener(
+def test_two_aliases_of_a_rule_of_which_only_the_one_with_an_action_is_captured_more_often(
     folder: Path,
 ) -> None:
     manifest = made(
         rules=("mail=vanishing_gradient:threshold=1e-6", "stop=vanishing_gradient:threshold=1e-8"),
-        on=("stop=stop_training", "*@*=deed.py:Deed:all"),
+        on=("stop=stop_training", "*@*=custom.py:Custom:all"),
         no_default_rules=True,
     )
-    assert [(each.alias, each.rule, each.parameters) for each in manifest.rules] == [
+    assert [(spec.alias, spec.rule, spec.parameters) for spec in manifest.rules] == [
         ("mail", "vanishing_gradient", {"threshold": 1e-6}),
         ("stop", "vanishing_gradient", {"threshold": 1e-8}),
     ]
@@ -201,10 +203,10 @@ def test_two_thresholds_of_one_rule_live_side_by_side_and_only_what_is_acted_on_
     assert every == {"rule:mail": 50, "rule:stop": 1}
 
 
-def test_what_is_asked_twice_is_done_once(folder: Path) -> None:
+def test_identical_actions_run_once(folder: Path) -> None:
     (folder / "leadline.toml").write_text('[on]\n"*" = "stop_training:grace=5"\n')
     given = made(on=("*=stop_training:grace=5", "*=StopTraining:grace=5.0", "*=stop_training:grace=6")).actions
-    assert [each.parameters["grace"] for each in given] == [5.0, 6.0]
+    assert [spec.parameters["grace"] for spec in given] == [5.0, 6.0]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +215,7 @@ def test_what_is_asked_twice_is_done_once(folder: Path) -> None:
         ("*=stop_training", ("IssuesFound",)),
         ("*@Error=stop_training", ("Error",)),
         ("*@*=stop_training", ("*",)),
-        ("job=deed.py:Deed:x", ("Completed", "Failed", "Interrupted", "Stopped")),
+        ("job=custom.py:Custom:x", ("Completed", "Failed", "Interrupted", "Stopped")),
         ("*=tracker", ("*",)),
     ],
 )

@@ -1,4 +1,4 @@
-"""``leadline judge`` over many runs: which are meant, what is shown of them, and with which status it ends."""
+"""``leadline judge`` on many runs: selection of runs, output and exit status."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ RULES = ("--rule", "bad=exploding_tensor", "--rule", "vanishing_gradient")
 def judge(capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Status, standard output and standard error."""
     sys.argv[1:] = ["judge", *arguments]
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as ended:
         main()
-    said = capfd.readouterr()
-    return int(left.value.code or 0), said.out, said.err
+    captured = capfd.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
 
 
 def names(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     status, out, err = judge(capfd, *arguments, *RULES, "--json")
     assert (status, err) == (0, "")
-    return [each["name"] for each in json.loads(out)]
+    return [run["name"] for run in json.loads(out)]
 
 
 def test_runs_are_named_by_name_path_pattern_or_folder(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -55,13 +55,13 @@ def test_runs_are_named_by_name_path_pattern_or_folder(root: Path, capfd: pytest
     assert names(capfd, "leadline-*") == everything
 
 
-def test_runs_come_in_the_order_of_their_numbers(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_sorted_by_the_numbers_in_their_names(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for name in ("lr-0.1", "lr-0.03", "lr-0.003"):
         RunWriter(root / name).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     assert names(capfd, "leadline-runs") == ["lr-0.003", "lr-0.03", "lr-0.1", "lr-1", "lr-2", "lr-10"]
 
 
-def test_a_table_tells_what_fired_where(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_table_of_findings_by_run_and_rule(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     status, out, err = judge(capfd, "lr-*", *RULES)
     assert (status, err) == (0, "")
     rows = [line.split() for line in out.splitlines()]
@@ -72,7 +72,7 @@ def test_a_table_tells_what_fired_where(root: Path, capfd: pytest.CaptureFixture
     assert rows[1:3] == [["lr-2", "bad", "at", "3"], ["lr-10", "bad", "at", "5"]]
 
 
-def test_a_rule_that_fails_is_told_with_its_reason(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_rule_is_shown_with_its_error(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (root.parent / "mine.py").write_text(
         "from leadline.rules import Needs, Rule\n\n\nclass Mine(Rule):\n"
         "    def needs(self):\n        return Needs.of('losses', 'value')\n\n"
@@ -86,7 +86,7 @@ def test_a_rule_that_fails_is_told_with_its_reason(root: Path, capfd: pytest.Cap
     assert ["exploding_tensor", "2", "of", "3", "1", "0", "0", "3", "…", "5"] in rows
 
 
-def test_json_has_all_of_every_run(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_output(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _, out, _ = judge(capfd, "lr-2", *RULES, "--json")
     (run,) = json.loads(out)
     assert (run["uri"], run["problem"], run["is_running"], run["damage"]) == (str(root / "lr-2"), None, False, [])
@@ -98,7 +98,7 @@ def test_json_has_all_of_every_run(root: Path, capfd: pytest.CaptureFixture[str]
         "fired",
         8,
     )
-    assert [(each["step"], each["message"]) for each in bad["findings"]] == [(3, "loss is NaN")]
+    assert [(finding["step"], finding["message"]) for finding in bad["findings"]] == [(3, "loss is NaN")]
     assert (vanishing["verdict"], vanishing["why"]) == ("undecided", "no gradients were captured")
 
 
@@ -123,37 +123,37 @@ def test_status(
     assert judge(capfd, *places, *RULES, *options)[0] == status
 
 
-def test_runs_that_cannot_be_judged_are_a_line_each(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_line_for_each_run_that_cannot_be_judged(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (root / "torn").mkdir()
     (root / "torn" / "manifest.json").write_text("{")
     (root / "notes.txt").write_text("not a run")
-    places = sorted(str(each) for each in root.iterdir())
+    places = sorted(map(str, root.iterdir()))
     status, out, err = judge(capfd, *places, *RULES)
     assert status == 0
     assert out.endswith("\n3 runs, 2 rules: findings in 2 runs\n")
     lines = err.splitlines()
     assert len(lines) == 2
-    assert any("torn/manifest.json is no manifest that can be read" in line for line in lines)
-    assert any("notes.txt is no run" in line for line in lines)
-    problems = [each["problem"] for each in json.loads(judge(capfd, *places, *RULES, "--json")[1])]
-    assert sum(each is not None for each in problems) == 2
+    assert any("torn/manifest.json cannot be read as a manifest" in line for line in lines)
+    assert any("notes.txt is not a run" in line for line in lines)
+    problems = [run["problem"] for run in json.loads(judge(capfd, *places, *RULES, "--json")[1])]
+    assert sum(problem is not None for problem in problems) == 2
 
 
-def test_of_many_such_runs_only_the_first_lines_are_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_only_the_first_of_many_problems_are_shown(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for index in range(14):
         (root / f"torn-{index}").mkdir()
         (root / f"torn-{index}" / "manifest.json").write_text("{")
     _, _, err = judge(capfd, str(root), *RULES)
     assert len(err.splitlines()) == 11
-    assert err.splitlines()[-1] == "leadline: 4 runs more could not be judged; --json lists all"
+    assert err.splitlines()[-1] == "leadline: 4 more runs could not be judged; --json lists all"
 
 
-def test_a_run_that_goes_on_is_judged_as_it_stands(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_running_run_is_judged_up_to_now(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     running = RunWriter(root / "lr-3").write_all([Capture(0, {"loss": {"value": NAN}}), Capture(1, {})])
     running.set_status("InProgress", node=os.uname().nodename)
     status, out, err = judge(capfd, "lr-1", "lr-3", *RULES)
     assert status == 0
-    assert err == "leadline: lr-3 is still running: judged as it stands; --follow goes on until it ends\n"
+    assert err == "leadline: lr-3 is still running: judged up to now; use --follow to continue\n"
     assert "lr-3  bad at 0" in out
 
 
@@ -162,14 +162,14 @@ def test_a_run_that_goes_on_is_judged_as_it_stands(root: Path, capfd: pytest.Cap
     [
         (("lr-1", "lr-3"), "no run named 'lr-3' in ./leadline-runs; did you mean 'lr-"),
         (("xy-*",), "no run matches 'xy-*', here or in ./leadline-runs"),
-        (("lr-1", "lr-2", "--follow"), "--follow goes with one run and --engine local; name one run"),
-        (("lr-1", "--follow", "--engine", "ray"), "--follow goes with one run and --engine local"),
+        (("lr-1", "lr-2", "--follow"), "--follow needs a single run and --engine local"),
+        (("lr-1", "--follow", "--engine", "ray"), "--follow needs a single run and --engine local"),
         (("lr-1", "--engine", "locl"), "no engine named 'locl'; did you mean 'local'?"),
-        (("lr-1", "--ray-address", "auto"), "--ray-address is for --engine ray"),
+        (("lr-1", "--ray-address", "auto"), "--ray-address needs --engine ray"),
         (("s3://bucket/run",), "only local runs can be read"),
     ],
 )
-def test_bad_input_is_one_line(
+def test_invalid_arguments_are_reported_in_one_line(
     root: Path, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
 ) -> None:
     status, out, err = judge(capfd, *arguments, *RULES)
@@ -177,17 +177,17 @@ def test_bad_input_is_one_line(
     assert message in err
 
 
-def test_runs_of_one_name_are_called_by_their_paths(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_runs_with_the_same_name_are_shown_by_path(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     RunWriter(root.parent / "other" / "lr-2").write_all([Capture(0, {"loss": {"value": NAN}})]).end()
     _, out, _ = judge(capfd, "leadline-runs", "other", *RULES)
     assert "leadline-runs/lr-2  bad at 3" in out
     assert "other/lr-2          bad at 0" in out
 
 
-def test_progress_is_told_now_and_then_where_nobody_looks(
+def test_progress_lines_without_a_terminal(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.cli.progress._TELL_SECONDS", 0.0)
+    monkeypatch.setattr("leadline.cli.progress._REPORT_SECONDS", 0.0)
     _, _, err = judge(capfd, "leadline-runs", *RULES)
     assert [line.partition(" runs")[0] for line in err.splitlines()] == [
         "leadline: judged 1 of 3",

@@ -1,4 +1,4 @@
-"""`leadline ls` with more runs than a terminal is laid out for."""
+"""``leadline ls`` with more runs than a table is laid out for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from leadline.reader.find_runs import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 
-def test_many_runs_are_plain_lines_in_columns(
+def test_many_runs_are_printed_as_plain_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ls, "_MANY", 2)
+    monkeypatch.setattr(ls, "_MAX_TABLE_ROWS", 2)
     for at, name in enumerate(("first", "a-longer-name", "ill\x1b[2J")):
         writer = RunWriter(tmp_path / name, started_ns=START_NS + at).write_all([Capture(0, {"loss": {"value": 1.0}})])
         writer.end()

@@ -1,4 +1,4 @@
-"""``leadline rules``: the list, one rule's page, and a rule of one's own to begin with."""
+"""``leadline rules``: the list, the description of a rule, and the template of a custom rule."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
 from leadline.testing.runs import Capture, RunWriter
 
 
-def test_every_rule_is_listed_and_said_all_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_rule_is_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
     rules()
     listed = capsys.readouterr().out
     for name in BUILT_IN:
         assert name in listed
         rules(name)
-        said = capsys.readouterr().out
+        description = capsys.readouterr().out
         for heading in ("Why it matters", "How it decides", "Blind spots", "Args", "Source", "Parameters"):
-            assert heading in said
+            assert heading in description
         for amazon in (amazon for amazon, ours in AMAZON.items() if ours == name):
-            assert amazon in said
+            assert amazon in description
 
 
-def test_a_rule_that_is_not_there() -> None:
+def test_an_unknown_rule() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'DeadRelu'"):
         rules("DeadRelo")
 
@@ -46,7 +46,7 @@ def test_the_template_is_a_working_rule(tmp_path: Path, monkeypatch: pytest.Monk
     assert judged.findings[0].message == "loss is 5, above 4 for 3 saved steps"
 
 
-def test_the_template_brings_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_template_contains_a_test_that_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rules(new="mine.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "mine.py"]
@@ -62,9 +62,9 @@ def test_a_file_that_cannot_be_imported_is_refused(tmp_path: Path, monkeypatch: 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("mine")
-    with pytest.raises(ConfigurationError, match="is there already"):
+    with pytest.raises(ConfigurationError, match="file already exists"):
         rules(new=str(tmp_path / "mine.py"))
     assert (tmp_path / "mine.py").read_text() == "mine"
     with pytest.raises(ConfigurationError, match="No such file or directory"):

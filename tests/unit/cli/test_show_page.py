@@ -1,4 +1,4 @@
-"""The page of text of a run: its parts, narrow terminals, many workers, hostile names, and how it is followed."""
+"""The page of a run in the terminal: its parts, narrow terminals, many workers, untrusted names, following."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
-from leadline.cli.rule_results import verdicts
+from leadline.cli.rule_results import rule_block
 from leadline.cli.run_page import _warnings, head
 from leadline.cli.sparklines import sparkline
 from leadline.cli.utilization import machine_block
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, in_time, sampled, training
+from leadline.testing.timelines import CPU, MEMORY, merge_by_time, sampled, training
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 
 
-def spoken(block: Any, width: int = 100) -> str:
+def rendered(block: Any, width: int = 100) -> str:
     console = Console(width=width, highlight=False, no_color=True)
     with console.capture() as capture:
         console.print(block)
@@ -46,11 +46,11 @@ def rule(name: str, verdict: str = "clear", *, why: str = "", findings: Sequence
 
 
 def finding(step: int, message: str) -> dict[str, Any]:
-    return {"step": step, "last_step": step, "message": message, "suggestion": "less of it; usually too much"}
+    return {"step": step, "last_step": step, "message": message, "suggestion": "lower the rate"}
 
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "worker": f"rank{number}",
         "node": f"node{number // 8}",
         "state": "running",
@@ -60,14 +60,14 @@ def worker(number: int, **changes: Any) -> dict[str, Any]:
         "models": [],
         "optimizers": [],
     }
-    return {**said, **changes}
+    return {**entry, **changes}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> str:
     captures = [Capture(step, {"loss": {"value": 1.0 / (step + 1)}}) for step in range(30)]
-    story = in_time([*training([STEP] * 30), *captures], sampled({CPU: [10.0, 20.0, 30.0], MEMORY: [50.0] * 3}))
-    return RunWriter(tmp_path / "run").write_all(story).end().path
+    records = merge_by_time([*training([STEP] * 30), *captures], sampled({CPU: [10.0, 20.0, 30.0], MEMORY: [50.0] * 3}))
+    return RunWriter(tmp_path / "run").write_all(records).end().path
 
 
 def shown(*arguments: str, **environment: str) -> str:
@@ -76,32 +76,39 @@ def shown(*arguments: str, **environment: str) -> str:
     return result.output
 
 
-def test_all_parts_are_there_in_their_order(run: str) -> None:
+def test_all_parts_are_shown_in_order(run: str) -> None:
     page = shown(run, COLUMNS="100")
-    parts = ("Completed", "1 → 0.03333", "no rule judged", "where the time went", "the machine (1 node", "look:")
-    places = [page.index(each) for each in parts]
+    parts = (
+        "Completed",
+        "1 → 0.03333",
+        "no rules were evaluated",
+        "time breakdown",
+        "resource utilization (1 node",
+        "dashboard:",
+    )
+    places = [page.index(part) for part in parts]
     assert places == sorted(places)
     assert "leadline report run" in page
 
 
 @pytest.mark.parametrize("width", [40, 60, 100, 200])
-def test_it_keeps_to_the_width_of_the_terminal(run: str, width: int) -> None:
+def test_no_line_is_wider_than_the_terminal(run: str, width: int) -> None:
     page = shown(run, COLUMNS=str(width))
-    lines = [line for line in page.splitlines() if not line.startswith(("look:", "  at"))]
+    lines = [line for line in page.splitlines() if not line.startswith(("dashboard:", "  path"))]
     assert max(map(len, lines)) <= width
 
 
-def test_there_is_no_colour_in_a_pipe(run: str) -> None:
+def test_no_colour_without_a_terminal(run: str) -> None:
     assert "\x1b" not in shown(run)
 
 
-def test_following_a_run_that_is_over_shows_it_once(run: str) -> None:
+def test_following_a_run_that_has_ended_shows_it_once(run: str) -> None:
     page = shown(run, "--follow")
-    assert page.count("where the time went") == 1
+    assert page.count("time breakdown") == 1
 
 
-def test_rules_that_found_something_lead_and_others_are_put_together() -> None:
-    told = [
+def test_rules_with_findings_come_first_and_others_are_grouped() -> None:
+    rules = [
         rule("a"),
         rule("b", "undecided", why="no GPU"),
         rule("bad", "fired", findings=[finding(7, "NaN")]),
@@ -109,11 +116,11 @@ def test_rules_that_found_something_lead_and_others_are_put_together() -> None:
         rule("d", "undecided", why="no GPU"),
         rule("e", "undecided", why="too short"),
     ]
-    page = [re.sub(" +", " ", line).strip() for line in spoken(verdicts(told)).splitlines()]
+    page = [re.sub(" +", " ", line).strip() for line in rendered(rule_block(rules)).splitlines()]
     assert page == [
-        "1 of 6 rules found something",
+        "1 of 6 rules fired",
         "bad IssuesFound step 7: NaN",
-        "try: less of it; usually too much",
+        "try: lower the rate",
         "2 rules clear a, c",
         "2 rules undecided no GPU: b, d",
         "1 rule undecided too short: e",
@@ -121,7 +128,7 @@ def test_rules_that_found_something_lead_and_others_are_put_together() -> None:
 
 
 def test_a_thousand_workers_are_counted() -> None:
-    said = {
+    summary = {
         "name": "big",
         "status": "InProgress",
         "stopped_by": None,
@@ -131,12 +138,14 @@ def test_a_thousand_workers_are_counted() -> None:
         "command": ["x"],
         "cost": {"step_share": None, "bytes": 1, "thinned": []},
         "uri": "/r",
-        "workers": [worker(each, state="ended" if each < 2 else "running", notes=["no CUDA"]) for each in range(1000)],
-        "damage": [f"part {each}" for each in range(50)],
+        "workers": [
+            worker(number, state="ended" if number < 2 else "running", notes=["no CUDA"]) for number in range(1000)
+        ],
+        "damage": [f"part {number}" for number in range(50)],
     }
-    page = spoken(head(said), 200)
+    page = rendered(head(summary), 200)
     assert "1,000 on 125 nodes: 998 running, 2 ended" in page
-    warnings = spoken(_warnings(said), 200).splitlines()
+    warnings = rendered(_warnings(summary), 200).splitlines()
     assert warnings[0] == "1,000 workers: no CUDA"
     assert warnings[-1].startswith("and 43 more lines")
     assert len(page.splitlines()) + len(warnings) < 20
@@ -145,8 +154,8 @@ def test_a_thousand_workers_are_counted() -> None:
 def test_names_that_look_like_markup_are_text(tmp_path: Path) -> None:
     name = "[red]loss[/red] <script>"
     infos = {name: TensorInfo(name, ("losses",), ())}
-    story = [Capture(step, {name: {"value": 1.0}}, infos=infos) for step in range(3)]
-    path = RunWriter(tmp_path / "run").write_all(story).end().path
+    records = [Capture(step, {name: {"value": 1.0}}, infos=infos) for step in range(3)]
+    path = RunWriter(tmp_path / "run").write_all(records).end().path
     assert name in shown(path, COLUMNS="200")
 
 
@@ -163,15 +172,15 @@ def test_names_that_look_like_markup_are_text(tmp_path: Path) -> None:
         ([1.0, math.inf, 2.0], "▁ █"),
     ],
 )
-def test_a_course_is_drawn_in_small(values: list[float], drawn: str) -> None:
+def test_sparkline(values: list[float], drawn: str) -> None:
     assert sparkline(values) == drawn
 
 
-def test_a_long_course_is_drawn_in_as_many_characters_as_there_is_room() -> None:
-    assert sparkline([float(each) for each in range(1000)], 8) == "▁▂▃▄▅▆▇█"
+def test_a_long_series_is_reduced_to_the_width() -> None:
+    assert sparkline([float(step) for step in range(1000)], 8) == "▁▂▃▄▅▆▇█"
 
 
-def test_the_busiest_device_speaks_for_all_and_what_was_not_read_is_not_there() -> None:
+def test_the_busiest_device_is_shown_and_missing_metrics_are_left_out() -> None:
     def row(device: str, p50: float) -> dict[str, Any]:
         return {
             "node": "n",
@@ -183,13 +192,13 @@ def test_the_busiest_device_speaks_for_all_and_what_was_not_read_is_not_there() 
             "max": p50,
         }
 
-    page = spoken(machine_block([row("gpu0", 10.0), row("gpu1", 95.5)]))
+    page = rendered(machine_block([row("gpu0", 10.0), row("gpu1", 95.5)]))
     assert "95.5 %" in page
-    assert "the busiest of 2" in page
+    assert "busiest of 2" in page
     assert "CPU" not in page
     assert machine_block([]) is None
 
 
-def test_json_stays_as_it_is(run: str) -> None:
-    said = json.loads(shown(run, "--json"))
-    assert {"name", "uri", "status", "steps", "workers", "cost", "rules", "actions", "time"} <= set(said)
+def test_json_output(run: str) -> None:
+    summary = json.loads(shown(run, "--json"))
+    assert {"name", "uri", "status", "steps", "workers", "cost", "rules", "actions", "time"} <= set(summary)

@@ -1,4 +1,4 @@
-"""Where the time went, as ``leadline show`` tells it: from a run's records to the words on the terminal."""
+"""The time breakdown of ``leadline show``, from the records of a run to the text."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typer.testing import CliRunner
 
 from leadline.cli.app import application
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.timelines import CPU, WORKER, in_time, sampled, training
+from leadline.testing.timelines import CPU, WORKER, merge_by_time, sampled, training
 
 SLOW = {"data": 60.0, "forward": 20.0, "backward": 30.0}
 
 
-def shown(tmp_path, story: list[Part], *options: str, **facts: object) -> str:
-    writer = RunWriter(tmp_path / "run").write_all(story).end()
+def shown(tmp_path, records: list[Part], *options: str, **facts: object) -> str:
+    writer = RunWriter(tmp_path / "run").write_all(records).end()
     writer.write_worker(WORKER, state="ended", facts=facts)
     result = CliRunner().invoke(application(), ["show", writer.path, *options])
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_the_page_names_phases_pace_bound_and_what_to_try(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_throughput_bottleneck_and_suggestion(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     output = shown(tmp_path, training([SLOW] * 30), batch_size=8, flops_per_step=5e9)
     lines = [line.rstrip() for line in output.splitlines()]
-    start = lines.index("where the time went")
-    assert lines[start + 1] == "  phases    data 55 %, backward 27 %, forward 18 %"
+    start = lines.index("time breakdown")
+    assert lines[start + 1] == "  phases      data 55 %, backward 27 %, forward 18 %"
     assert lines[start + 3] == (
-        "  pace      9.091 steps/s, median 110 ms, 95 % below 110 ms, 72.73 samples/s, 45.45 GFLOP/s"
+        "  throughput  9.091 steps/s, step time p50 110 ms, p95 110 ms, 72.73 samples/s, 45.45 GFLOP/s"
     )
-    assert lines[start + 4] == "  bound by  input: 55 % of the step time is waiting for data"
-    assert lines[start + 5].startswith("  try       more num_workers")
+    assert lines[start + 4] == "  bottleneck  input: 55 % of the step time is waiting for data"
+    assert lines[start + 5].startswith("  try         more num_workers")
 
 
-def test_the_same_as_json(tmp_path) -> None:
-    story = in_time(training([SLOW] * 30), sampled({CPU: [10.0, 20.0, 30.0]}))
-    time = json.loads(shown(tmp_path, story, "--json"))["time"]
+def test_json_output(tmp_path) -> None:
+    records = merge_by_time(training([SLOW] * 30), sampled({CPU: [10.0, 20.0, 30.0]}))
+    time = json.loads(shown(tmp_path, records, "--json"))["time"]
     assert time["bound"]["kind"] == "input"
     assert time["bound"]["try"]
-    assert [each["phase"] for each in time["phases"]] == ["data", "backward", "forward"]
+    assert [phase["phase"] for phase in time["phases"]] == ["data", "backward", "forward"]
     assert time["steps"] == {"train": 30, "eval": 0, "predict": 0}
-    assert [(each["metric"], each["p50"]) for each in time["usage"]] == [("utilization_percent", 20.0)]
+    assert [(entry["metric"], entry["p50"]) for entry in time["usage"]] == [("utilization_percent", 20.0)]
     assert time["ranks"] is None
 
 
-def test_a_run_without_steps_has_no_such_block(tmp_path) -> None:
-    assert "where the time went" not in shown(tmp_path, list(sampled({CPU: [10.0]})))
+def test_a_run_without_steps_has_no_time_breakdown(tmp_path) -> None:
+    assert "time breakdown" not in shown(tmp_path, list(sampled({CPU: [10.0]})))

@@ -1,4 +1,4 @@
-"""Compacted runs answer as the same runs do from their segments, whatever happened to them meanwhile."""
+"""Queries of compacted runs give the same results as those of the segments, also after damage."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from leadline.compaction.compactor import Compactor
 from leadline.reader.compact import ParquetPart
 from leadline.reader.run import open_run
 from leadline.store import layout
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Heartbeat, Part, RunWriter
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample
 from leadline.testing.timelines import gpu, step_rows
 
 Answers = dict[str, Any]
 QUARTER = Day(hours=0.25, cores=4, gpus=1, steps=3000, tensors=6, every=10)
 
 
-def story(seed: int, steps: int = 250) -> list[Part]:
-    """Two workers, each in its own time; values that are not finite; collectives that come after their step."""
+def scenario(seed: int, steps: int = 250) -> list[Part]:
+    """Return two workers with separate clocks, non-finite values, and collectives written after their step."""
     chance = random.Random(seed)
     parts: list[tuple[int, Part]] = []
     for worker in ("rank0-11", "rank10-12"):
@@ -42,8 +42,8 @@ def story(seed: int, steps: int = 250) -> list[Part]:
             phases = {name: chance.uniform(100, 900) for name in ("data", "forward", "backward")}
             phases["collective"] = chance.uniform(0, phases["backward"])
             rows = step_rows(step, at_ns, phases, worker=worker, mode=mode, within={"collective": "backward"})
-            at_ns = max(each.event.start_ns + each.event.duration_ns for each in rows)
-            parts += [(at_ns + chance.choice([0, 0, SECOND_NS]), each) for each in rows]
+            at_ns = max(row.event.start_ns + row.event.duration_ns for row in rows)
+            parts += [(at_ns + chance.choice([0, 0, SECOND_NS]), row) for row in rows]
             loss = chance.choice([1.0, 1.0, math.nan, -math.inf]) * chance.random()
             values = {"loss": {"value": loss}}
             if step % 3 == 0:
@@ -51,19 +51,19 @@ def story(seed: int, steps: int = 250) -> list[Part]:
             parts.append((at_ns, Capture(step, values, worker=worker, mode=mode, mode_step=step // 2, time_ns=at_ns)))
     for index in range(600):
         at_ns = START_NS + index * SECOND_NS
-        parts += [(at_ns, Heartbeat(at_ns, chance.uniform(0, 100), gpu(number))) for number in (0, 1, 10)]
-    return [part for _, part in sorted(parts, key=lambda each: each[0])]
+        parts += [(at_ns, SystemSample(at_ns, chance.uniform(0, 100), gpu(number))) for number in (0, 1, 10)]
+    return [part for _, part in sorted(parts, key=lambda part: part[0])]
 
 
 def answers(run: str) -> Answers:
-    """What charts would ask, near and far."""
+    """Return the results of the charts' queries, for the whole run and parts of it."""
     digest = Digest(open_run(run))
     start, end = digest.span_ns()
     middle, near = (start + end) // 2 + 12_345, start + (end - start) // 5
     return {
         "channels": digest.channels(),
         "span": (start, end),
-        "job": digest.job().spoken(),
+        "job": digest.job().to_dict(),
         "usage": digest.usage(),
         "usage of an interval": digest.usage(near, middle),
         "machine": digest.system(),
@@ -86,25 +86,25 @@ def answers(run: str) -> Answers:
     }
 
 
-def assert_same(found: Answers, expected: Answers) -> None:
-    for name, told in expected.items():
-        if isinstance(told, pa.Table):
-            assert_same_table(name, found[name], told)
+def assert_same(actual: Answers, expected: Answers) -> None:
+    for name, result in expected.items():
+        if isinstance(result, pa.Table):
+            assert_same_table(name, actual[name], result)
         elif name == "layers":
-            assert found[name]["tensors"] == told["tensors"]
-            assert found[name]["steps"] == told["steps"]
-            np.testing.assert_array_equal(found[name]["values"], told["values"])
+            assert actual[name]["tensors"] == result["tensors"]
+            assert actual[name]["steps"] == result["steps"]
+            np.testing.assert_array_equal(actual[name]["values"], result["values"])
         elif name.startswith("phases"):
-            assert found[name] == pytest.approx(told, rel=1e-12), name
+            assert actual[name] == pytest.approx(result, rel=1e-12), name
         else:
-            assert found[name] == told, name
+            assert actual[name] == result, name
 
 
-def assert_same_table(name: str, found: pa.Table, expected: pa.Table) -> None:
-    assert found.schema == expected.schema, name
-    assert found.num_rows == expected.num_rows, name
+def assert_same_table(name: str, actual: pa.Table, expected: pa.Table) -> None:
+    assert actual.schema == expected.schema, name
+    assert actual.num_rows == expected.num_rows, name
     for column in expected.column_names:
-        left, right = found[column], expected[column]
+        left, right = actual[column], expected[column]
         if pa.types.is_floating(left.type):
             np.testing.assert_allclose(left.to_numpy(), right.to_numpy(), rtol=1e-12, err_msg=f"{name}: {column}")
         else:
@@ -112,11 +112,11 @@ def assert_same_table(name: str, found: pa.Table, expected: pa.Table) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _small_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many little files, some of which are put together."""
-    monkeypatch.setattr(compactor, "_GO_BYTES", 20_000)
-    monkeypatch.setattr(compactor, "_WORTH_BYTES", 20_000)
-    monkeypatch.setattr(compactor, "_FEW_BYTES", 1)
+def _small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write many small files, some of which are merged."""
+    monkeypatch.setattr(compactor, "_PASS_BYTES", 20_000)
+    monkeypatch.setattr(compactor, "_MIN_BYTES", 20_000)
+    monkeypatch.setattr(compactor, "_MIN_FINAL_BYTES", 1)
     monkeypatch.setattr(compactor, "LARGE_BYTES", 100_000)
 
 
@@ -130,17 +130,17 @@ def files_of(run: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_compacted_run_gives_the_same_answers(tmp_path, seed: int) -> None:
-    run = write(tmp_path, story(seed))
+def test_a_compacted_run_gives_the_same_results(tmp_path, seed: int) -> None:
+    run = write(tmp_path, scenario(seed))
     expected = answers(run)
     assert Compactor(run).compact() > 10
     assert_same(answers(run), expected)
-    assert any("000001-000008" in each for each in files_of(run))
+    assert any("000001-000008" in path for path in files_of(run))
     digest = Digest(open_run(run))
-    assert all(not each.tail for streams in digest._streams() for each in streams.all.values())
+    assert all(not stream.tail for streams in digest._streams() for stream in streams.all.values())
 
 
-def test_a_long_run_is_told_at_every_level(tmp_path) -> None:
+def test_a_long_run_gives_the_same_results_at_every_level(tmp_path) -> None:
     run = write_day(tmp_path / "run", QUARTER)
     expected = answers(run)
     Compactor(run).compact()
@@ -148,11 +148,11 @@ def test_a_long_run_is_told_at_every_level(tmp_path) -> None:
 
 
 def test_nothing_else_of_a_run_changes(tmp_path) -> None:
-    run = write(tmp_path, story(0))
+    run = write(tmp_path, scenario(0))
     before = {path: (os.stat(path).st_mtime_ns, os.stat(path).st_size) for path in walk(run)}
     Compactor(run).compact()
     after = {path: (os.stat(path).st_mtime_ns, os.stat(path).st_size) for path in walk(run)}
-    assert {path: each for path, each in after.items() if f"/{layout.COMPACT}/" not in path} == before
+    assert {path: data for path, data in after.items() if f"/{layout.COMPACT}/" not in path} == before
     assert {os.stat(path).st_mode & 0o777 for path in files_of(run)} == {0o600}
 
 
@@ -160,12 +160,12 @@ def walk(folder: str) -> list[str]:
     return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
 
 
-def test_a_run_that_grows_is_compacted_as_it_does(tmp_path) -> None:
-    parts = story(5)
+def test_a_growing_run_is_compacted(tmp_path) -> None:
+    parts = scenario(5)
     writer = RunWriter(tmp_path / "run", batch_rows=5, segment_batches=60)
     digest: Digest | None = None
-    for at in range(0, len(parts), len(parts) // 4):
-        for part in parts[at : at + len(parts) // 4]:
+    for start in range(0, len(parts), len(parts) // 4):
+        for part in parts[start : start + len(parts) // 4]:
             writer.write(part)
         Compactor(writer.path).compact()
         digest = digest or Digest(open_run(writer.path))
@@ -178,19 +178,19 @@ def test_a_run_that_grows_is_compacted_as_it_does(tmp_path) -> None:
     assert_same(answers(writer.path), without_compact(writer.path, answers))
 
 
-def without_compact(run: str, ask: Callable[[str], Any]) -> Any:
-    """The answer of a copy of a run from which nothing was derived."""
+def without_compact(run: str, query: Callable[[str], Any]) -> Any:
+    """Return the result of a query of a copy of a run without derived files."""
     copy = f"{run}-bare"
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns(layout.COMPACT))
     try:
-        return ask(copy)
+        return query(copy)
     finally:
         shutil.rmtree(copy)
 
 
 @pytest.mark.parametrize("harm", ["torn", "empty", "other bytes", "removed", "another version"])
-def test_a_damaged_file_is_done_without_and_made_anew(tmp_path, harm: str) -> None:
-    run = write(tmp_path, story(1))
+def test_a_damaged_file_is_ignored_and_written_again(tmp_path, harm: str) -> None:
+    run = write(tmp_path, scenario(1))
     expected = answers(run)
     Compactor(run).compact()
     for path in files_of(run)[::2]:
@@ -212,13 +212,13 @@ def damage(path: str, harm: str) -> None:
     elif harm == "another version":
         data = data.replace(b'"format": 1', b'"format": 7')
     else:
-        for place in range(40, len(data) // 2, 97):
-            data[place] ^= 0x55
+        for offset in range(40, len(data) // 2, 97):
+            data[offset] ^= 0x55
     Path(path).write_bytes(data)
 
 
-def test_a_removed_folder_takes_nothing_away(tmp_path) -> None:
-    run = write(tmp_path, story(2))
+def test_no_data_are_lost_when_the_folder_is_removed(tmp_path) -> None:
+    run = write(tmp_path, scenario(2))
     expected = answers(run)
     Compactor(run).compact()
     digest = Digest(open_run(run))
@@ -229,32 +229,32 @@ def test_a_removed_folder_takes_nothing_away(tmp_path) -> None:
 
 def test_small_runs_are_left_alone(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compactor, "LARGE_BYTES", 1 << 30)
-    assert not Compactor(write(tmp_path, story(0, steps=20))).is_large()
+    assert not Compactor(write(tmp_path, scenario(0, steps=20))).is_large()
 
 
-def test_only_one_compacts(tmp_path) -> None:
-    run = write(tmp_path, story(0, steps=20))
-    with Compactor(run).alone() as first, Compactor(run).alone() as second:
+def test_only_one_process_compacts(tmp_path) -> None:
+    run = write(tmp_path, scenario(0, steps=20))
+    with Compactor(run).lock() as first, Compactor(run).lock() as second:
         assert (first, second) == (True, False)
 
 
-def test_a_run_that_cannot_be_written_is_compacted_in_the_cache(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write(tmp_path, story(3))
+def test_a_read_only_run_is_compacted_in_the_cache(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write(tmp_path, scenario(3))
     expected = answers(run)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).startswith(run))
-    made = Compactor(run)
-    assert made.place.startswith(str(tmp_path / "cache"))
-    assert made.compact() > 0
+    cached = Compactor(run)
+    assert cached.folder.startswith(str(tmp_path / "cache"))
+    assert cached.compact() > 0
     assert not os.path.exists(os.path.join(run, layout.COMPACT))
     digest = Digest(open_run(run))
-    assert any(each.parts for streams in digest._streams() for each in streams.all.values())
+    assert any(stream.parts for streams in digest._streams() for stream in streams.all.values())
     assert_same(answers(run), expected)
 
 
-def test_much_that_is_not_compacted_is_waited_for(tmp_path) -> None:
-    run = write(tmp_path, story(0))
-    digest = Digest(open_run(run), most_bytes=10_000)
+def test_a_digest_waits_for_the_compaction_of_much_data(tmp_path) -> None:
+    run = write(tmp_path, scenario(0))
+    digest = Digest(open_run(run), max_bytes=10_000)
     assert digest.is_preparing
     assert digest.progress == 0.0
     assert digest.system().num_rows == 0
@@ -265,13 +265,13 @@ def test_much_that_is_not_compacted_is_waited_for(tmp_path) -> None:
 
 
 @pytest.mark.slow
-def test_a_compaction_that_is_killed_goes_on(tmp_path) -> None:
+def test_a_killed_compaction_continues(tmp_path) -> None:
     run = write_day(tmp_path / "run", Day(hours=1, cores=16, gpus=1, steps=40_000, tensors=50))
     expected = without_compact(run, answers)
-    for patience in (1.0, 1.5, 2.0, 2.5):
+    for timeout in (1.0, 1.5, 2.0, 2.5):
         process = subprocess.Popen([sys.executable, "-m", "leadline.compaction", run])
         try:
-            process.wait(patience)
+            process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
@@ -280,28 +280,28 @@ def test_a_compaction_that_is_killed_goes_on(tmp_path) -> None:
     assert_same(answers(run), expected)
 
 
-def test_the_rows_of_a_short_time_are_read_from_where_they_stand(tmp_path) -> None:
-    run = write(tmp_path, story(4))
+def test_the_rows_of_a_short_interval_are_read_from_the_segments(tmp_path) -> None:
+    run = write(tmp_path, scenario(4))
     opened = open_run(run)
     Compactor(run).compact()
     digest = Digest(opened)
     start, end = digest.span_ns()
     for share in (0.02, 0.3, 0.6, 0.97):
         low = start + int((end - start) * share * 0.02)
-        asked = {"worker": "rank0-11", "start_ns": low, "end_ns": low + 3 * SECOND_NS}
-        expected = opened.timeline(**asked)
-        found = digest.timeline(**asked)
-        assert found.num_rows == expected.num_rows > 0
+        interval = {"worker": "rank0-11", "start_ns": low, "end_ns": low + 3 * SECOND_NS}
+        expected = opened.timeline(**interval)
+        actual = digest.timeline(**interval)
+        assert actual.num_rows == expected.num_rows > 0
         order = [(name, "ascending") for name in ("start_ns", "step", "name")]
-        assert found.sort_by(order).equals(expected.sort_by(order))
+        assert actual.sort_by(order).equals(expected.sort_by(order))
 
 
 @pytest.mark.parametrize("column", ["time_ns", "total"])
-def test_what_is_not_there_has_the_type_of_its_column(tmp_path, column: str) -> None:
-    run = write(tmp_path, story(5))
+def test_an_empty_selection_has_the_type_of_its_column(tmp_path, column: str) -> None:
+    run = write(tmp_path, scenario(5))
     Compactor(run).compact()
-    path = next(each for each in files_of(run) if f"{os.sep}system{os.sep}" in each)
+    path = next(path for path in files_of(run) if f"{os.sep}system{os.sep}" in path)
     part = ParquetPart(path, 0, 0)
-    keys, nothing = part.read(0, [], [column], axis="time_ns")
-    assert (len(keys), len(nothing[column])) == (0, 0)
-    assert nothing[column].dtype == part.read(0, list(part.keys.values()), [column])[1][column].dtype
+    keys, empty = part.read(0, [], [column], axis="time_ns")
+    assert (len(keys), len(empty[column])) == (0, 0)
+    assert empty[column].dtype == part.read(0, list(part.keys.values()), [column])[1][column].dtype

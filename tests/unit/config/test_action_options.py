@@ -1,4 +1,4 @@
-"""The language of ``--on``."""
+"""Syntax of ``--on``."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from leadline.errors import ConfigurationError, UnknownNameError
 FIELDS = ("url", "authorization", "cooldown", "retries", "dry_run", "headers")
 
 
-def split(words: str, target: str | None = "url", **targets: str) -> dict[str, object]:
-    """The parameters of ``webhook:words``."""
-    return action_parameters(parse_action(f"x=webhook:{words}"), FIELDS, target, targets)
+def split(arguments: str, target: str | None = "url", **targets: str) -> dict[str, object]:
+    """The parameters of ``webhook:arguments``."""
+    return action_parameters(parse_action(f"x=webhook:{arguments}"), FIELDS, target, targets)
 
 
 @pytest.mark.parametrize(
-    ("text", "rule", "status", "action", "words"),
+    ("text", "rule", "status", "action", "arguments"),
     [
         (
             "exploding_tensor@IssuesFound=stop_training:grace=5",
@@ -33,13 +33,13 @@ def split(words: str, target: str | None = "url", **targets: str) -> dict[str, o
         ("a=notify:", "a", "", "notify", ""),
     ],
 )
-def test_actions(text: str, rule: str, status: str, action: str, words: str | None) -> None:
+def test_actions(text: str, rule: str, status: str, action: str, arguments: str | None) -> None:
     option = parse_action(text)
-    assert (option.rule, option.status, option.action, option.words) == (rule, status, action, words)
+    assert (option.rule, option.status, option.action, option.arguments) == (rule, status, action, arguments)
 
 
 @pytest.mark.parametrize(
-    ("words", "parameters"),
+    ("arguments", "parameters"),
     [
         ("$MAIL", {"url": "$MAIL"}),
         ("$MAIL,cooldown=60,dry_run=true", {"url": "$MAIL", "cooldown": "60", "dry_run": "true"}),
@@ -53,32 +53,32 @@ def test_actions(text: str, rule: str, status: str, action: str, words: str | No
         ("@team,cooldown=5", {"url": "$SLACK", "cooldown": "5"}),
     ],
 )
-def test_a_comma_begins_a_parameter_only_before_the_name_of_one(words: str, parameters: dict[str, str]) -> None:
-    assert split(words, team="$SLACK") == parameters
+def test_a_comma_begins_a_parameter_only_before_a_parameter_name(arguments: str, parameters: dict[str, str]) -> None:
+    assert split(arguments, team="$SLACK") == parameters
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
-        ("", "nothing stands behind the colon; a $VARIABLE belongs in single quotes"),
-        (",cooldown=5", "nothing stands behind the colon"),
+        ("", "no text after the colon; write a $VARIABLE in single quotes"),
+        (",cooldown=5", "no text after the colon"),
         ("$MAIL,cooldwn=60", "no parameter of webhook named 'cooldwn'; did you mean 'cooldown'?"),
         ("https://h/x,cooldwn=60", "no parameter of webhook named 'cooldwn'; did you mean 'cooldown'?"),
         ("cooldwn=60", "no parameter of webhook named 'cooldwn'"),
-        ("$MAIL,cooldown=1,cooldown=2", "is given 'cooldown' twice"),
-        ("$MAIL,url=https://h", "is given 'url' twice"),
+        ("$MAIL,cooldown=1,cooldown=2", "'cooldown' is given twice"),
+        ("$MAIL,url=https://h", "'url' is given twice"),
         ("@taem", "no target named 'taem'; did you mean 'team'?"),
     ],
 )
-def test_wrong_parameters_of_actions(words: str, message: str) -> None:
+def test_wrong_parameters_of_actions(arguments: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        split(words, team="$SLACK")
+        split(arguments, team="$SLACK")
     assert message in str(caught.value)
 
 
 def test_an_action_without_a_target_takes_parameters_only() -> None:
     assert split("cooldown=5,retries=1", target=None) == {"cooldown": "5", "retries": "1"}
-    with pytest.raises(ConfigurationError, match="webhook takes key=value behind its colon, not 'now'"):
+    with pytest.raises(ConfigurationError, match="webhook takes key=value after its colon, not 'now'"):
         split("now", target=None)
 
 
@@ -92,7 +92,7 @@ def test_wrong_actions(text: str) -> None:
     ("text", "message"),
     [
         ("exploding_tensor@IssueFound=stop_training", "no rule status named 'IssueFound'; did you mean 'IssuesFound'"),
-        ("exploding_tensor@Completed=stop_training", "of the job: job@Completed"),
+        ("exploding_tensor@Completed=stop_training", "for the job: job@Completed"),
         ("exploding_tensor@=stop_training", "no rule status named ''"),
         ("job@IssuesFound=stop_training", "no job status named 'IssuesFound'"),
         ("job@Complete=stop_training", "no job status named 'Complete'; did you mean 'Completed'"),

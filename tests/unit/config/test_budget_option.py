@@ -1,4 +1,4 @@
-"""``2%`` and ``off``."""
+"""Parsing of the overhead budget."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_off() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "%", "0%", "-1%", "101%", "nan%", "two", "2%%", "2 percent", "OFF"])
-def test_anything_else_is_refused_by_name(text: str) -> None:
+def test_invalid_budgets_are_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"--budget must be a percentage of the step time like 2%, or off"):
         parse_budget(text, "--budget")
 
 
-def test_a_bare_number_is_asked_back() -> None:
+def test_a_number_without_percent_sign_gets_a_hint() -> None:
     with pytest.raises(ConfigurationError, match="did you mean 2%"):
         parse_budget("2", "--budget")
 

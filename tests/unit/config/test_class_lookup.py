@@ -1,4 +1,4 @@
-"""Finding the class that somebody named by its place."""
+"""Lookup of user classes by path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from next_door import OUTCOME
 from leadline.actions import Action, Outcome
 
 class Mine(Action, frozen=True, kw_only=True):
-    def run(self, occasion):
+    def run(self, context):
         return Outcome(OUTCOME)
 
 class Other:
@@ -34,9 +34,9 @@ def folder(tmp_path: Path) -> str:
 
 
 def test_a_class_of_a_file_is_found_relative_to_a_folder(folder: str) -> None:
-    found = find_class("mine.py:Mine", Action, "action", folder)
-    assert issubclass(found, Action)
-    assert found().run(None).outcome == "done"  # type: ignore[arg-type]
+    mine = find_class("mine.py:Mine", Action, "action", folder)
+    assert issubclass(mine, Action)
+    assert mine().run(None).outcome == "done"  # type: ignore[arg-type]
 
 
 def test_a_class_of_a_module_is_found() -> None:
@@ -45,20 +45,20 @@ def test_a_class_of_a_module_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "error", "said"),
+    ("path", "error", "message"),
     [
-        ("nowhere.py:Mine", ConfigurationError, "there is no action file .*nowhere.py"),
+        ("nowhere.py:Mine", ConfigurationError, "no such action file: .*nowhere.py"),
         (
             "mine.py:Other",
             ConfigurationError,
-            "mine.py:Other is no action: it must be a class made from leadline.actions.Action",
+            "mine.py:Other is not an action: it must be a subclass of leadline.actions.Action",
         ),
         ("mine.py:Mime", UnknownNameError, "no action named 'Mime'; did you mean 'Mine'?"),
-        ("broken.py:Mine", ConfigurationError, "the action file does not import: .*broken.py:2: ZeroDivisionError"),
-        ("slip.py:Mine", ConfigurationError, "the action file does not import: .*slip.py:2: SyntaxError"),
-        ("no.such.module:Mine", ConfigurationError, "does not import: .*No module named"),
+        ("broken.py:Mine", ConfigurationError, "cannot import the action file: .*broken.py:2: ZeroDivisionError"),
+        ("slip.py:Mine", ConfigurationError, "cannot import the action file: .*slip.py:2: SyntaxError"),
+        ("no.such.module:Mine", ConfigurationError, "cannot import .*No module named"),
     ],
 )
-def test_what_cannot_be_found_is_one_line(folder: str, place: str, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        find_class(place, Action, "action", folder)
+def test_a_failed_lookup_is_reported_in_one_line(folder: str, path: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        find_class(path, Action, "action", folder)

@@ -1,4 +1,4 @@
-"""The page of the configuration shows every key, and what it shows is right."""
+"""``docs/config.md`` shows every key of the configuration, with valid values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shown() -> dict[str, Any]:
 
 
 def fields(kind: type) -> set[str]:
-    return {each.encode_name for each in msgspec.structs.fields(kind)}
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
 
 
 def test_every_key_is_shown(shown: dict[str, Any]) -> None:
@@ -42,12 +42,12 @@ def test_every_key_is_shown(shown: dict[str, Any]) -> None:
 
 
 def test_every_key_of_a_capture_table_is_shown(shown: dict[str, Any]) -> None:
-    tables = [each for given in shown["capture"].values() for each in (given if isinstance(given, list) else [given])]
+    tables = [table for given in shown["capture"].values() for table in (given if isinstance(given, list) else [given])]
     assert set().union(*tables) == set(CAPTURE_KEYS)
 
 
-def test_no_value_but_those_told_to_be_so_is_the_default(shown: dict[str, Any]) -> None:
-    """An example that shows defaults only would prove nothing of what is read."""
+def test_only_two_values_of_the_example_are_defaults(shown: dict[str, Any]) -> None:
+    """An example with default values only would not prove that the keys are read."""
     settings = parse(shown, "docs/config.md")
     same = {name for name in fields(Settings) if getattr(settings, name) == getattr(Settings(), name)}
     assert same == {"budget", "default_rules"}
@@ -68,9 +68,9 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )  # examples need no server
     manifest = read_manifest(prepare(RunOptions(), ["train"]))
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
-    assert {"stall_mail", "stall_stop", "overfit"} <= {each.alias for each in manifest.rules}
-    assert "loss_spike" not in {each.alias for each in manifest.rules}
-    assert [(each.rule, each.action) for each in manifest.actions] == [
+    assert {"stall_mail", "stall_stop", "overfit"} <= {spec.alias for spec in manifest.rules}
+    assert "loss_spike" not in {spec.alias for spec in manifest.rules}
+    assert [(spec.rule, spec.action) for spec in manifest.actions] == [
         ("stall_stop", "stop_training"),
         ("stall_mail", "notify"),
         ("stall_mail", "webhook"),
@@ -79,13 +79,13 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_what_stands_in_the_python_example_exists() -> None:
+def test_names_in_the_python_example_exist() -> None:
     (program,) = blocks("python")
     tree = ast.parse(program)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             module = __import__(node.module or "", fromlist=["*"])
-            assert all(issubclass(getattr(module, each.name), Action) for each in node.names)
+            assert all(issubclass(getattr(module, alias.name), Action) for alias in node.names)
     (call,) = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "watch"
     ]
@@ -93,10 +93,10 @@ def test_what_stands_in_the_python_example_exists() -> None:
 
     import leadline
 
-    assert {each.arg for each in call.keywords} <= set(signature(leadline.watch).parameters)
+    assert {keyword.arg for keyword in call.keywords} <= set(signature(leadline.watch).parameters)
 
 
-def test_every_action_that_is_named_exists() -> None:
+def test_named_actions_exist() -> None:
     named = set(re.findall(r"--on '?[\w*@]+=(\w+)", PAGE))
     assert "notify" in named
-    assert all(actions.is_built_in(each) for each in named)
+    assert all(map(actions.is_built_in, named))

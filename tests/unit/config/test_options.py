@@ -1,4 +1,4 @@
-"""The language of options, and its one clear line for what is wrong."""
+"""Syntax of options, and its errors."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def test_capture_of_raw_tensors_alone_asks_for_no_statistics() -> None:
         ("gradients:modes=eval", "gradients are captured in train steps only"),
         ("gradients:evry=1", "did you mean 'every'"),
         ("gradients:every=0", "every must be at least 1, not 0"),
-        ("gradients:every=x", "every must be a whole number, not 'x'"),
+        ("gradients:every=x", "every must be an integer, not 'x'"),
         ("gradients:every_seconds=-1", "every_seconds must be above 0"),
         ("gradients:statistics=mean,abs_maen", "no statistic named 'abs_maen'; did you mean 'abs_me"),
         ("gradients:raw=perhaps", "raw must be true or false"),
-        ("gradients:regex=(", "is no regular expression"),
+        ("gradients:regex=(", "is not a valid regular expression"),
         ("gradients:start=5,end=5", "end (5) must be above start (5)"),
-        ("gradients:every", "'every' is no key=value"),
+        ("gradients:every", "'every' is not key=value"),
         ("gradients:every=1,every=2", "gives 'every' twice"),
         ("gradients:modes=trian", "did you mean 'train'"),
-        (":every=1", "begins with no name"),
+        (":every=1", "has no name"),
     ],
 )
-def test_wrong_capture_is_one_clear_line(text: str, message: str) -> None:
+def test_an_invalid_capture_is_reported_in_one_line(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_capture(text)
     assert message in str(caught.value)
@@ -73,22 +73,22 @@ def test_wrong_capture_is_one_clear_line(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("gradeints:regex=fc", "did you mean 'gradients'"),
-        ("mine:every=3", "a collection of your own needs regex= or modules="),
-        ("mine:modules=(", "modules '(' is no regular expression"),
+        ("mine:every=3", "a custom collection needs regex= or modules="),
+        ("mine:modules=(", "modules '(' is not a valid regular expression"),
     ],
 )
-def test_collections_of_the_users_own_say_what_they_select(text: str, message: str) -> None:
+def test_custom_collections_need_a_selection(text: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_capture(text)
     assert message in str(caught.value)
 
 
-def test_what_a_module_holds_is_selected_by_its_name() -> None:
+def test_tensors_of_a_module_are_selected_by_its_name() -> None:
     item = parse_capture("conv_weights:modules=^block\\.0$")
     assert (item.collection, item.custom) == (None, "conv_weights")
-    own = ["gradient/block.0.weight", "AdamW/exp_avg/block.0.weight", "block.0_output_3", "block.0.bias"]
+    members = ["gradient/block.0.weight", "AdamW/exp_avg/block.0.weight", "block.0_output_3", "block.0.bias"]
     others = ["block.0.deep.weight", "block.0.relu_output_0", "weight", "Net_output_0", "loss"]
-    assert [item.selects(name, frozenset()) for name in own + others] == [True] * 4 + [False] * 5
+    assert [item.selects(name, frozenset()) for name in members + others] == [True] * 4 + [False] * 5
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,12 @@ def test_what_a_module_holds_is_selected_by_its_name() -> None:
         ("default:every=1", BASIC, False),
     ],
 )
-def test_what_is_taken_of_boosters_and_of_arrays_unless_told_otherwise(
-    text: str, statistics: tuple[str, ...], raw: bool
-) -> None:
-    found = parse_capture(text)
-    assert (found.statistics, found.raw) == (statistics, raw)
+def test_defaults_for_boosters_and_arrays(text: str, statistics: tuple[str, ...], raw: bool) -> None:
+    item = parse_capture(text)
+    assert (item.statistics, item.raw) == (statistics, raw)
 
 
 @pytest.mark.parametrize("collection", ["feature_importance", "average_shap", "full_shap", "trees"])
-def test_what_only_boosters_have_is_captured_in_rounds_only(collection: str) -> None:
+def test_booster_collections_are_captured_in_rounds_only(collection: str) -> None:
     with pytest.raises(ConfigurationError, match="captured in train steps only"):
         parse_capture(f"{collection}:modes=eval")

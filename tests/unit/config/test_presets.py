@@ -1,4 +1,4 @@
-"""Presets, and how a rule's wish takes its collection's schedule."""
+"""Presets, and the schedules that items of rules inherit."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def test_sagemaker_captures_scalars_every_500_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
-def test_boosters_are_looked_at_every_five_rounds(preset: str) -> None:
+def test_boosters_are_captured_every_five_rounds(preset: str) -> None:
     found = {item.collection: item.schedule.every for item in preset_items(preset) if item.family == "trees"}
     assert found.items() >= {("feature_importance", 5), ("labels", 5), ("predictions", 5)}
     assert not any(item.raw for item in preset_items(preset) if item.family == "trees")
 
 
-def test_a_rules_wish_for_labels_comes_with_every_fifth_round_of_a_booster_and_by_default_elsewhere() -> None:
-    wish = CaptureItem("labels", statistics=("class_counts",), source="rule:r")
-    plan = merge(preset_items("light"), (), [wish], root="/tmp")
+def test_labels_for_a_rule_are_captured_every_five_rounds_of_boosters_and_by_default_elsewhere() -> None:
+    needed = CaptureItem("labels", statistics=("class_counts",), source="rule:r")
+    plan = merge(preset_items("light"), (), [needed], root="/tmp")
     found = {(item.family, item.schedule.every) for item in plan.items if item.source == "rule:r"}
     assert found == {("trees", 5), (None, 500)}
 
 
 @pytest.mark.parametrize(("collection", "every"), [("trees", 5), ("average_shap", 5), ("feature_importance", 5)])
-def test_a_rules_wish_for_what_only_boosters_have_is_due_every_five_rounds(collection: str, every: int) -> None:
+def test_booster_collections_for_a_rule_are_captured_every_five_rounds(collection: str, every: int) -> None:
     plan = merge(preset_items("standard"), (), [CaptureItem(collection, source="rule:r")], root="/tmp")
     (found,) = [item for item in plan.items if item.source == "rule:r"]
     assert found.schedule == Schedule(every=every)
 
 
-def test_no_preset_still_keeps_what_the_script_logs() -> None:
+def test_scalars_of_the_script_are_captured_without_a_preset() -> None:
     assert {item.collection for item in preset_items(None)} == {"scalars", "metrics"}
 
 
@@ -60,26 +60,26 @@ def test_unknown_preset() -> None:
         preset_items("standrad")
 
 
-def rule_schedules(wish: CaptureItem, *options: str) -> dict[str | None, Schedule]:
-    plan = merge(preset_items("standard"), [parse_capture(each) for each in options], [wish], root="/tmp")
+def rule_schedules(needed: CaptureItem, *options: str) -> dict[str | None, Schedule]:
+    plan = merge(preset_items("standard"), [parse_capture(each) for each in options], [needed], root="/tmp")
     return {item.collection: item.schedule for item in plan.items if item.source == "rule:r"}
 
 
-def test_a_wish_takes_its_collections_schedule() -> None:
-    wish = CaptureItem("gradients", statistics=("abs_mean",), source="rule:r")
-    assert rule_schedules(wish) == {"gradients": Schedule(every=50)}
+def test_an_item_inherits_the_schedule_of_its_collection() -> None:
+    needed = CaptureItem("gradients", statistics=("abs_mean",), source="rule:r")
+    assert rule_schedules(needed) == {"gradients": Schedule(every=50)}
 
 
-def test_a_wish_for_all_takes_each_collections_schedule() -> None:
-    wish = CaptureItem("all", statistics=("nan_count",), source="rule:r")
-    found = rule_schedules(wish)
+def test_an_item_for_all_inherits_the_schedule_of_each_collection() -> None:
+    needed = CaptureItem("all", statistics=("nan_count",), source="rule:r")
+    found = rule_schedules(needed)
     assert found["losses"] == Schedule(every=1)
     assert found["gradients"] == found["weights"] == found["biases"] == Schedule(every=50)
 
 
-def test_a_wish_with_a_schedule_keeps_it() -> None:
-    wish = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=7), source="rule:r")
-    assert rule_schedules(wish) == {"gradients": Schedule(every=7)}
+def test_an_item_with_a_schedule_keeps_it() -> None:
+    needed = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=7), source="rule:r")
+    assert rule_schedules(needed) == {"gradients": Schedule(every=7)}
 
 
 def test_the_disk_is_bounded_from_the_start() -> None:
@@ -89,8 +89,8 @@ def test_the_disk_is_bounded_from_the_start() -> None:
 
 
 @pytest.mark.parametrize(("preset", "every"), [("standard", 500), ("full", 100)])
-def test_a_rules_wish_for_a_kind_of_module_comes_with_the_presets_activations(preset: str, every: int) -> None:
-    wish = CaptureItem("relu_output", statistics=("unit_activity",), source="rule:dead_relu")
-    plan = merge(preset_items(preset), (), [wish], root=".")
+def test_module_outputs_for_a_rule_are_captured_with_the_activations_of_the_preset(preset: str, every: int) -> None:
+    needed = CaptureItem("relu_output", statistics=("unit_activity",), source="rule:dead_relu")
+    plan = merge(preset_items(preset), (), [needed], root=".")
     (found,) = [item for item in plan.items if item.source == "rule:dead_relu"]
     assert (found.collection, found.schedule) == ("relu_output", Schedule(every=every))

@@ -1,4 +1,4 @@
-"""What --profile says, in all its forms, and what is refused."""
+"""Parsing of ``--profile``, and its errors."""
 
 from __future__ import annotations
 
@@ -31,51 +31,53 @@ def test_one_window(text: str, window: ProfileWindow) -> None:
 
 
 def test_the_default_is_debuggers() -> None:
-    found = parse_windows(["default"])
-    assert [(each.kind, each.step, each.steps) for each in found] == [
+    windows = parse_windows(["default"])
+    assert [(window.kind, window.step, window.steps) for window in windows] == [
         ("detailed", 5, 1),
         ("dataloader", 7, 1),
         ("cprofile", 9, 1),
         ("cprofile", 10, 1),
         ("cprofile", 11, 1),
     ]
-    assert [each.timer for each in found[2:]] == ["total", "cpu", "off_cpu"]
-    assert len({each.id for each in found}) == len(DEFAULT)
+    assert [window.timer for window in windows[2:]] == ["total", "cpu", "off_cpu"]
+    assert len({window.id for window in windows}) == len(DEFAULT)
 
 
-def test_no_two_windows_share_a_name() -> None:
-    assert [each.id for each in parse_windows(["detailed:at=5", "detailed:at=5,for=2"])] == [
+def test_window_ids_are_unique() -> None:
+    assert [window.id for window in parse_windows(["detailed:at=5", "detailed:at=5,for=2"])] == [
         "detailed-5",
         "detailed-5-2",
     ]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("detaild", "did you mean 'detailed'?"),
         ("detailed:step=5", "no key of --profile detailed named 'step'"),
-        ("detailed:timer=cpu", "timer is cProfile's only"),
+        ("detailed:timer=cpu", "timer is valid for cprofile only"),
         ("cprofile:timer=wall", "no timer named 'wall'"),
-        ("cprofile:memory=true", "memory is true or false, and of detailed"),
-        ("detailed:at=soon", "is no step \\(120\\)"),
+        ("cprofile:memory=true", "memory must be true or false, and needs a detailed window"),
+        ("detailed:at=soon", "is not a step \\(120\\)"),
         ("detailed:for=0", "a window lasts 1 to 100 steps"),
         ("detailed:for=101", "a window lasts 1 to 100 steps"),
         ("detailed:for=3h", "a window lasts 1 to 100 steps"),
-        ("detailed:at=start", "is for cprofile and pyinstrument only"),
-        ("cprofile:at=end,for=2", "lasts as long as it lasts"),
+        ("detailed:at=start", "is valid for cprofile and pyinstrument only"),
+        ("cprofile:at=end,for=2", "cannot be combined with for"),
         ("default:at=5", "default takes no keys"),
     ],
 )
-def test_what_is_refused(text: str, said: str) -> None:
-    with pytest.raises((ConfigurationError, UnknownNameError), match=said):
+def test_invalid_options(text: str, message: str) -> None:
+    with pytest.raises((ConfigurationError, UnknownNameError), match=message):
         parse_windows([text])
 
 
-def test_it_is_spoken_in_a_few_words() -> None:
-    said = [each.spoken() for each in parse_windows(["cprofile:timer=cpu,at=9,for=2", "detailed", "python:at=start"])]
-    assert said == [
-        "cprofile (cpu) from step 9 on, 2 steps",
-        "detailed from the next step on, 1 step",
-        "cprofile (total) of the process' start",
+def test_descriptions() -> None:
+    descriptions = [
+        window.describe() for window in parse_windows(["cprofile:timer=cpu,at=9,for=2", "detailed", "python:at=start"])
+    ]
+    assert descriptions == [
+        "cprofile (cpu) from step 9, 2 steps",
+        "detailed from the next step, 1 step",
+        "cprofile (total) at process start",
     ]

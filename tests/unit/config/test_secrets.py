@@ -1,4 +1,4 @@
-"""Secrets: found by name, put in place, taken out of all that is said, and refused where they are given as they are."""
+"""Secrets: variables found and resolved, secrets removed from messages, literal secrets refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_variables(text: str, names: tuple[str, ...]) -> None:
     assert variables(text) == names
 
 
-def test_values_stand_in_place_of_names_once() -> None:
+def test_values_replace_names_once() -> None:
     given = {"url": "x://${NAME}:$PASS@h", "note": "5$$ $TWICE", "many": ["$NAME", "b"], "cooldown": 3.0}
     resolved, _ = resolve(given, ENVIRONMENT)
     assert resolved == {
@@ -43,12 +43,12 @@ def test_values_stand_in_place_of_names_once() -> None:
     }
 
 
-def test_a_shell_resolves_its_own() -> None:
+def test_verbatim_parameters_are_left_to_the_shell() -> None:
     assert resolve({"command": "echo $NOWHERE $$"}, {}, ("command",)) == ({"command": "echo $NOWHERE $$"}, ())
     assert missing({"command": "echo $NOWHERE"}, {}, ("command",)) == ()
 
 
-def test_what_is_not_set_or_empty_is_named() -> None:
+def test_unset_and_empty_variables_are_named() -> None:
     given = {"url": "$MAIL $NOWHERE", "other": "${EMPTY}", "number": 3}
     assert missing(given, ENVIRONMENT) == ("NOWHERE", "EMPTY")
     with pytest.raises(ConfigurationError, match=r"^\$NOWHERE is not set"):
@@ -56,7 +56,7 @@ def test_what_is_not_set_or_empty_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         f"could not reach {MAIL}",
         f"login of me with {PASSWORD} refused",
@@ -69,9 +69,9 @@ def test_what_is_not_set_or_empty_is_named() -> None:
         f"<p>{PASSWORD.replace('<', '&lt;').replace(chr(34), '&quot;')}</p>",
     ],
 )
-def test_each_form_of_a_password_is_taken_out(said: str) -> None:
+def test_all_forms_of_a_password_are_removed(message: str) -> None:
     _, secrets = resolve({"url": "$MAIL"}, ENVIRONMENT)
-    clean = scrub(said, secrets)
+    clean = scrub(message, secrets)
     assert "$MAIL" in clean
     for form in ("w%22rd", "w%22RD", 'w"rd', 'w\\"rd', "w&quot;rd", "d%3C1", "rd<1", "d%3c1"):
         assert form not in clean
@@ -80,7 +80,7 @@ def test_each_form_of_a_password_is_taken_out(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         f"POST {HOOK} failed",
         "POST /services/T00000000/B11111111/XyZ0123456789abcdef?token=q9w8e7r6: 404",
@@ -88,27 +88,27 @@ def test_each_form_of_a_password_is_taken_out(said: str) -> None:
         "invalid token q9w8e7r6",
     ],
 )
-def test_the_keys_in_a_url_are_taken_out_and_its_host_stays(said: str) -> None:
+def test_keys_in_a_url_are_removed_and_its_host_stays(message: str) -> None:
     _, secrets = resolve({"url": "$HOOK"}, ENVIRONMENT)
-    clean = scrub(f"hooks.example.org: {said}", secrets)
+    clean = scrub(f"hooks.example.org: {message}", secrets)
     assert clean.startswith("hooks.example.org: ")
     assert "XyZ0123456789abcdef" not in clean
     assert "q9w8e7r6" not in clean
 
 
-def test_a_variable_password_goes_out_in_base64_with_a_literal_user() -> None:
+def test_base64_of_a_literal_user_and_a_variable_password_is_removed() -> None:
     _, secrets = resolve({"url": "https://me:$PASS@h/x"}, ENVIRONMENT)
     sent = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
     assert scrub(f"got Basic {sent}", secrets) == "got Basic $PASS"
 
 
-def test_two_variables_that_make_a_pair() -> None:
+def test_base64_of_two_variables_is_removed() -> None:
     _, secrets = resolve({"user": "$NAME", "password": "$PASS"}, ENVIRONMENT)
     sent = base64.b64encode(f"somebody:{PASSWORD}".encode()).decode()
     assert scrub(f"Basic {sent}", secrets) == "Basic $PASS"
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_text_stays() -> None:
     assert scrub("nothing to hide", ()) == "nothing to hide"
     _, secrets = resolve({"port": "$PORT"}, {"PORT": "80"})
     assert scrub("80 steps", secrets) == "80 steps"
@@ -129,10 +129,12 @@ def test_what_is_no_secret_stays() -> None:
         ("headers", "x-scope=a,api-key=hunter22", "a secret"),
     ],
 )
-def test_secrets_as_they_are_are_refused_and_not_repeated(name: str, text: str, what: str) -> None:
+def test_literal_secrets_are_refused_and_not_repeated(name: str, text: str, what: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         refuse_literal({name: text}, "--on a=webhook")
-    assert str(caught.value).startswith(f"--on a=webhook: {name} holds {what}; write it as $VARIABLE in single quotes")
+    assert str(caught.value).startswith(
+        f"--on a=webhook: {name} contains {what}; write it as $VARIABLE in single quotes"
+    )
     assert "hunter22" not in str(caught.value)
     assert "IiajkdnlazkcOXrIdevi7FQ" not in str(caught.value)
 
@@ -156,11 +158,11 @@ def test_secrets_as_they_are_are_refused_and_not_repeated(name: str, text: str, 
         ("command", "scancel $SLURM_JOB_ID"),
     ],
 )
-def test_what_holds_no_secret_may_stand(name: str, text: str) -> None:
+def test_parameters_without_secrets_are_accepted(name: str, text: str) -> None:
     refuse_literal({name: text, "cooldown": 3.0}, "--on a=webhook")
 
 
-def test_a_secret_that_somebody_cut_is_known_by_its_beginning() -> None:
+def test_truncated_secrets_are_removed() -> None:
     _, secrets = resolve({"a": "$PASS", "b": "$HOOK"}, ENVIRONMENT)
     assert scrub(f"wrong {PASSWORD[:-3]}", secrets) == "wrong $PASS"
     assert scrub(f"wrong {PASSWORD[:-3]}… and {PASSWORD} too", secrets) == "wrong $PASS… and $PASS too"

@@ -40,11 +40,11 @@ def test_every_key(tmp_path: Path) -> None:
     )
     settings = load(None, str(tmp_path))
     assert settings.capture_items()[0].statistics == ("l2",)
-    assert [(each.alias, each.rule) for each in settings.rule_options()] == [
+    assert [(option.alias, option.rule) for option in settings.rule_options()] == [
         ("vanishing_gradient", "vanishing_gradient"),
         ("soon", "stalled_training"),
     ]
-    assert settings.action_options()[0].words == "grace=5"
+    assert settings.action_options()[0].arguments == "grace=5"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_every_key(tmp_path: Path) -> None:
         ("interval_ms = 7", "interval_ms must be one of 100, 200, 500"),
         ("intervalms = 500", "no key named 'intervalms'; did you mean 'interval_ms'?"),
         ('preset = "standrad"', "no preset named 'standrad'; did you mean 'standard'?"),
-        ("preset =", "is no TOML"),
+        ("preset =", "is not valid TOML"),
         ("[capture]\ngradients = 5", "capture"),
     ],
 )
-def test_wrong_files_are_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, text)
     with pytest.raises(ConfigurationError) as caught:
         load(None, str(tmp_path))
@@ -67,6 +67,6 @@ def test_wrong_files_are_one_clear_line(tmp_path: Path, text: str, message: str)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: No such file"):
         load(str(tmp_path / "other.toml"), str(tmp_path))

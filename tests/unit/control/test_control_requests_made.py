@@ -1,4 +1,4 @@
-"""Requests from people's words, and what is told of them while the job answers."""
+"""Control requests from the command line, and their statuses while the job answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.control.added_rule import judged_by
+from leadline.control.added_rule import active_rules
 from leadline.control.requests import (
     ask,
     interval_request,
@@ -17,7 +17,7 @@ from leadline.control.requests import (
     settings_requests,
     stop_request,
 )
-from leadline.control.responses import follow, interval_ms, spoken_interval
+from leadline.control.responses import format_answer, format_interval, interval_ms, request_statuses
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
@@ -27,7 +27,7 @@ from leadline.testing.runs import Capture, RunWriter
 
 
 def live(tmp_path: Path, *rules: str) -> tuple[Run, RunWriter]:
-    writer = RunWriter(str(tmp_path / "run"), rules=[RuleSpec(each, each) for each in rules])
+    writer = RunWriter(str(tmp_path / "run"), rules=[RuleSpec(rule, rule) for rule in rules])
     writer.write_all([Capture(0, {"loss": {"value": 1.0}})])
     return Run(writer.path), writer
 
@@ -36,7 +36,7 @@ def answer(run: Run, request: Request, who: str, outcome: str = "taken", step: i
     write_acknowledgement(run.uri, Acknowledgement(request.id, who, step, time.time_ns(), outcome))
 
 
-def test_nothing_is_asked_of_a_job_that_is_over(tmp_path: Path) -> None:
+def test_a_job_that_has_ended_accepts_no_requests(tmp_path: Path) -> None:
     run, writer = live(tmp_path)
     writer.end()
     run.refresh()
@@ -45,14 +45,14 @@ def test_nothing_is_asked_of_a_job_that_is_over(tmp_path: Path) -> None:
     assert read_requests(run.uri) == []
 
 
-def test_one_bad_word_and_nothing_is_asked() -> None:
-    def nobody() -> Run:
-        raise AssertionError("no run is needed to see that")
+def test_invalid_settings_are_refused_before_any_request() -> None:
+    def unused() -> Run:
+        raise AssertionError("no run is needed for this error")
 
     with pytest.raises(UnknownNameError, match="did you mean 'interval-ms'"):
-        settings_requests(["interval-ms=100", "interval-m=5"], nobody, reason="test")
+        settings_requests(["interval-ms=100", "interval-m=5"], unused, reason="test")
     with pytest.raises(ConfigurationError, match="nothing to set"):
-        settings_requests([], nobody, reason="test")
+        settings_requests([], unused, reason="test")
     with pytest.raises(ConfigurationError, match="must be one of"):
         interval_request("150", reason="test")
     for grace in (-1.0, float("nan"), float("inf"), 1e9):
@@ -60,60 +60,74 @@ def test_one_bad_word_and_nothing_is_asked() -> None:
             stop_request(grace_seconds=grace, reason="test")
 
 
-def test_blank_fields_mean_the_next_step_and_one_step() -> None:
+def test_the_default_profile_is_one_step_at_the_next_step() -> None:
     request, (window,) = profile_request(reason="test")
     assert (window.kind, window.step, window.steps, window.seconds) == ("detailed", None, None, None)
-    assert window.spoken() == "detailed from the next step on, 1 step"
+    assert window.describe() == "detailed from the next step, 1 step"
     assert request.parameters["windows"] == [window.to_dict()]
     _, windows = profile_request(python="cprofile:cpu", has_loader=True, at="120", length="10s", reason="test")
-    assert [(each.kind, each.timer, each.step, each.seconds) for each in windows] == [
+    assert [(window.kind, window.timer, window.step, window.seconds) for window in windows] == [
         ("cprofile", "cpu", 120, 10.0),
         ("dataloader", "total", 120, 10.0),
     ]
 
 
-def test_a_rule_is_asked_for_with_what_the_plan_leaves_out(tmp_path: Path) -> None:
+def test_a_rule_request_contains_the_captures_missing_from_the_plan(tmp_path: Path) -> None:
     run, _ = live(tmp_path, "loss_spike")
     request = rule_request("small=vanishing_gradient:threshold=1e-9", run, reason="test")
     (spec,), (item,) = request.parameters["rules"], request.parameters["items"]
     assert (spec["alias"], spec["rule"], spec["parameters"]) == ("small", "vanishing_gradient", {"threshold": 1e-9})
     assert (item["collection"], item["statistics"], item["source"]) == ("gradients", ("abs_mean",), "rule:small")
-    with pytest.raises(ConfigurationError, match="has a rule named 'loss_spike' already"):
+    with pytest.raises(ConfigurationError, match="already has a rule named 'loss_spike'"):
         rule_request("loss_spike", run, reason="test")
     with pytest.raises(UnknownNameError, match="did you mean 'threshold'"):
         rule_request("vanishing_gradient:treshold=1", run, reason="test")
-    assert judged_by(run) == {"loss_spike": "loss_spike"}
+    assert active_rules(run) == {"loss_spike": "loss_spike"}
 
 
-def test_each_request_is_followed_to_its_answer(tmp_path: Path) -> None:
+def test_the_status_of_each_request(tmp_path: Path) -> None:
     run, writer = live(tmp_path)
     writer.write_worker("rank0-1")
     interval = ask(run, interval_request("100", reason="test"))
-    (waiting,) = follow(run)
+    (waiting,) = request_statuses(run)
     assert (waiting.state, waiting.what, waiting.answers) == ("waiting", "sample the machine every 100 ms", ())
-    assert interval_ms(run) == 500, "what nobody has taken up does not hold"
+    assert interval_ms(run) == 500, "a pending request has no effect"
     answer(run, interval, "agent-node", step=-1)
     assert interval_ms(run) == 100
     profile = ask(run, profile_request(reason="test")[0])
     answer(run, profile, "rank0-1", "refused: another profiler runs here")
     off = ask(run, profile_off_request(reason="test"))
-    last, refused, taken = follow(run)
+    last, refused, accepted = request_statuses(run)
     assert (last.id, last.state) == (off.id, "waiting")
     assert (refused.state, refused.answers[0].step) == ("refused", 7)
-    assert (taken.state, taken.answers[0].who, taken.answers[0].step) == ("taken", "node", None)
+    assert (accepted.state, accepted.answers[0].who, accepted.answers[0].step) == ("taken", "node", None)
     writer.end()
     run.refresh()
-    assert [each.state for each in follow(run)] == ["missed", "refused", "taken"]
+    assert [status.state for status in request_statuses(run)] == ["missed", "refused", "taken"]
 
 
-def test_a_job_that_cannot_answer_is_seen_to_stop(tmp_path: Path) -> None:
+def test_a_stop_is_accepted_by_a_job_that_cannot_answer(tmp_path: Path) -> None:
     run, writer = live(tmp_path)
     ask(run, stop_request(reason="test"))
     writer.set_status("Stopping", stopped_by="user")
     run.refresh()
-    assert follow(run)[0].state == "taken"
+    assert request_statuses(run)[0].state == "taken"
 
 
-@pytest.mark.parametrize(("interval", "words"), [(100, "100 ms"), (1000, "1 s"), (5000, "5 s"), (60_000, "1 min")])
-def test_intervals_are_spoken(interval: int, words: str) -> None:
-    assert spoken_interval(interval) == words
+@pytest.mark.parametrize(("interval", "text"), [(100, "100 ms"), (1000, "1 s"), (5000, "5 s"), (60_000, "1 min")])
+def test_format_interval(interval: int, text: str) -> None:
+    assert format_interval(interval) == text
+
+
+@pytest.mark.parametrize(
+    ("worker", "outcome", "text"),
+    [
+        ("agent-vm", "taken", "accepted by host vm"),
+        ("rank0-7", "taken: captures losses", "accepted by rank0-7: captures losses"),
+        ("rank0-7", "taken: a; taken: b", "accepted by rank0-7: a; b"),
+        ("rank0-7", "refused: another profiler runs here", "refused by rank0-7: another profiler runs here"),
+        ("judge", "failed: no memory", "failed on judge: no memory"),
+    ],
+)
+def test_format_answer(worker: str, outcome: str, text: str) -> None:
+    assert format_answer(Acknowledgement("1", worker, 3, 0, outcome)) == text

@@ -1,4 +1,4 @@
-"""Dashboards in this process, asked as a browser on this machine asks."""
+"""In-process dashboards and a client that behaves like a browser on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESS = "http://127.0.0.1:8321"
 
 @pytest.fixture
 def open_dashboard() -> Iterator[Callable[..., TestClient]]:
-    """Opens the dashboard of a folder of runs: ``open_dashboard(root, access=…)``."""
+    """Open the dashboard of a runs directory: ``open_dashboard(root, access=…)``."""
     clients: list[TestClient] = []
 
     def open_it(root: Path | str, access: Access | None = None, **options: Any) -> TestClient:
@@ -33,7 +33,7 @@ def open_dashboard() -> Iterator[Callable[..., TestClient]]:
 
 @pytest.fixture
 def post_from_page() -> Callable[..., Any]:
-    """Posts as a page of the dashboard does: ``post_from_page(client, address, {…})``."""
+    """Post with the CSRF token of a dashboard page: ``post_from_page(client, address, {…})``."""
 
     def post(client: TestClient, address: str, fields: dict[str, Any] | None = None) -> Any:
         found = re.search(r'name="csrf" content="([^"]+)"', client.get("/", headers={"accept": "text/html"}).text)

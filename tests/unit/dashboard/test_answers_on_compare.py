@@ -1,4 +1,4 @@
-"""The page Compare: what two runs were told, what they gave, and what their rules came to."""
+"""Compare page: facts, configuration, scalars and rules of two runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import malicious_inputs
-import page_stories as stories
+import page_runs
 import pytest
 from starlette.testclient import TestClient
 
@@ -25,7 +25,7 @@ PAGE = {"accept": "text/html"}
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    stories.write_story(tmp_path / "one")
+    page_runs.write_full_run(tmp_path / "one")
     other = RunWriter(tmp_path / "other", rules=(RuleSpec("mine", "vanishing_gradient", {"threshold": 0.25}),))
     manifest = replace(other.manifest, preset="full", command=("python", "train.py", "--rate", "0.1"))
     write_document(str(tmp_path / "other" / layout.MANIFEST), manifest.to_dict())
@@ -34,7 +34,7 @@ def two(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_differs_comes_first_and_what_is_alike_is_told_too(two: Path) -> None:
+def test_differing_settings_are_listed_first(two: Path) -> None:
     rows = run_difference.configuration(Run(str(two / "one")), Run(str(two / "other")))
     told = {each.name: (each.one, each.other) for each in rows if each.differs}
     assert told == {
@@ -46,13 +46,13 @@ def test_what_differs_comes_first_and_what_is_alike_is_told_too(two: Path) -> No
     assert ("interval_ms", "500", "500") in [(each.name, each.one, each.other) for each in rows]
 
 
-def test_rules_of_both_stand_beside_each_other(two: Path) -> None:
+def test_rules_of_both_runs_are_compared(two: Path) -> None:
     rows = run_difference.rules(Run(str(two / "one")), Run(str(two / "other")))
     found = {each.name: (each.one and each.one.verdict, each.other and each.other.verdict) for each in rows}
     assert found == {"mine": ("fired", "clear"), "overfit": ("undecided", None)}
 
 
-def test_a_number_of_both_is_drawn_with_a_line_each(two: Path, open_dashboard: Open) -> None:
+def test_a_shared_scalar_is_drawn_with_a_line_for_each_run(two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
     figure = client.get("/compare/charts/scalar.json?a=one&b=other&name=loss").json()
     lines = [each for each in figure["data"] if each.get("mode") == "lines"]
@@ -62,7 +62,7 @@ def test_a_number_of_both_is_drawn_with_a_line_each(two: Path, open_dashboard: O
     assert len([each for each in again["data"] if each.get("mode") == "lines"]) == 2
 
 
-def test_the_page_draws_what_both_have(two: Path, open_dashboard: Open) -> None:
+def test_the_page_draws_shared_scalars(two: Path, open_dashboard: Open) -> None:
     text = open_dashboard(two).get("/compare?a=one&b=other", headers=PAGE).text
     assert re.findall(r'id="scalar-\d+"[^>]*name=([^"&]+)', text) == ["loss"]
     assert text.count('data-chart="layers"') == 0, "they share no collection of arrays with statistics"
@@ -70,21 +70,21 @@ def test_the_page_draws_what_both_have(two: Path, open_dashboard: Open) -> None:
     assert same.count('data-chart="layers"') == 2
 
 
-def test_without_two_runs_it_asks_for_them(two: Path, open_dashboard: Open) -> None:
+def test_without_two_runs_the_page_shows_a_form(two: Path, open_dashboard: Open) -> None:
     text = open_dashboard(two).get("/compare?a=one", headers=PAGE).text
     assert '<option value="other">' in text
     assert "Configuration" not in text
 
 
 @pytest.mark.parametrize("query", ["a=one&b=nothing", "a=..%2fone&b=one", "a=%2Fetc&b=one"])
-def test_what_is_no_run_here_is_refused(query: str, two: Path, open_dashboard: Open) -> None:
+def test_unknown_runs_are_refused(query: str, two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
     assert client.get(f"/compare?{query}", headers=PAGE).status_code == 404
     assert client.get(f"/compare/charts/scalar.json?{query}&name=loss").status_code == 404
 
 
-def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
-    stories.write_hostile(tmp_path / "ill")
-    stories.write_story(tmp_path / "story")
+def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_malicious_run(tmp_path / "ill")
+    page_runs.write_full_run(tmp_path / "story")
     for query in ("a=ill&b=story", "a=ill&b=ill", "a=<script>&b="):
-        stories.expect_text_only(open_dashboard(tmp_path).get(f"/compare?{query}", headers=PAGE).text)
+        page_runs.expect_text_only(open_dashboard(tmp_path).get(f"/compare?{query}", headers=PAGE).text)

@@ -1,4 +1,4 @@
-"""What the page Nodes and its charts answer."""
+"""Nodes page and its charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.dashboard.node_view import chosen, node_views, why_missing
 from leadline.reader.run import Run
 from leadline.records.metric import Channel
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, gpu, in_time, sampled, training
+from leadline.testing.timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 Open = Callable[..., TestClient]
 
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     )
     second = sampled({CPU: [20.0] * 20, **cores(2)}, node="n10")
     steps = training([{"data": 50.0, "forward": 20.0, "backward": 30.0}] * 100)
-    writer = RunWriter(tmp_path / "first").write_all(in_time(first, second, steps))
+    writer = RunWriter(tmp_path / "first").write_all(merge_by_time(first, second, steps))
     writer.write_node("n2", cpu_count=12, gpus=[{"name": "H200"}] * 2)
     writer.write_node("n10", absent={"gpu": "no NVIDIA driver answers"})
     writer.end()
@@ -49,7 +49,7 @@ def lines(figure: dict[str, Any]) -> list[str]:
     return [each["name"] for each in figure["data"] if each.get("showlegend") is not False]
 
 
-def test_nodes_are_told_apart_and_in_the_order_of_people(path: Path) -> None:
+def test_nodes_are_labelled_in_natural_order(path: Path) -> None:
     run = Run(str(path / "first"))
     views = node_views(run, Digest(run))
     assert [each.label for each in views] == ["algo-1 (n2)", "algo-2 (n10)"]
@@ -61,7 +61,7 @@ def test_nodes_are_told_apart_and_in_the_order_of_people(path: Path) -> None:
     assert why_missing(run, ["gpu"], "n10") == "no GPU on this node (no NVIDIA driver answers)"
 
 
-def test_the_page_shows_the_node_that_is_asked_for(path: Path, open_dashboard: Open) -> None:
+def test_the_page_shows_the_requested_node(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     first, second = (client.get(f"/runs/first/nodes?node={each}").text for each in ("n2", "n10"))
     assert "12 cores" in first
@@ -71,7 +71,7 @@ def test_the_page_shows_the_node_that_is_asked_for(path: Path, open_dashboard: O
     assert "node=n10&amp;kind=cpu" in second
 
 
-def test_the_mean_or_any_devices_are_drawn(path: Path, open_dashboard: Open) -> None:
+def test_the_mean_or_selected_devices_are_drawn(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     asked = {"kind": "cpu", "metric": "utilization_percent", "node": "n2"}
     assert lines(chart(client, "usage", device="total", **asked)) == ["all cores"]
@@ -87,13 +87,13 @@ def test_the_heat_map_has_a_row_for_each_core_and_gpu(path: Path, open_dashboard
     assert rows == [f"core {each}" for each in range(12)] + ["GPU 0", "GPU 1"]
 
 
-def test_the_machine_is_one_line_a_resource(path: Path, open_dashboard: Open) -> None:
+def test_system_metrics_have_one_line_per_resource(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     assert len(lines(chart(client, "machine", node="n2"))) == 3
     assert len(lines(chart(client, "machine", node="n10"))) == 1
 
 
-def test_few_steps_are_drawn_in_lanes_and_many_as_shares(tmp_path: Path, open_dashboard: Open) -> None:
+def test_few_steps_are_drawn_as_tracks_and_many_as_shares(tmp_path: Path, open_dashboard: Open) -> None:
     steps = training([{"data": 50.0, "backward": 50.0}] * 1000, has_captures=False)
     RunWriter(tmp_path / "first", batch_rows=100).write_all(steps).end()
     client = open_dashboard(tmp_path)
@@ -109,12 +109,12 @@ def test_few_steps_are_drawn_in_lanes_and_many_as_shares(tmp_path: Path, open_da
     [("", 30), ("100", 100), ("5", 5), ("nonsense", 30), ("99999", 100), ("²", 30), ("9" * 9999, 30)],
     ids=lambda each: str(each)[:9],
 )
-def test_so_many_of_the_last_steps_are_told(path: Path, open_dashboard: Open, last: str, count: int) -> None:
+def test_the_requested_number_of_last_steps_is_drawn(path: Path, open_dashboard: Open, last: str, count: int) -> None:
     figure = chart(open_dashboard(path), "step-timeline", last=last)
-    assert figure["layout"]["title"]["text"].startswith(f"Steps {100 - count} to 99")
+    assert figure["layout"]["title"]["text"].startswith(f"Phases of steps {100 - count} to 99")
 
 
-def test_steps_are_told_by_length(path: Path, open_dashboard: Open) -> None:
+def test_step_times_are_drawn(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     assert "median 100" in chart(client, "step-histogram")["data"][0]["name"]
     assert lines(chart(client, "step-durations")) == ["rank0-1/train"]

@@ -1,4 +1,4 @@
-"""What the page Overview answers: of a full run, an empty one, a hostile one, and in its charts."""
+"""Overview page of a full, an empty and a malicious run, and its charts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from starlette.testclient import TestClient
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
 from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
-from leadline.dashboard.phase_labels import phase_words
+from leadline.dashboard.phase_labels import phase_label
 from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
-from leadline.testing.runs import SECOND_NS, START_NS, Capture, Detailed, RunWriter
-from leadline.testing.timelines import CPU, gpu, in_time, sampled, training
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, RunWriter
+from leadline.testing.timelines import CPU, gpu, merge_by_time, sampled, training
 
 HOSTILE = "<script>alert(1)</script>"
 Open = Callable[..., TestClient]
@@ -44,41 +44,41 @@ def figure(client: TestClient, address: str) -> dict[str, Any]:
 def run(tmp_path: Path) -> RunWriter:
     steps = training([{"data": 30.0, "forward": 5.0, "backward": 10.0}] * 40)
     machine = sampled({CPU: [50.0] * 9 + [90.0], gpu(0): [10.0] * 10})
-    window = Detailed("w1", 3, START_NS + SECOND_NS, [("aten::mm", 0.0, 40.0), ("aten::add", 50.0, 10.0)])
-    return RunWriter(tmp_path / "first").write_all(in_time(steps, machine, [window])).end()
+    window = DetailedProfile("w1", 3, START_NS + SECOND_NS, [("aten::mm", 0.0, 40.0), ("aten::add", 50.0, 10.0)])
+    return RunWriter(tmp_path / "first").write_all(merge_by_time(steps, machine, [window])).end()
 
 
-def test_it_says_how_long_what_bound_and_which_operators(run: RunWriter, tmp_path: Path, open_dashboard: Open) -> None:
+def test_overview_shows_duration_bottleneck_and_operators(run: RunWriter, tmp_path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(tmp_path)
     page = text(client, "/runs/first/overview")
     for words in (
         "1 h 0 m",
-        "What bounds it: input",
+        "Bottleneck: input",
         "67 % of the step time is waiting for data",
         "num_workers",
         "aten::mm",
         "GPU 0",
-        "Cost of watching",
-        "no rule judges this run".capitalize(),
+        "Monitoring overhead",
+        "No rules are evaluated in this run",
         "80 %",
     ):
         assert words in page, words
-    assert "No GPU was measured" not in page
+    assert "No GPU was sampled" not in page
     assert page == text(client, "/runs/first")
 
 
-def test_a_run_without_a_step_is_told_in_words(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "first").write_all([])
     client = open_dashboard(tmp_path)
     page = text(client, "/runs/first/overview")
-    for words in ("No step was timed", "Nothing was measured of the machine", "No operator was recorded", "none"):
+    for words in ("No step was timed", "No system metrics were recorded", "No operators were recorded", "none"):
         assert words in page, words
-    assert "What bounds it" not in page
+    assert "Bottleneck" not in page
     for chart in ("job", "phases", "progress", "loss"):
         assert figure(client, f"/runs/first/charts/{chart}.json")["layout"]["meta"]["empty"]
 
 
-def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     writer = RunWriter(tmp_path / "first", rules=(RuleSpec(HOSTILE, "vanishing_gradient"),))
     told = {
         "name": HOSTILE,
@@ -131,7 +131,7 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
     assert [each["x0"] for each in chart["layout"]["shapes"]] == [7]
 
 
-def test_parts_of_the_job_add_up() -> None:
+def test_job_phases_add_up() -> None:
     job = JobPhases(
         0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0}
     )
@@ -147,7 +147,7 @@ def test_parts_of_the_job_add_up() -> None:
     assert job_parts(JobPhases(0, SECOND_NS, None, None, {})) == []
 
 
-def test_usage_is_told_in_units_and_in_the_order_of_people() -> None:
+def test_usage_has_units_and_natural_order() -> None:
     values = {"min": 0.0, "p50": 2.0**29, "p90": 2.0**30, "p95": 2.0**30, "p99": 2.0**30, "max": 2.0**30}
     rows = [
         {"node": "n", "kind": "process", "device": "job", "metric": "rss_bytes", "samples": 3, **values},
@@ -165,11 +165,11 @@ def test_usage_is_told_in_units_and_in_the_order_of_people() -> None:
         {"node": "n", "kind": "cpu", "device": "total", "metric": "utilization_percent", "samples": 1, **values},
     ]
     found = usage_rows(rows)
-    assert [each.what for each in found] == ["CPU", "GPU 2", "GPU 10", "memory of the job"]
+    assert [each.metric for each in found] == ["CPU", "GPU 2", "GPU 10", "job memory (RSS)"]
     assert (found[-1].unit, found[-1].values) == ("GiB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))
 
 
-def test_what_found_something_leads(tmp_path: Path) -> None:
+def test_rules_with_findings_are_listed_first(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "first", rules=tuple(RuleSpec(each, each) for each in ("overfit", "dead_relu")))
     rules = [
         {"name": "overfit", "rule": "overfit", "status": "NoIssuesFound", "verdict": "undecided", "why": "no data"},
@@ -177,11 +177,11 @@ def test_what_found_something_leads(tmp_path: Path) -> None:
     ]
     write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": rules})
     groups = rule_groups(rule_views(Run(writer.path)))
-    assert [each.alias for each in groups["found"]] == ["dead_relu"]
-    assert [each.alias for each in groups["quiet"]] == ["overfit"]
+    assert [each.alias for each in groups["with_findings"]] == ["dead_relu"]
+    assert [each.alias for each in groups["without_findings"]] == ["overfit"]
 
 
-def test_what_was_lost_is_warned_of(tmp_path: Path) -> None:
+def test_dropped_data_is_shown_as_a_warning(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "first").write_all([Capture(0, {"loss": {"value": 1.0}})])
     writer.write_worker(
         "rank0-1",
@@ -190,8 +190,8 @@ def test_what_was_lost_is_warned_of(tmp_path: Path) -> None:
         notes=["n"],
     )
     found = warnings(Run(writer.path))
-    assert any("from step 1,200 on something was not written: the disk is full" in each for each in found)
-    assert any("capture went off at step 9: boom" in each for each in found)
+    assert any("data dropped since step 1,200: the disk is full" in each for each in found)
+    assert any("capture disabled at step 9: boom" in each for each in found)
     assert "rank0-1: n" in found
 
 
@@ -200,14 +200,14 @@ def test_without_a_detailed_window_there_are_no_operations(tmp_path: Path) -> No
     assert operations(Run(writer.path)) == {}
 
 
-def test_phases_have_words() -> None:
-    assert phase_words("data") == "waiting for data"
-    assert phase_words("my_own_mark") == "my own mark"
+def test_phases_have_labels() -> None:
+    assert phase_label("data") == "data loading"
+    assert phase_label("my_own_mark") == "my own mark"
 
 
-def test_several_nodes_are_told_together_and_each(tmp_path: Path, open_dashboard: Open) -> None:
+def test_several_nodes_are_shown_together_and_separately(tmp_path: Path, open_dashboard: Open) -> None:
     nodes = [sampled({CPU: [value] * 10}, node=f"n{value:.0f}") for value in (20.0, 60.0)]
-    RunWriter(tmp_path / "first").write_all(in_time(*nodes)).end()
+    RunWriter(tmp_path / "first").write_all(merge_by_time(*nodes)).end()
     page = text(open_dashboard(tmp_path), "/runs/first/overview")
     told = page[page.index('id="usage-table"') :]
     assert told.index("all nodes") < told.index("n20") < told.index("n60")
@@ -215,21 +215,23 @@ def test_several_nodes_are_told_together_and_each(tmp_path: Path, open_dashboard
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [("Failed", "with exit status 3"), ("Interrupted", "without a last word")]
+    ("status", "words"), [("Failed", "with exit status 3"), ("Interrupted", "without writing a final status")]
 )
-def test_a_job_that_did_not_end_well_says_so(tmp_path: Path, open_dashboard: Open, status: str, words: str) -> None:
+def test_a_failed_or_interrupted_job_shows_a_notice(
+    tmp_path: Path, open_dashboard: Open, status: str, words: str
+) -> None:
     writer = RunWriter(tmp_path / "first").write_all([])
     writer.set_status(status, exit_status=3, ended_ns=START_NS + SECOND_NS)
     assert words in text(open_dashboard(tmp_path), "/runs/first/overview")
 
 
-def test_a_large_run_says_how_much_of_it_is_told(
+def test_a_run_being_compacted_shows_its_progress(
     run: RunWriter, tmp_path: Path, open_dashboard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = open_dashboard(tmp_path)
-    assert "data-preparing" not in text(client, "/runs/first/overview")
+    assert "data-compacting" not in text(client, "/runs/first/overview")
     monkeypatch.setattr(Digest, "progress", property(lambda self: 0.42))
     for page in ("overview", "nodes"):
         told = text(client, f"/runs/first/{page}")
-        assert "data-preparing" in told
-        assert "42 % of it is told here so far" in told
+        assert "data-compacting" in told
+        assert "the page shows 42 % of it so far" in told

@@ -1,4 +1,4 @@
-"""The page Profiles: windows asked for and there, operators, Python functions, differences, the trace."""
+"""Profiles page: requests, recorded windows, operators, Python functions, differences, trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import malicious_inputs
-import page_stories as stories
+import page_runs
 import pytest
 from starlette.testclient import TestClient
 
@@ -23,7 +23,7 @@ from leadline.records.request import Acknowledgement, Request
 from leadline.store import layout
 from leadline.store.control import write_acknowledgement, write_request
 from leadline.store.documents import write_document
-from leadline.testing.runs import SECOND_NS, START_NS, Detailed, RunWriter
+from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter
 
 Open = Callable[..., TestClient]
 PAGE = {"accept": "text/html"}
@@ -31,7 +31,7 @@ PAGE = {"accept": "text/html"}
 
 @pytest.fixture
 def client(tmp_path: Path, open_dashboard: Open) -> TestClient:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     return open_dashboard(tmp_path)
 
 
@@ -55,31 +55,31 @@ def ask(path: Path, number: int, window: ProfileWindow, *outcomes: str) -> None:
         write_acknowledgement(str(path), Acknowledgement(request.id, f"rank{worker}-1", 4, 1, outcome))
 
 
-def test_windows_that_were_asked_for_say_what_became_of_them(client: TestClient, tmp_path: Path) -> None:
+def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -> None:
     story = tmp_path / "story"
     window = ProfileWindow("detailed", step=3, id="detailed-3")
     ask(story, 1, window, "recorded: 12 bytes")
     ask(story, 2, replace(window, id="late"), "refused: the training had ended", "refused: it is compiled")
     ask(story, 3, replace(window, id="soon"), "taken", "refused: it is compiled")
     ask(story, 4, replace(window, id="alone"))
-    states = {each.window: each.state for each in view.asked_windows(Run(str(story)))}
+    states = {each.window: each.state for each in view.requested_profiles(Run(str(story)))}
     assert states == {"detailed-3": "recorded", "late": "refused", "soon": "taken", "alone": "waiting"}
-    told = {row[0]: row[3:] for row in cells(page(client, "windows"), "asked-table")}
+    told = {row[0]: row[3:] for row in cells(page(client, "windows"), "requests-table")}
     assert told["late"][0] == "refused"
     assert "the training had ended" in told["late"][1]
-    assert told["alone"][0] == "never came"
+    assert told["alone"][0] == "not applied"
 
 
-def test_a_request_that_is_none_does_not_hide_the_others(client: TestClient, tmp_path: Path) -> None:
+def test_an_invalid_request_does_not_hide_the_others(client: TestClient, tmp_path: Path) -> None:
     story = tmp_path / "story"
     for place, given in enumerate([7, {"kind": 5}, None, {"kind": "detailed", "step": "x"}]):
         write_request(str(story), Request(f"{place:020d}-b", "profile", parameters={"windows": [given]}))
     write_request(str(story), Request(f"{9:020d}-b", "profile", parameters={"windows": 5}))
     ask(story, 10, ProfileWindow("detailed", step=3, id="good"))
-    assert [row[0] for row in cells(page(client, "windows"), "asked-table")] == ["–"] * 4 + ["good"]
+    assert [row[0] for row in cells(page(client, "windows"), "requests-table")] == ["–"] * 4 + ["good"]
 
 
-def test_operators_are_grouped_as_asked(client: TestClient, tmp_path: Path) -> None:
+def test_operators_are_grouped_as_requested(client: TestClient, tmp_path: Path) -> None:
     rows = cells(page(client, "operators", window="detailed-3", by=["operator"]), "operators-table")
     assert [row[:4] for row in rows] == [["aten::conv", "1", "4.000", "4.000"], ["aten::relu", "1", "1.000", "1.000"]]
     assert rows[0][4] == "80 %"
@@ -87,20 +87,20 @@ def test_operators_are_grouped_as_asked(client: TestClient, tmp_path: Path) -> N
     assert [row[:2] for row in only] == [["aten::conv", "6"]]
 
 
-def test_the_latest_window_is_shown_first_and_modules_are_words_not_patterns(client: TestClient) -> None:
+def test_the_latest_window_is_shown_first_and_module_filters_are_literal(client: TestClient) -> None:
     assert [row[2] for row in cells(page(client, "operators"), "operators-table")] == ["aten::conv"]
     assert cells(page(client, "operators", module="*(["), "operators-table") == []
 
 
-def test_many_rows_are_cut_and_the_page_says_so(tmp_path: Path, open_dashboard: Open) -> None:
+def test_long_tables_are_truncated_with_a_note(tmp_path: Path, open_dashboard: Open) -> None:
     calls = [(f"aten::op{number}", float(number), 0.5) for number in range(350)]
-    RunWriter(tmp_path / "story").write_all([Detailed("d", 0, START_NS, calls, step_ms=400)]).end()
+    RunWriter(tmp_path / "story").write_all([DetailedProfile("d", 0, START_NS, calls, step_ms=400)]).end()
     text = page(open_dashboard(tmp_path), "operators")
     assert len(cells(text, "operators-table")) == 200
-    assert "350 rows; the 200 first are shown" in text
+    assert "350 rows; showing the first 200" in text
 
 
-def test_what_changed_between_two_windows_is_counted_by_step(client: TestClient) -> None:
+def test_differences_between_two_windows_are_per_step(client: TestClient) -> None:
     rows = cells(page(client, "difference", before="detailed-3", after="detailed-6"), "difference-table")
     assert [row[2:] for row in rows] == [
         ["aten::conv", "4.000", "9.000", "+5.000", "2.25"],
@@ -108,14 +108,14 @@ def test_what_changed_between_two_windows_is_counted_by_step(client: TestClient)
     ]
 
 
-def test_one_window_has_nothing_to_be_compared_with(tmp_path: Path, open_dashboard: Open) -> None:
-    RunWriter(tmp_path / "story").write_all([Detailed("d", 0, START_NS, [("a", 0.0, 1.0)])]).end()
-    assert "There is only one window of this kind" in page(open_dashboard(tmp_path), "difference")
+def test_one_window_cannot_be_compared(tmp_path: Path, open_dashboard: Open) -> None:
+    RunWriter(tmp_path / "story").write_all([DetailedProfile("d", 0, START_NS, [("a", 0.0, 1.0)])]).end()
+    assert "There is only one window of this type" in page(open_dashboard(tmp_path), "difference")
 
 
 @pytest.mark.parametrize("kind", ["cprofile", "pyinstrument"])
 def test_python_functions_their_callers_and_the_call_tree(kind: str, client: TestClient, tmp_path: Path) -> None:
-    stories.write_python_window(tmp_path / "story", kind, "brew_coffee")
+    page_runs.write_python_window(tmp_path / "story", kind, "brew_coffee")
     profiler = "cprofile:total" if kind == "cprofile" else kind
     text = page(client, "python", profiler=profiler, words="BREW")
     (row,) = cells(text, "functions-table")
@@ -124,31 +124,31 @@ def test_python_functions_their_callers_and_the_call_tree(kind: str, client: Tes
     profile = Run(str(tmp_path / "story")).python_profile(kind=kind)
     count = profile.top("own", None).num_rows
     assert len(cells(page(client, "python", profiler=profiler), "functions-table")) == count
-    assert "Who called" in page(client, "python", profiler=profiler, function="brew_coffee")
+    assert "Callers of" in page(client, "python", profiler=profiler, function="brew_coffee")
     assert (
         cells(page(client, "python", profiler=profiler, phase="backward"), "functions-table") == []
         if (kind == "cprofile")
-        else "no Python profile was recorded" in page(client, "python", profiler=profiler, phase="backward")
+        else "no Python profile matches" in page(client, "python", profiler=profiler, phase="backward")
     )
     if kind == "pyinstrument":
         flame = client.get("/runs/story/charts/flame.json").json()
         assert "brew_coffee" in flame["data"][0]["labels"]
 
 
-def test_the_calls_of_a_window_are_bars_where_they_lay(client: TestClient) -> None:
+def test_calls_of_a_window_are_bars_at_their_times(client: TestClient) -> None:
     figure = client.get("/runs/story/charts/window-timeline.json?window=detailed-3").json()
     assert sum(len(each["text"]) for each in figure["data"]) == 2
     assert figure["layout"]["xaxis"]["title"]["text"].endswith("(ms)")
 
 
 @pytest.mark.parametrize("part", ["operators", "python", "loading", "memory", "horovod", "difference", "windows", "?"])
-def test_a_run_without_windows_says_how_to_get_one(part: str, tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_run_without_windows_shows_how_to_record_one(part: str, tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "story").end()
     text = page(open_dashboard(tmp_path), part)
-    assert re.search("leadline (profile|run)|told here by itself", text)
+    assert re.search("leadline (profile|run)|After an out-of-memory error", text)
 
 
-def test_whose_the_memory_was_is_told(client: TestClient, tmp_path: Path) -> None:
+def test_out_of_memory_is_shown_by_category_and_module(client: TestClient, tmp_path: Path) -> None:
     path = tmp_path / "story" / layout.out_of_memory("rank0-1", 1)
     write_document(
         str(path),
@@ -164,13 +164,13 @@ def test_whose_the_memory_was_is_told(client: TestClient, tmp_path: Path) -> Non
         },
     )
     text = client.get("/runs/story/profiles?view=memory", headers=PAGE).text
-    stories.expect_text_only(text)
+    page_runs.expect_text_only(text)
     assert "layer1" in text
     assert "4.0 MB" in text
-    assert "not counted here" in text
+    assert "not available" in text
 
 
-def test_horovods_activities_are_summed(client: TestClient, tmp_path: Path) -> None:
+def test_horovod_activities_are_summed(client: TestClient, tmp_path: Path) -> None:
     folder = tmp_path / "story" / layout.horovod("rank0-1")
     folder.mkdir(parents=True)
     events = [
@@ -182,7 +182,7 @@ def test_horovods_activities_are_summed(client: TestClient, tmp_path: Path) -> N
     assert cells(page(client, "horovod"), "horovod-table") == [["conv1", "ALLREDUCE", "1", "2.000", "2.000"]]
 
 
-def test_the_trace_of_a_part_of_the_run_holds_that_part(client: TestClient) -> None:
+def test_the_trace_of_an_interval_contains_that_interval(client: TestClient) -> None:
     whole = client.get("/runs/story/export/perfetto.json.gz")
     assert whole.headers["content-disposition"] == 'attachment; filename="leadline-trace.json.gz"'
     names = operators(whole.content)
@@ -199,38 +199,38 @@ def operators(trace: bytes) -> set[str]:
     return {each["name"] for each in events if each["name"].startswith("aten::")}
 
 
-def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
-    stories.write_hostile(tmp_path / "story")
+def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_malicious_run(tmp_path / "story")
     client = open_dashboard(tmp_path)
     for kind in ("cprofile", "pyinstrument"):
-        stories.write_python_window(tmp_path / "story", kind, malicious_inputs.MARKUP)
+        page_runs.write_python_window(tmp_path / "story", kind, malicious_inputs.MARKUP)
         text = client.get(f"/runs/story/profiles?view=python&profiler={kind}", headers=PAGE).text
-        stories.expect_text_only(text)
+        page_runs.expect_text_only(text)
     for part in ("windows", "operators", "difference"):
-        stories.expect_text_only(client.get(f"/runs/story/profiles?view={part}", headers=PAGE).text)
+        page_runs.expect_text_only(client.get(f"/runs/story/profiles?view={part}", headers=PAGE).text)
     assert len(cells(page(client, "operators", by="operator"), "operators-table")) == len(malicious_inputs.NAMES)
     for name in ("flame", "window-timeline"):
         assert "<script" not in client.get(f"/runs/story/charts/{name}.json").text
 
 
-def test_functions_of_an_interval_and_right_after_a_change_of_mode(client: TestClient, tmp_path: Path) -> None:
+def test_functions_of_an_interval_and_after_a_mode_change(client: TestClient, tmp_path: Path) -> None:
     story = tmp_path / "story"
-    for place, (mode, name) in enumerate([("eval", "resting"), ("train", "starting"), ("train", "going_on")]):
-        stories.write_python_window(story, "cprofile", name, step=place, mode=mode)
-    every = {"profiler": "cprofile:total", "words": "ing"}
+    for place, (mode, name) in enumerate([("eval", "eval_probe"), ("train", "first_probe"), ("train", "second_probe")]):
+        page_runs.write_python_window(story, "cprofile", name, step=place, mode=mode)
+    every = {"profiler": "cprofile:total", "words": "probe"}
     names = [row[0].split(".")[-1] for row in cells(page(client, "python", **every), "functions-table")]
-    assert sorted(names) == ["going_on", "resting", "starting"]
+    assert sorted(names) == ["eval_probe", "first_probe", "second_probe"]
     after = cells(page(client, "python", **every, between="eval:train"), "functions-table")
-    assert [row[0].split(".")[-1] for row in after] == ["starting"]
+    assert [row[0].split(".")[-1] for row in after] == ["first_probe"]
     time = {"start_ns": START_NS + 2 * SECOND_NS, "end_ns": START_NS + 3 * SECOND_NS}
     text = page(client, "python", **every, **time)
-    assert [row[0].split(".")[-1] for row in cells(text, "functions-table")] == ["going_on"]
-    assert "Only what went on between" in text
+    assert [row[0].split(".")[-1] for row in cells(text, "functions-table")] == ["second_probe"]
+    assert "Restricted to the interval from" in text
 
 
-def test_what_data_loaders_did_is_summed_and_drawn_in_lanes(client: TestClient, tmp_path: Path) -> None:
+def test_data_loader_events_are_summed_and_drawn_as_tracks(client: TestClient, tmp_path: Path) -> None:
     ms = SECOND_NS // 1000
-    stories.write_loading_window(
+    page_runs.write_loading_window(
         tmp_path / "story",
         [
             {"event": "wait", "step": 2, "start_ns": START_NS, "duration_ns": 4 * ms, "ready": 0},
@@ -241,8 +241,8 @@ def test_what_data_loaders_did_is_summed_and_drawn_in_lanes(client: TestClient, 
     text = page(client, "loading")
     assert [row[2:] for row in cells(text, "loading-sums")] == [
         ["1", "2", "5.000", "3.000"],
-        ["the training itself", "1", "4.000", "4.000"],
+        ["main process", "1", "4.000", "4.000"],
     ]
     assert [row[0] for row in cells(text, "loading-events")] == ["wait", "fetch", "fetch"]
     figure = client.get("/runs/story/charts/data-loading.json?window=dataloader-2").json()
-    assert [each["name"] for each in figure["data"]] == ["the training waits", "worker 1 makes batches"]
+    assert [each["name"] for each in figure["data"]] == ["loader worker 1 loads batches", "training waits for a batch"]

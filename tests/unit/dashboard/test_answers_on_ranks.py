@@ -1,4 +1,4 @@
-"""What the page Ranks answers: of one worker, of a few, of a thousand."""
+"""Ranks page of one worker, a few and a thousand."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from starlette.testclient import TestClient
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
-from leadline.dashboard.rank_view import MOST_DRAWN, PAGE, drawn, drawn_workers, rank_page, replica_names
+from leadline.dashboard.rank_view import (
+    MAX_CHARTED,
+    PAGE_ROWS,
+    charted_ranks,
+    charted_workers,
+    rank_page,
+    replica_names,
+)
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.timelines import in_time, training
+from leadline.testing.timelines import merge_by_time, training
 
 Open = Callable[..., TestClient]
 
@@ -27,15 +34,15 @@ def write_ranks(path: Path, count: int, slow: int | None, steps: int = 30) -> Ru
         )
         for rank in range(count)
     ]
-    return RunWriter(path, batch_rows=100).write_all(in_time(*stories)).end()
+    return RunWriter(path, batch_rows=100).write_all(merge_by_time(*stories)).end()
 
 
-def test_the_slowest_is_named_with_the_phase_in_which_it_loses(tmp_path: Path, open_dashboard: Open) -> None:
+def test_the_straggler_is_named_with_its_slow_phase(tmp_path: Path, open_dashboard: Open) -> None:
     write_ranks(tmp_path / "first", 4, slow=2)
     client = open_dashboard(tmp_path)
     page = client.get("/runs/first/ranks").text
     assert "Rank 2 is the slowest" in page
-    assert "50 ms a step more than the median rank, most of it in waiting for data" in page
+    assert "50 ms per step longer than the median rank, mostly in data loading" in page
     for name in ("rank-steps", "rank-phases"):
         said = client.get(f"/runs/first/charts/{name}.json").json()["layout"]["annotations"]
         assert any("rank 2 is slowest" in each["text"] for each in said)
@@ -45,24 +52,24 @@ def test_the_slowest_is_named_with_the_phase_in_which_it_loses(tmp_path: Path, o
     assert [each["name"] for each in replicas] == [f"rank{rank}-{rank + 50}" for rank in range(4)]
 
 
-def test_even_ranks_are_said_to_be_even(tmp_path: Path, open_dashboard: Open) -> None:
+def test_even_ranks_have_no_straggler(tmp_path: Path, open_dashboard: Open) -> None:
     write_ranks(tmp_path / "first", 3, slow=None)
-    assert "No rank makes the others wait" in open_dashboard(tmp_path).get("/runs/first/ranks").text
+    assert "No straggler" in open_dashboard(tmp_path).get("/runs/first/ranks").text
 
 
-def test_one_worker_says_so(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_single_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None:
     write_ranks(tmp_path / "first", 1, slow=None)
     client = open_dashboard(tmp_path)
     page = client.get("/runs/first/ranks").text
-    assert 'One worker trains in this run, <span title="rank0-50">rank0-50</span>' in page
+    assert 'This run has one worker, <span title="rank0-50">rank0-50</span>' in page
     assert "Replicas side by side" not in page
     assert client.get("/runs/first/charts/rank-durations.json").json()["data"]
     assert client.get("/runs/first/charts/rank-steps.json").json()["layout"]["meta"]["empty"]
 
 
-def test_no_worker_says_so(tmp_path: Path, open_dashboard: Open) -> None:
+def test_no_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "first").write_all([])
-    assert "No worker has spoken yet." in open_dashboard(tmp_path).get("/runs/first/ranks").text
+    assert "No worker has started yet." in open_dashboard(tmp_path).get("/runs/first/ranks").text
 
 
 def ranks_of(count: int) -> Ranks:
@@ -77,26 +84,26 @@ def run(tmp_path: Path) -> Run:
     return Run(str(tmp_path / "run"))
 
 
-def test_a_thousand_ranks_come_in_pages_and_the_charts_show_both_ends(run: Run) -> None:
+def test_a_thousand_ranks_are_paged_and_charts_show_slowest_and_fastest(run: Run) -> None:
     ranks = ranks_of(1000)
     first = rank_page(run, ranks, order="slowest", page=1)
     assert [each.rank for each in first.rows[:2]] == [999, 998]
-    assert (len(first.rows), first.pages, first.parts) == (PAGE, 1000 // PAGE, ("data",))
+    assert (len(first.rows), first.pages, first.parts) == (PAGE_ROWS, 1000 // PAGE_ROWS, ("data",))
     assert (first.rows[0].worker, first.rows[0].node) == ("rank999-999", "node-124")
-    assert first.rows[0].more_ms == 499.0
+    assert first.rows[0].excess_ms == 499.0
     assert rank_page(run, ranks, order="quickest", page=1).rows[0].rank == 0
     last = rank_page(run, ranks, order="rank", page=99999)
     assert (last.page, last.rows[-1].rank) == (20, 999)
     assert rank_page(run, ranks, order="nonsense", page=-5).order == "slowest"
-    shown = drawn(ranks).by_rank
-    assert len(shown) == MOST_DRAWN
+    shown = charted_ranks(ranks).by_rank
+    assert len(shown) == MAX_CHARTED
     assert {0, 999} <= set(shown)
-    assert drawn(ranks_of(10)).by_rank.keys() == set(range(10))
-    assert drawn_workers(run, ranks)[0] == "rank0-0"
-    assert len(drawn_workers(run, ranks)) == 8
+    assert charted_ranks(ranks_of(10)).by_rank.keys() == set(range(10))
+    assert charted_workers(run, ranks)[0] == "rank0-0"
+    assert len(charted_workers(run, ranks)) == 8
 
 
-def test_only_what_several_workers_captured_is_laid_side_by_side(tmp_path: Path) -> None:
+def test_only_tensors_of_several_workers_are_compared(tmp_path: Path) -> None:
     alike = {"loss": {"value": 1.0}, "fc.weight": {"l2": 1.0, "abs_mean": 2.0}}
     parts = [Capture(0, alike, worker="rank0-1"), Capture(0, {**alike, "only": {"l2": 1.0}}, worker="rank1-2")]
     writer = RunWriter(tmp_path / "run").write_all(parts).end()

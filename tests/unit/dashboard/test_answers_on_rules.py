@@ -1,4 +1,4 @@
-"""The page Rules: every rule with its verdict and why, every finding with where to look."""
+"""Rules page: verdicts with reasons, and findings with links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import malicious_inputs
-import page_stories as stories
+import page_runs
 import pytest
 from starlette.testclient import TestClient
 
@@ -27,11 +27,11 @@ PAGE = {"accept": "text/html"}
 
 @pytest.fixture
 def client(tmp_path: Path, open_dashboard: Open) -> TestClient:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     return open_dashboard(tmp_path)
 
 
-def test_a_finding_leads_to_its_tensor_at_its_step_and_to_the_machine_at_its_moment(client: TestClient) -> None:
+def test_a_finding_links_to_its_tensor_step_and_system_metrics(client: TestClient) -> None:
     text = client.get("/runs/story/rules", headers=PAGE).text
     assert 'id="mine-1"' in text
     links = [html.unescape(each) for each in re.findall(r'href="([^"]+)"', text)]
@@ -43,14 +43,14 @@ def test_a_finding_leads_to_its_tensor_at_its_step_and_to_the_machine_at_its_mom
     assert moment == {"from": ["2026-11-18T11:06:26.000Z"], "to": ["2026-11-18T11:06:56.000Z"]}
 
 
-def test_undecided_says_why_and_what_fired_comes_first(client: TestClient) -> None:
+def test_undecided_rules_show_a_reason_and_fired_rules_are_first(client: TestClient) -> None:
     text = client.get("/runs/story/rules", headers=PAGE).text
     assert "no evaluation was seen" in text
     rows = re.findall(r'<th scope="row" class="rule" data-value="([^"]+)"', text)
     assert rows == ["mine", "overfit"]
 
 
-def test_rules_are_chosen_by_verdict(client: TestClient) -> None:
+def test_rules_are_filtered_by_verdict(client: TestClient) -> None:
     text = client.get("/runs/story/rules?show=undecided", headers=PAGE).text
     assert re.findall(r'<th scope="row" class="rule" data-value="([^"]+)"', text) == ["overfit"]
     assert 'id="mine-1"' not in text
@@ -59,7 +59,7 @@ def test_rules_are_chosen_by_verdict(client: TestClient) -> None:
     assert "<b>&" not in everything
 
 
-def test_parameters_are_told_as_set_beside_what_they_mean(client: TestClient, tmp_path: Path) -> None:
+def test_parameters_are_shown_with_value_and_description(client: TestClient, tmp_path: Path) -> None:
     mine = next(each for each in rule_views(Run(str(tmp_path / "story"))) if each.alias == "mine")
     (setting,) = mine.settings
     known = read_documentation("vanishing_gradient")
@@ -70,14 +70,14 @@ def test_parameters_are_told_as_set_beside_what_they_mean(client: TestClient, tm
     assert all(each.is_default for each in overfit.settings)
 
 
-def test_what_was_done_about_a_finding_stands_with_it(tmp_path: Path, open_dashboard: Open) -> None:
-    stories.write_story(tmp_path / "story")
+def test_a_finding_shows_its_actions(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_full_run(tmp_path / "story")
     append_line(
         str(tmp_path / "story" / "actions.jsonl"),
         {
             "rule": "mine",
             "action": "stop_training",
-            "outcome": "asked to stop at step 8: taken up at step 9",
+            "outcome": "asked to stop at step 8: applied at step 9",
             "state": "done",
             "time_ns": 1,
             "finding": 5,
@@ -85,25 +85,25 @@ def test_what_was_done_about_a_finding_stands_with_it(tmp_path: Path, open_dashb
         },
     )
     (found,) = finding_views(rule_views(Run(str(tmp_path / "story"))))
-    assert [each["outcome"] for each in found.actions] == ["asked to stop at step 8: taken up at step 9"]
-    assert "taken up at step 9" in open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text
+    assert [each["outcome"] for each in found.actions] == ["asked to stop at step 8: applied at step 9"]
+    assert "applied at step 9" in open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text
 
 
-def test_the_cause_stands_before_what_follows_from_it(tmp_path: Path) -> None:
+def test_a_cause_is_listed_before_its_consequences(tmp_path: Path) -> None:
     RunWriter(tmp_path / "two").end()
     run = str(tmp_path / "two")
     malicious_inputs.write_rule(
-        run, "after", verdict="fired", explained_by="cause", findings=[stories.finding("after", "b")]
+        run, "after", verdict="fired", explained_by="cause", findings=[page_runs.finding("after", "b")]
     )
-    malicious_inputs.write_rule(run, "cause", verdict="fired", findings=[stories.finding("cause", "a")])
+    malicious_inputs.write_rule(run, "cause", verdict="fired", findings=[page_runs.finding("cause", "a")])
     views = rule_views(Run(run))
     assert [each.alias for each in views] == ["cause", "after"]
     assert [each.rule for each in finding_views(views)] == ["cause", "after"]
 
 
-def test_hundreds_of_findings_come_page_by_page(tmp_path: Path, open_dashboard: Open) -> None:
+def test_hundreds_of_findings_are_paged(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "run").end()
-    many = [replace(stories.finding("mine", f"number {each}", number=each), step=each) for each in range(1, 451)]
+    many = [replace(page_runs.finding("mine", f"number {each}", number=each), step=each) for each in range(1, 451)]
     malicious_inputs.write_rule(str(tmp_path / "run"), "mine", verdict="fired", findings=many)
     client = open_dashboard(tmp_path)
     pages = [client.get(f"/runs/run/rules?page={number}", headers=PAGE).text for number in (1, 2, 3)]
@@ -113,26 +113,26 @@ def test_hundreds_of_findings_come_page_by_page(tmp_path: Path, open_dashboard: 
     assert client.get("/runs/run/rules?page=99", headers=PAGE).text.count('class="card finding"') == 50
 
 
-def test_a_rule_that_nobody_judged_yet_is_told_as_such(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_rule_not_evaluated_yet_is_labelled(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "new", rules=(RuleSpec("overfit", "overfit"),))
-    assert "not judged yet" in open_dashboard(tmp_path).get("/runs/new/rules", headers=PAGE).text
+    assert "not evaluated yet" in open_dashboard(tmp_path).get("/runs/new/rules", headers=PAGE).text
 
 
-def test_a_run_without_rules_says_how_to_judge_it(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_run_without_rules_shows_how_to_evaluate_one(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "bare").end()
     assert "leadline judge bare --rule" in open_dashboard(tmp_path).get("/runs/bare/rules", headers=PAGE).text
 
 
-def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
-    stories.write_hostile(tmp_path / "ill")
+def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_malicious_run(tmp_path / "ill")
     text = open_dashboard(tmp_path).get("/runs/ill/rules", headers=PAGE).text
-    stories.expect_text_only(text)
+    page_runs.expect_text_only(text)
     assert text.count('class="card finding"') == len(malicious_inputs.NAMES)
     assert "exe.gpj" in text, "a name that turns its direction is told as it is written"
     assert "\u202e" not in re.sub(r'data-value="[^"]*"', "", text)
 
 
-def test_a_rule_of_ones_own_that_a_run_names_is_not_run(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_custom_rule_named_by_a_run_is_not_executed(tmp_path: Path, open_dashboard: Open) -> None:
     file = tmp_path / "theirs.py"
     file.write_text(f"open({str(tmp_path / 'was_run')!r}, 'w')\n")
     RunWriter(tmp_path / "run", rules=(RuleSpec("theirs", f"{file}:Theirs"),)).end()

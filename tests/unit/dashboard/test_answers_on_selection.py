@@ -1,4 +1,4 @@
-"""What ran in an interval, against the run that was written."""
+"""Breakdown of an interval, compared with the run as written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.store.documents import make_folder
-from leadline.testing.runs import SECOND_NS, START_NS, Detailed, Happening, RunWriter
-from leadline.testing.timelines import in_time, training
+from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter, TimelineEvent
+from leadline.testing.timelines import merge_by_time, training
 
 PHASES = {"data": 25.0, "forward": 25.0, "backward": 50.0}
 
@@ -24,9 +24,9 @@ PHASES = {"data": 25.0, "forward": 25.0, "backward": 50.0}
 def client(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> TestClient:
     """A run of a hundred steps of a tenth of a second, with a window, a finding and a checkpoint."""
     steps = training([PHASES] * 100)
-    saved = Happening(Event("saved_by_hand", 30, START_NS + 3 * SECOND_NS, SECOND_NS // 2))
-    window = Detailed("w1", 50, START_NS + 5 * SECOND_NS, [("aten::mm", 0.0, 40.0), ("aten::add", 50.0, 10.0)])
-    writer = RunWriter(tmp_path / "first").write_all(in_time(steps, [saved], [window])).end()
+    saved = TimelineEvent(Event("saved_by_hand", 30, START_NS + 3 * SECOND_NS, SECOND_NS // 2))
+    window = DetailedProfile("w1", 50, START_NS + 5 * SECOND_NS, [("aten::mm", 0.0, 40.0), ("aten::add", 50.0, 10.0)])
+    writer = RunWriter(tmp_path / "first").write_all(merge_by_time(steps, [saved], [window])).end()
     path = os.path.join(writer.path, layout.rule_findings("loss_spike"))
     make_folder(os.path.dirname(path))
     found = {
@@ -57,16 +57,16 @@ def chosen(client: TestClient, start: float, end: float) -> dict[str, Any]:
     return found
 
 
-def test_phases_of_an_interval_are_those_of_its_steps(client: TestClient) -> None:
+def test_phases_of_an_interval_match_its_steps(client: TestClient) -> None:
     found = chosen(client, 1.0, 3.0)
     shares = {each["phase"]: each["share"] for each in found["phases"]}
     assert shares == pytest.approx({"backward": 0.5, "data": 0.25, "forward": 0.25}, abs=1e-3)
     assert sum(each["seconds"] for each in found["phases"]) == pytest.approx(2.0, abs=1e-3)
     assert found["phases"][0]["words"] == "backward"
-    assert found["steps"].startswith("20 training steps (100 ms each")
+    assert found["steps"].startswith("20 training steps (mean 100 ms")
 
 
-def test_what_lies_in_it_is_named_and_what_does_not_is_not(client: TestClient) -> None:
+def test_only_findings_and_operators_in_the_interval_are_listed(client: TestClient) -> None:
     early, late = chosen(client, 1.0, 3.2), chosen(client, 4.0, 6.0)
     assert [each["words"] for each in early["findings"]] == ["loss_spike, step 20: it jumped"]
     assert early["findings"][0]["href"] == "/runs/first/overview#rule-loss_spike"
@@ -80,18 +80,18 @@ def test_what_lies_in_it_is_named_and_what_does_not_is_not(client: TestClient) -
     ]
 
 
-def test_an_interval_in_which_nothing_ran_says_so(client: TestClient) -> None:
+def test_an_interval_without_steps_shows_a_message(client: TestClient) -> None:
     found = chosen(client, 20.0, 30.0)
     assert found["phases"] == []
-    assert found["steps"] == "no step ran in it"
+    assert found["steps"] == "no step ran in this interval"
 
 
 @pytest.mark.parametrize("query", ["", "start_ns=5", "start_ns=9&end_ns=5", "start_ns=a&end_ns=b"])
-def test_what_is_no_interval_is_refused(client: TestClient, query: str) -> None:
+def test_invalid_intervals_are_refused(client: TestClient, query: str) -> None:
     assert client.get(f"/runs/first/selection.json?{query}").status_code == 400
 
 
-def test_the_span_of_the_run_is_told(client: TestClient) -> None:
+def test_the_span_of_the_run_is_returned(client: TestClient) -> None:
     found = client.get("/runs/first/span.json").json()
     assert found == {"start_ns": START_NS, "end_ns": START_NS + 3600 * SECOND_NS, "status": "Completed"}
     assert client.get("/runs/none/span.json").status_code == 404

@@ -1,4 +1,4 @@
-"""The page Tensors: the list, a tensor over steps and at a step, its download, the network."""
+"""Tensors page: list, tensor over steps and at a step, download, layer heat map."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from urllib.parse import quote_plus
 
 import malicious_inputs
 import numpy as np
-import page_stories as stories
+import page_runs
 import pytest
 from starlette.testclient import TestClient
 
 from leadline.config.options import parse_capture
 from leadline.dashboard import tensor_view as view
-from leadline.testing.runs import Capture, Raw, RunWriter
+from leadline.testing.runs import Capture, RawTensors, RunWriter
 
 Open = Callable[..., TestClient]
 PAGE = {"accept": "text/html"}
@@ -27,7 +27,7 @@ PAGE = {"accept": "text/html"}
 
 @pytest.fixture
 def client(tmp_path: Path, open_dashboard: Open) -> TestClient:
-    stories.write_story(tmp_path / "story")
+    page_runs.write_full_run(tmp_path / "story")
     return open_dashboard(tmp_path)
 
 
@@ -42,15 +42,15 @@ def listed(text: str) -> list[str]:
     return [html.unescape(each) for each in re.findall(r'<td class="name"><a [^>]*><span title="([^"]*)"', text)]
 
 
-def test_all_tensors_are_listed_and_found_by_words_and_collection(client: TestClient) -> None:
+def test_tensors_are_listed_and_filtered_by_text_and_collection(client: TestClient) -> None:
     everything = listed(client.get("/runs/story/tensors", headers=PAGE).text)
     assert sorted(everything) == ["a.weight", "gradient/a.weight", "gradient/b.weight", "loss"]
     chosen = client.get("/runs/story/tensors?collection=gradients&q=b WEIGHT", headers=PAGE).text
     assert listed(chosen) == ["gradient/b.weight"]
-    assert "No tensor is of this choice" in client.get("/runs/story/tensors?q=nothing", headers=PAGE).text
+    assert "No tensors match" in client.get("/runs/story/tensors?q=nothing", headers=PAGE).text
 
 
-def test_thousands_of_tensors_come_page_by_page(tmp_path: Path, open_dashboard: Open) -> None:
+def test_thousands_of_tensors_are_paged(tmp_path: Path, open_dashboard: Open) -> None:
     names = [f"layer{number:04d}.weight" for number in range(2300)]
     RunWriter(tmp_path / "story").write_all([Capture(0, {name: {"l2": 1.0} for name in names})]).end()
     client = open_dashboard(tmp_path)
@@ -76,13 +76,13 @@ def test_several_statistics_are_drawn_at_once_with_the_findings_that_name_the_te
     assert not other["layout"].get("shapes")
 
 
-def test_of_a_tensor_that_was_only_stored_statistics_are_computed(client: TestClient) -> None:
+def test_statistics_are_computed_for_raw_only_tensors(client: TestClient) -> None:
     figure = chart(client, "tensor", name="a.weight", statistic="max")
     (line,) = [each for each in figure["data"] if each.get("mode") == "lines"]
-    assert decoded(line["y"]).tolist() == [float(stories.WEIGHT.max()), float(stories.WEIGHT.max() + 5)]
+    assert decoded(line["y"]).tolist() == [float(page_runs.WEIGHT.max()), float(page_runs.WEIGHT.max() + 5)]
 
 
-def test_the_network_shows_the_vanishing_row(client: TestClient) -> None:
+def test_the_heat_map_shows_the_vanishing_row(client: TestClient) -> None:
     figure = chart(client, "layers", of="gradients", by="abs_mean")
     assert figure["layout"]["meta"]["rows"] == ["gradient/a.weight", "gradient/b.weight"]
     rows = decoded(figure["data"][0]["z"])
@@ -90,13 +90,13 @@ def test_the_network_shows_the_vanishing_row(client: TestClient) -> None:
     assert rows[1].min() > -0.7
 
 
-def test_the_values_at_a_step_and_the_nearest_where_it_was_not_stored(client: TestClient) -> None:
+def test_values_are_shown_at_a_step_or_the_nearest_stored_one(client: TestClient) -> None:
     text = client.get("/runs/story/tensors", params={"name": "a.weight", "step": 5}, headers=PAGE).text
     told = re.search(r'<table class="tight values">(.*?)</table>', text, re.S)
     assert told is not None
-    assert [float(each) for each in re.findall(r"<td>([^<]*)</td>", told[1])] == (stories.WEIGHT + 5).ravel().tolist()
+    assert [float(each) for each in re.findall(r"<td>([^<]*)</td>", told[1])] == (page_runs.WEIGHT + 5).ravel().tolist()
     near = client.get("/runs/story/tensors", params={"name": "a.weight", "step": 9}, headers=PAGE).text
-    assert "was not stored at this step; shown is step 5" in near
+    assert "was not stored at this step; showing step 5" in near
 
 
 def test_statistics_at_a_step_are_those_of_that_step(client: TestClient) -> None:
@@ -104,9 +104,7 @@ def test_statistics_at_a_step_are_those_of_that_step(client: TestClient) -> None
     assert re.search(r'abs_mean</td><td class="number" data-value="4e-09">', text)
 
 
-def test_of_two_workers_a_step_counts_once_and_the_nearest_step_is_found_among_many(
-    tmp_path: Path, open_dashboard: Open
-) -> None:
+def test_steps_of_two_workers_count_once_and_the_nearest_is_selected(tmp_path: Path, open_dashboard: Open) -> None:
     parts = [Capture(step, {"w": {"l2": 1.0}}, worker=f"rank{rank}-1") for step in range(9000) for rank in (0, 1)]
     parts.append(Capture(20_000, {"w": {"nan_count": 3.0}}))
     RunWriter(tmp_path / "story", batch_rows=500).write_all(parts).end()
@@ -120,19 +118,19 @@ def test_of_two_workers_a_step_counts_once_and_the_nearest_step_is_found_among_m
         assert expected in text
 
 
-def test_without_a_step_that_of_the_finding_is_shown(client: TestClient) -> None:
+def test_the_default_step_is_that_of_the_first_finding(client: TestClient) -> None:
     text = client.get("/runs/story/tensors", params={"name": "gradient/a.weight"}, headers=PAGE).text
     assert "At step 5" in text
     assert "gradient/a.weight vanishes" in text
     assert "rules#mine-1" in text
 
 
-def test_a_download_is_what_numpy_loads(client: TestClient) -> None:
+def test_a_download_loads_with_numpy(client: TestClient) -> None:
     answer = client.get("/runs/story/tensors.npy", params={"name": "a.weight", "step": 5, "worker": "rank0-1"})
     assert answer.headers["content-disposition"] == 'attachment; filename="a.weight-step5.npy"'
     found = np.load(io.BytesIO(answer.content), allow_pickle=False)
     assert found.dtype == np.float32
-    assert np.array_equal(found, stories.WEIGHT + 5)
+    assert np.array_equal(found, page_runs.WEIGHT + 5)
     assert client.get("/runs/story/tensors.npy", params={"name": "a.weight", "step": 4}).status_code == 404
 
 
@@ -147,7 +145,9 @@ def test_a_download_is_what_numpy_loads(client: TestClient) -> None:
 def test_a_download_of_any_type(
     dtype: str, data: bytes, expected: list[Any], tmp_path: Path, open_dashboard: Open
 ) -> None:
-    RunWriter(tmp_path / "story").write_all([Raw(0, {"x": (dtype, (2,), data), "none": (dtype, (0, 3), b"")})]).end()
+    RunWriter(tmp_path / "story").write_all(
+        [RawTensors(0, {"x": (dtype, (2,), data), "none": (dtype, (0, 3), b"")})]
+    ).end()
     client = open_dashboard(tmp_path)
     answer = client.get("/runs/story/tensors.npy?name=x&step=0")
     assert np.load(io.BytesIO(answer.content), allow_pickle=False).tolist() == expected
@@ -162,7 +162,7 @@ def test_the_histogram_is_drawn_where_it_was_captured(client: TestClient) -> Non
     assert chart(client, "tensor-histogram", name="gradient/a.weight", form="ridge")["data"][0]["type"] == "scatter"
 
 
-def test_what_was_not_captured_says_how_to_get_it_and_that_is_right(client: TestClient) -> None:
+def test_uncaptured_tensors_show_a_valid_capture_option(client: TestClient) -> None:
     text = html.unescape(client.get("/runs/story/tensors", params={"name": "gradient/b.weight"}, headers=PAGE).text)
     command = re.search(r"leadline run (--capture .*?) …", text)
     assert command is not None
@@ -174,58 +174,61 @@ def test_what_was_not_captured_says_how_to_get_it_and_that_is_right(client: Test
     assert not re.search(str(item.regex), "gradient/bxweight")
 
 
-def test_a_tensor_that_is_not_there_says_so(client: TestClient) -> None:
+def test_an_unknown_tensor_shows_a_message(client: TestClient) -> None:
     answer = client.get("/runs/story/tensors", params={"name": "gradient/c.weight"}, headers=PAGE)
     assert answer.status_code == 404
     assert "did you mean" in answer.text
 
 
 @pytest.mark.parametrize("step", ["x", "-1", "9" * 40, "9" * 19, "1.5", "", "٣"])
-def test_a_step_that_is_none_is_no_error(step: str, client: TestClient) -> None:
+def test_an_invalid_step_is_ignored(step: str, client: TestClient) -> None:
     asked = {"name": "a.weight", "step": step}
     assert client.get("/runs/story/tensors", params=asked, headers=PAGE).status_code == 200
     assert client.get("/runs/story/charts/tensor-spread.json", params=asked).status_code == 200
     assert client.get("/runs/story/tensors.npy", params=asked).status_code == 404
 
 
-def test_a_run_without_a_step_says_so(tmp_path: Path, open_dashboard: Open) -> None:
+def test_a_run_without_steps_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "new")
-    assert "has not made its first step" in open_dashboard(tmp_path).get("/runs/new/tensors", headers=PAGE).text
+    assert (
+        "the first training step has not finished"
+        in open_dashboard(tmp_path).get("/runs/new/tensors", headers=PAGE).text
+    )
 
 
-def test_hostile_names_are_text_and_have_a_page_each(tmp_path: Path, open_dashboard: Open) -> None:
-    stories.write_hostile(tmp_path / "ill")
+def test_malicious_names_are_text_and_have_a_page_each(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_malicious_run(tmp_path / "ill")
     client = open_dashboard(tmp_path)
     text = client.get("/runs/ill/tensors", headers=PAGE).text
-    stories.expect_text_only(text)
+    page_runs.expect_text_only(text)
     links = [html.unescape(each) for each in re.findall(r'<td class="name"><a href="([^"]+)"', text)]
     for name in malicious_inputs.NAMES:
         link = f"/runs/ill/tensors?name={quote_plus(name)}"
         assert link in links
         answer = client.get(link, headers=PAGE)
         assert answer.status_code == 200
-        stories.expect_text_only(answer.text)
+        page_runs.expect_text_only(answer.text)
         figure = client.get("/runs/ill/charts/tensor.json", params={"name": name, "statistic": "l2"})
         assert figure.status_code == 200
         assert "<script" not in figure.text
         assert "<img" not in figure.text
 
 
-def test_a_file_is_named_without_signs_of_a_path() -> None:
+def test_download_names_contain_no_path_characters() -> None:
     for name in (*malicious_inputs.NAMES, "..", "/", "a\r\nb"):
         assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,90}-step3\.npy", view.file_name(name, 3)), name
 
 
-def test_first_values_are_cut_and_say_so() -> None:
+def test_first_values_are_truncated_with_a_description() -> None:
     table = view.first_values(np.arange(4000).reshape(100, 40))
-    assert len(table.rows) == view.MOST_ROWS
-    assert table.columns == view.MOST_COLUMNS
-    assert table.words == "the first 288 of 4,000 values"
+    assert len(table.rows) == view.MAX_ROWS
+    assert table.columns == view.MAX_COLUMNS
+    assert table.description == "the first 288 of 4,000 values"
     assert table.rows[1] == ("[1]", tuple(map(str, range(40, 52))))
 
 
 def decoded(values: Any) -> Any:
-    """Plotly's packed arrays."""
+    """Decode Plotly's binary arrays."""
     import base64
 
     if isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""A large run that nobody compacted is compacted by a process of its own, once at a time."""
+"""Compaction of large runs by one background process at a time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from leadline.reader.run import Run
 
 
 @pytest.mark.slow
-def test_a_run_is_compacted_while_the_page_says_so(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_compacted_while_the_page_shows_progress(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_COMPACT_BYTES", "1000")
     path = write_day(tmp_path / "run", Day(hours=0.1, cores=8, gpus=0, steps=1000, tensors=4))
-    digest = Digest(Run(path), most_bytes=100_000)
+    digest = Digest(Run(path), max_bytes=100_000)
     assert digest.is_preparing
     compactions = Compactions()
     compactions.start(path)
@@ -31,10 +31,10 @@ def test_a_run_is_compacted_while_the_page_says_so(tmp_path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_one_that_fails_is_not_tried_for_ever(tmp_path) -> None:
+def test_failed_compaction_is_not_retried_forever(tmp_path) -> None:
     compactions = Compactions()
     for _ in range(4):
         compactions.start(str(tmp_path / "no-run"))
         compactions.wait()
-    assert compactions._tries[str(tmp_path / "no-run")] >= 3
+    assert compactions._attempts[str(tmp_path / "no-run")] >= 3
     assert len(compactions._running) == 1

@@ -1,4 +1,4 @@
-"""The page Configure: what it gives is what the parsers of options and files read."""
+"""Configure page: its command line and file are accepted by the parsers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from leadline.cli.run_setup import prepare
 from leadline.config.settings import load
 from leadline.config.settings import parse as parse_settings
 from leadline.control.configurator import RunChoices, check, command_line, default_rules, settings, toml
-from leadline.dashboard.pages.configure import read_wish
-from leadline.dashboard.rule_forms import parameter_words, rule_choices
+from leadline.dashboard.pages.configure import read_choices
+from leadline.dashboard.rule_forms import rule_choices, rule_option
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import Manifest
@@ -43,7 +43,7 @@ FORMS: tuple[Mapping[str, str], ...] = (
 
 
 def form(**more: str) -> dict[str, str]:
-    """A form as the page has it: the rules of the preset chosen."""
+    """Return a form as the page submits it, with the preset's rules selected."""
     preset = more.get("preset", "standard")
     return {**{f"r.{each}": "yes" for each in default_rules(preset)}, **more}
 
@@ -53,7 +53,7 @@ def made(tmp_path: Path, name: str, **wishes: Any) -> Manifest:
 
 
 def options(line: str) -> dict[str, Any]:
-    """A command line's options as ``leadline run`` hands them on."""
+    """Parse the options of a command line as ``leadline run`` does."""
     words, found = shlex.split(line)[2:], dict[str, Any]()
     keys = {"--capture": "capture", "--rule": "rules", "--on": "on", "--no-rule": "without"}
     while words and words[0].startswith("--"):
@@ -74,7 +74,7 @@ def test_line_file_and_plan_mean_the_same_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOK", "http://127.0.0.1:9/")
-    wish = read_wish(form(**given_form) if "rules" not in given_form else given_form)
+    wish = read_choices(form(**given_form) if "rules" not in given_form else given_form)
     plan = check(wish, str(tmp_path))
     by_line = made(tmp_path, "by-line", **options(command_line(wish)))
     (tmp_path / "leadline.toml").write_text(toml(wish))
@@ -91,9 +91,9 @@ def test_line_file_and_plan_mean_the_same_run(
 
 
 @given(st.text(max_size=40), st.text(min_size=1, max_size=20))
-def test_whatever_is_written_into_a_field_is_read_back_or_refused(value: str, name: str) -> None:
+def test_field_values_round_trip_or_are_refused(value: str, name: str) -> None:
     try:
-        wish = RunChoices(on=(f"*=run_command:{value}",), rules=(parameter_words("loss_spike", {"regex": value}),))
+        wish = RunChoices(on=(f"*=run_command:{value}",), rules=(rule_option("loss_spike", {"regex": value}),))
         written = toml(wish)
     except ConfigurationError:
         return
@@ -106,7 +106,7 @@ def test_whatever_is_written_into_a_field_is_read_back_or_refused(value: str, na
     [
         ({"preset": "ligth"}, "did you mean 'light'"),
         ({"interval_ms": "150"}, "must be one of"),
-        ({"interval_ms": "soon"}, "whole number"),
+        ({"interval_ms": "soon"}, "an integer"),
         ({"budget": "lots"}, "budget"),
         ({"c.gradients.every": "0"}, "at least 1"),
         ({"c.gradients.statistics": "l3"}, "l3"),
@@ -115,10 +115,10 @@ def test_whatever_is_written_into_a_field_is_read_back_or_refused(value: str, na
         ({"a0.action": "evil.py:Action"}, "no action named"),
         ({"a0.action": "notify"}, "notify:URL"),
         ({"a0.action": "notify", "a0.words": "mailto://me:secret@example.org"}, "$"),
-        ({"a0.rule": "x=y", "a0.action": "stop_training"}, "no rule's name"),
+        ({"a0.rule": "x=y", "a0.action": "stop_training"}, "not a rule name"),
     ],
 )
-def test_what_cannot_be_is_said_in_place(
+def test_invalid_fields_show_an_error(
     tmp_path: Path, open_dashboard: Callable[..., TestClient], given_form: dict[str, str], said: str
 ) -> None:
     RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
@@ -129,7 +129,7 @@ def test_what_cannot_be_is_said_in_place(
     assert "secret@" not in notice
 
 
-def test_a_form_runs_nobodys_code(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_a_form_executes_no_code(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
     RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     place = f"{tmp_path / 'evil.py'}:Rule"

@@ -1,4 +1,4 @@
-"""What pages hear of runs: one look for all viewers, an event when something came, an end when the server ends."""
+"""Change stamps and event streams: one poller for all viewers, streams end with the server."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 
 from leadline.dashboard import live_events
 from leadline.dashboard.change_stamp import ChangeStamp, RootChangeStamp
-from leadline.dashboard.live_events import Watchers
+from leadline.dashboard.live_events import ChangeNotifier
 from leadline.store.documents import append_line
 from leadline.testing.runs import Capture, RunWriter
 
 
 class Counter:
-    """Counts how often it looked; ``state`` is what it sees."""
+    """Change source that counts its reads; ``state`` is the returned stamp."""
 
     made = 0
 
     def __init__(self, _: str) -> None:
         Counter.made += 1
-        self.looks = 0
+        self.reads = 0
         self.state: dict[str, Any] = {"status": "InProgress", "parts": {}}
 
-    def look(self) -> dict[str, Any]:
-        self.looks += 1
+    def read(self) -> dict[str, Any]:
+        self.reads += 1
         return dict(self.state)
 
 
@@ -38,62 +38,62 @@ def changed(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {part for part in before["parts"] if before["parts"][part] != after["parts"][part]}
 
 
-def test_a_glance_tells_which_part_has_changed(tmp_path: Path) -> None:
+def test_a_change_stamp_shows_which_part_changed(tmp_path: Path) -> None:
     writer = RunWriter(str(tmp_path / "run"))
     writer.write(capture(0))
     writer.flush()
     glance = ChangeStamp(writer.path)
-    before = glance.look()
-    assert glance.look() == before
+    before = glance.read()
+    assert glance.read() == before
     writer.write(capture(1))
     writer.flush()
-    after = glance.look()
+    after = glance.read()
     assert changed(before, after) == {"series"}
     writer.write_worker("rank0-1", step=1)
-    later = glance.look()
+    later = glance.read()
     assert changed(after, later) == {"workers"}
     (Path(writer.path) / "rules" / "loss_spike").mkdir()
     append_line(str(Path(writer.path) / "rules" / "loss_spike" / "findings.jsonl"), {"id": 1})
-    first = glance.look()
+    first = glance.read()
     assert changed(later, first) == {"rules"}
     append_line(str(Path(writer.path) / "rules" / "loss_spike" / "findings.jsonl"), {"id": 2})
-    assert changed(first, glance.look()) == {"rules"}
+    assert changed(first, glance.read()) == {"rules"}
     writer.end()
-    assert glance.look()["status"] == "Completed"
+    assert glance.read()["status"] == "Completed"
 
 
-def test_a_glance_at_what_was_removed_is_no_error(tmp_path: Path) -> None:
-    assert ChangeStamp(str(tmp_path / "gone")).look()["status"] == "Starting"
-    assert RootChangeStamp(str(tmp_path / "gone")).look()["status"] == ""
+def test_a_change_stamp_of_a_removed_run_is_no_error(tmp_path: Path) -> None:
+    assert ChangeStamp(str(tmp_path / "gone")).read()["status"] == "Starting"
+    assert RootChangeStamp(str(tmp_path / "gone")).read()["status"] == ""
 
 
-def test_a_root_tells_of_runs_that_come_go_on_and_go(tmp_path: Path) -> None:
+def test_the_root_stamp_changes_as_runs_appear_progress_and_disappear(tmp_path: Path) -> None:
     glance = RootChangeStamp(str(tmp_path))
-    seen = [glance.look()]
+    seen = [glance.read()]
     writer = RunWriter(str(tmp_path / "first"))
-    seen.append(glance.look())
+    seen.append(glance.read())
     writer.write_worker("rank0-1", step=5)
-    seen.append(glance.look())
+    seen.append(glance.read())
     writer.end()
-    seen.append(glance.look())
+    seen.append(glance.read())
     (tmp_path / "first" / "manifest.json").unlink()
     (tmp_path / "first").rename(tmp_path.parent / f"{tmp_path.name}-gone")
-    seen.append(glance.look())
+    seen.append(glance.read())
     assert all(earlier != later for earlier, later in itertools.pairwise(seen))
-    assert glance.look() == seen[-1]
+    assert glance.read() == seen[-1]
 
 
-def test_twenty_viewers_share_one_look(monkeypatch: Any) -> None:
-    monkeypatch.setattr(live_events, "EVERY_SECONDS", 0.01)
+def test_twenty_viewers_share_one_poller(monkeypatch: Any) -> None:
+    monkeypatch.setattr(live_events, "POLL_SECONDS", 0.01)
     made: list[Counter] = []
 
     def make(path: str) -> Counter:
         made.append(Counter(path))
         return made[-1]
 
-    async def view(watchers: Watchers, count: int) -> list[dict[str, Any]]:
+    async def view(notifier: ChangeNotifier, count: int) -> list[dict[str, Any]]:
         seen: list[dict[str, Any]] = []
-        async for state in watchers.states("run", make):
+        async for state in notifier.states("run", make):
             if state is not None:
                 seen.append(state)
                 if len(seen) == count:
@@ -101,34 +101,34 @@ def test_twenty_viewers_share_one_look(monkeypatch: Any) -> None:
         return seen
 
     async def play() -> None:
-        watchers = Watchers()
-        viewers = [asyncio.create_task(view(watchers, 2)) for _ in range(20)]
-        while not made or made[0].looks < 3:
+        notifier = ChangeNotifier()
+        viewers = [asyncio.create_task(view(notifier, 2)) for _ in range(20)]
+        while not made or made[0].reads < 3:
             await asyncio.sleep(0.01)
         assert not any(each.done() for each in viewers), "nothing has changed: nobody is told"
         made[0].state = {"status": "InProgress", "parts": {"series": 2}}
         seen = await asyncio.gather(*viewers)
         assert all(each == seen[0] and each[1]["parts"] == {"series": 2} for each in seen)
-        assert len([each for each in made if each.looks]) == 1
-        looks = made[0].looks
+        assert len([each for each in made if each.reads]) == 1
+        looks = made[0].reads
         await asyncio.sleep(0.1)
-        assert made[0].looks <= looks + 1, "nobody looks any more where nobody is"
+        assert made[0].reads <= looks + 1, "polling must stop without viewers"
 
     asyncio.run(asyncio.wait_for(play(), 60))
 
 
 def test_closing_ends_every_stream() -> None:
     async def play() -> None:
-        watchers, seen = Watchers(), []
+        notifier, seen = ChangeNotifier(), []
 
         async def view() -> None:
-            async for state in watchers.states("run", Counter):
+            async for state in notifier.states("run", Counter):
                 seen.append(json.dumps(state))
 
         viewers = [asyncio.create_task(view()) for _ in range(3)]
         while len(seen) < 3:
             await asyncio.sleep(0.01)
-        watchers.close()
+        notifier.close()
         await asyncio.gather(*viewers)
 
     asyncio.run(asyncio.wait_for(play(), 60))

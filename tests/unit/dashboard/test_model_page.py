@@ -1,4 +1,4 @@
-"""The page Model: there for boosted trees only, with the report's sections and charts, and names as text."""
+"""Model page: only for boosted trees, with the sections and charts of the report."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_it_is_in_the_navigation_of_runs_of_trees_only(root: Path, open_dashboar
     other = client.get("/runs/network/rules", headers=PAGE).text
     assert "/runs/network/tensors" in other
     assert "/runs/network/model" not in other
-    assert "trains no boosted trees" in client.get("/runs/network/model", headers=PAGE).text
+    assert "does not train boosted trees" in client.get("/runs/network/model", headers=PAGE).text
 
 
 def test_it_has_the_sections_of_the_report_with_their_words_and_tables(root: Path, open_dashboard: Open) -> None:
     page = open_dashboard(root).get("/runs/trees/model", headers=PAGE).text
     assert page.count('<section class="card"') == 9
     assert "This is a binary classification, with the objective binary:logistic, trained by xgboost 3.2.0." in page
-    assert "100.0% of 60 samples are on the diagonal" in page
-    assert "A classification has no residuals; the sections above say how it errs." in page
-    assert "By gain &lt;b&gt;x&lt;/b&gt; has 75%" in page
+    assert "100.0% of 60 samples are predicted correctly" in page
+    assert "A classification has no residuals; see the sections above." in page
+    assert "&lt;b&gt;x&lt;/b&gt; has 75% of the gain" in page
     assert "<b>x</b>" not in page
 
 
@@ -65,7 +65,7 @@ def test_every_chart_that_it_places_can_be_drawn(root: Path, open_dashboard: Ope
         assert answer.json()["data"]
 
 
-def test_a_chart_that_is_not_there_is_said_so(root: Path, open_dashboard: Open) -> None:
+def test_an_unknown_chart_is_not_found(root: Path, open_dashboard: Open) -> None:
     client = open_dashboard(root)
     assert list(CHARTS) == ["model"]
     absent = client.get("/runs/trees/charts/model.json?section=residuals&place=0").json()
@@ -74,7 +74,7 @@ def test_a_chart_that_is_not_there_is_said_so(root: Path, open_dashboard: Open) 
     assert client.get("/runs/trees/charts/model.json?section=loss&place=-1").status_code == 404
 
 
-def test_a_run_that_grows_is_shown_as_it_is(
+def test_a_growing_run_is_shown_up_to_date(
     tmp_path: Path, open_dashboard: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("leadline.dashboard.run_cache._FRESH_SECONDS", 0.0)

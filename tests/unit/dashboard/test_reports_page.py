@@ -1,4 +1,4 @@
-"""The page Reports: lists, makes anew, frames and hands out; and changes nothing for strangers."""
+"""Reports page: lists, generates, embeds and downloads reports; refuses cross-site requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from system_scenarios import system_story
+from system_scenarios import system_scenario
 
 from leadline.dashboard.security import Access
 from leadline.testing.runs import RunWriter
@@ -21,20 +21,20 @@ Post = Callable[..., Any]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    RunWriter(tmp_path / "one").write_all(system_story(3, seconds=6)).end()
+    RunWriter(tmp_path / "one").write_all(system_scenario(3, seconds=6)).end()
     return tmp_path
 
 
-def test_a_run_without_reports_says_how_to_make_one(root: Path, open_dashboard: Open) -> None:
+def test_a_run_without_reports_shows_how_to_generate_one(root: Path, open_dashboard: Open) -> None:
     page = open_dashboard(root).get("/runs/one/reports", headers=HTML)
     assert page.status_code == 200
-    assert "No report of this run was made yet" in page.text
+    assert "No report of this run has been generated yet" in page.text
     assert "leadline report one" in page.text
     assert "<iframe" not in page.text
     assert "Boosted trees:" not in page.text  # it is no run of trees
 
 
-def test_a_report_is_made_shown_and_handed_out(root: Path, open_dashboard: Open, post_from_page: Post) -> None:
+def test_a_report_is_generated_shown_and_downloaded(root: Path, open_dashboard: Open, post_from_page: Post) -> None:
     client = open_dashboard(root)
     answer = post_from_page(client, "/runs/one/reports/profiling")
     assert (answer.status_code, answer.json()) == (200, {"address": "/runs/one/reports?show=profiling"})
@@ -54,25 +54,25 @@ def test_a_report_is_made_shown_and_handed_out(root: Path, open_dashboard: Open,
     assert notebook.json()["nbformat"] == 4
 
 
-def test_nobody_else_has_a_report_made(root: Path, open_dashboard: Open, post_from_page: Post) -> None:
+def test_other_sites_cannot_generate_a_report(root: Path, open_dashboard: Open, post_from_page: Post) -> None:
     client = open_dashboard(root)
     for headers in ({}, {"X-Leadline-Token": "guessed"}, {"Origin": "https://elsewhere.example"}):
         assert client.post("/runs/one/reports/profiling", headers=headers).status_code == 403
     assert client.get("/runs/one/reports/profiling").status_code == 405
     reading = open_dashboard(root, access=Access(is_read_only=True))
-    assert "data-makes=" not in reading.get("/runs/one/reports", headers=HTML).text
+    assert "data-generates=" not in reading.get("/runs/one/reports", headers=HTML).text
     assert post_from_page(reading, "/runs/one/reports/profiling").status_code == 403
     assert not (root / "one" / "reports").exists()
 
 
 @pytest.mark.parametrize("product", ["nothing", "..%2f..%2fmanifest", "manifest"])
-def test_there_are_no_other_reports(root: Path, open_dashboard: Open, post_from_page: Post, product: str) -> None:
+def test_unknown_reports_are_not_found(root: Path, open_dashboard: Open, post_from_page: Post, product: str) -> None:
     client = open_dashboard(root)
     assert client.get(f"/runs/one/reports/{product}.html").status_code == 404
     assert post_from_page(client, f"/runs/one/reports/{product}").status_code == 404
 
 
-def test_links_that_lead_out_are_neither_read_nor_written_through(
+def test_links_outside_the_run_are_not_followed(
     root: Path, tmp_path_factory: pytest.TempPathFactory, open_dashboard: Open, post_from_page: Post
 ) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -82,5 +82,5 @@ def test_links_that_lead_out_are_neither_read_nor_written_through(
     assert client.get("/runs/one/reports/profiling.html").status_code == 404
     answer = post_from_page(client, "/runs/one/reports/profiling")
     assert answer.status_code == 500
-    assert "is a link" in answer.text
+    assert "is a symbolic link" in answer.text
     assert os.listdir(elsewhere) == ["profiling.html"]

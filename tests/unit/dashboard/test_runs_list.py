@@ -1,4 +1,4 @@
-"""The list of runs: what is in it, in which order, and that it follows the disk."""
+"""Run list: contents, order, and updates from disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.pages.runs import ROWS, RunQuery, select
+from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
 from leadline.dashboard.run_list import RunList, RunRow
 from leadline.reader.find_runs import list_runs
 from leadline.testing.runs import START_NS, Capture, RunWriter
@@ -36,10 +36,10 @@ def put_rules(run: Path, **statuses: str) -> None:
     (run / "rules" / "summary.json").write_text(json.dumps({"rules": rules}))
 
 
-def fresh(board: RunList) -> dict[str, RunRow]:
-    """The rows as the disk is now."""
-    board._read_at = float("-inf")
-    return {row.name: row for row in board.rows()}
+def fresh(run_list: RunList) -> dict[str, RunRow]:
+    """Return the rows, read again from disk."""
+    run_list._read_at = float("-inf")
+    return {row.name: row for row in run_list.rows()}
 
 
 def row(name: str, **changes: Any) -> RunRow:
@@ -60,7 +60,7 @@ def row(name: str, **changes: Any) -> RunRow:
     return RunRow(name=name, **{**said, **changes})
 
 
-def test_a_row_says_what_the_documents_say(tmp_path: Path) -> None:
+def test_a_row_matches_the_documents(tmp_path: Path) -> None:
     run = write_run(tmp_path, "first", 5)
     put_rules(run, loss_spike="NoIssuesFound", exploding_tensor="IssuesFound", vanishing_gradient="Error")
     (found,) = RunList(str(tmp_path)).rows()
@@ -103,7 +103,7 @@ def test_the_list_follows_the_disk(tmp_path: Path) -> None:
     assert set(fresh(board)) == {"second"}
 
 
-def test_what_is_no_run_is_left_out(tmp_path: Path) -> None:
+def test_other_folders_are_not_listed(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     write_run(root, "good")
     for name, text in {
@@ -131,8 +131,8 @@ def test_what_is_no_run_is_left_out(tmp_path: Path) -> None:
         (RunQuery(sort="rules"), ["a", "b", "c"]),
         (RunQuery(status="Failed"), ["b"]),
         (RunQuery(worst="IssuesFound"), ["a"]),
-        (RunQuery(words="SPIKE train"), ["a"]),
-        (RunQuery(words="absent"), []),
+        (RunQuery(filter_text="SPIKE train"), ["a"]),
+        (RunQuery(filter_text="absent"), []),
     ],
 )
 def test_runs_are_filtered_and_sorted(wanted: RunQuery, names: list[str]) -> None:
@@ -144,7 +144,7 @@ def test_runs_are_filtered_and_sorted(wanted: RunQuery, names: list[str]) -> Non
     assert [each.name for each in select(rows, wanted)] == names
 
 
-def test_a_query_that_makes_no_sense_shows_all(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_an_invalid_query_shows_all_runs(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     write_run(tmp_path, "first")
     client = open_dashboard(tmp_path)
     for query in ("?page=-1", "?page=99999999999", "?page=x", "?sort=evil", "?status=evil", "?reversed=1", "?page=7"):
@@ -153,26 +153,26 @@ def test_a_query_that_makes_no_sense_shows_all(tmp_path: Path, open_dashboard: C
         assert 'href="/runs/first/overview"' in answer.text
 
 
-def test_links_keep_what_was_chosen() -> None:
-    wanted = RunQuery(words='a&b="', status="Failed", sort="steps", page=2)
+def test_links_keep_the_selected_filters() -> None:
+    wanted = RunQuery(filter_text='a&b="', status="Failed", sort="steps", page=2)
     assert wanted.link(page=3) == "/?q=a%26b%3D%22&status=Failed&sort=steps&page=3"
-    assert wanted.turned("steps") == "/?q=a%26b%3D%22&status=Failed&sort=steps&reversed=yes"
-    assert RunQuery().turned("name") == "/?sort=name"
+    assert wanted.sort_link("steps") == "/?q=a%26b%3D%22&status=Failed&sort=steps&reversed=yes"
+    assert RunQuery().sort_link("name") == "/?sort=name"
 
 
-def test_long_lists_come_in_pages(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_long_lists_are_paged(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     original = write_run(tmp_path, "run-0000")
-    for number in range(1, ROWS + 20):
+    for number in range(1, PAGE_ROWS + 20):
         shutil.copytree(original, tmp_path / f"run-{number:04d}")
     client = open_dashboard(tmp_path)
     first = client.get("/?sort=name", headers={"accept": "text/html"}).text
     second = client.get("/?sort=name&page=2", headers={"accept": "text/html"}).text
-    assert first.count("data-course=") == ROWS
-    assert second.count("data-course=") == 20
+    assert first.count("data-sparkline=") == PAGE_ROWS
+    assert second.count("data-sparkline=") == 20
     assert "page 2 of 2" in second
 
 
-def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     run = write_run(tmp_path, HOSTILE.replace("/", "∕"))
     put_rules(run, **{HOSTILE: "IssuesFound"})
     document = json.loads((run / "manifest.json").read_text())
@@ -184,7 +184,7 @@ def test_hostile_names_are_text(tmp_path: Path, open_dashboard: Callable[..., Te
     assert len(text) < 30_000
 
 
-def test_losses_come_as_numbers(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_loss_sparklines_are_numbers(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     writer = RunWriter(str(tmp_path / "first"))
     losses = [1.0, 0.5, float("nan"), 0.25]
     writer.write_all([Capture(step, {"loss": {"value": each}}) for step, each in enumerate(losses)]).end()
@@ -195,8 +195,8 @@ def test_losses_come_as_numbers(tmp_path: Path, open_dashboard: Callable[..., Te
     assert [each for each in found["first"]["values"] if each is not None] == [1.0, 0.5, 0.25]
 
 
-def test_ten_thousand_runs_are_asked_for_by_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of runs that are over no document is opened again."""
+def test_ten_thousand_runs_need_few_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of ended runs are not opened again."""
     original = write_run(tmp_path, "run-0")
     for number in range(1, 30):
         shutil.copytree(original, tmp_path / f"run-{number}")

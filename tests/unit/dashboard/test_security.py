@@ -1,4 +1,4 @@
-"""What the dashboard serves to whom: hosts, tokens, requests that change something, paths."""
+"""Access control: host names, tokens, changing requests, paths."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 
 from leadline.dashboard.page import RUN_PAGES
 from leadline.dashboard.security import (
-    MOST_BODY_BYTES,
+    MAX_BODY_BYTES,
     POLICY,
     Access,
     AccessMiddleware,
+    is_known_host,
     is_loopback,
-    is_ours,
     make_access,
 )
 from leadline.errors import ConfigurationError
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 
 class Counter:
-    """An application that something changes, behind the guard."""
+    """Application with a changing request behind the access middleware."""
 
     def __init__(self, access: Access) -> None:
         self.changes: list[bytes] = []
@@ -55,7 +55,7 @@ class Counter:
         return PlainTextResponse("done")
 
 
-def test_a_page_of_the_dashboard_changes_things() -> None:
+def test_a_dashboard_page_may_change_things() -> None:
     counter = Counter(Access(csrf="proof"))
     assert counter.client.post("/change", data={"a": "1"}, headers=PROOF).status_code == 200
     form = {"csrf": "proof", "b": "2"}
@@ -80,7 +80,7 @@ def test_a_page_of_the_dashboard_changes_things() -> None:
         ({**PROOF, "Host": ""}, 421),
     ],
 )
-def test_a_request_from_elsewhere_changes_nothing(headers: dict[str, str], status: int) -> None:
+def test_a_cross_site_request_changes_nothing(headers: dict[str, str], status: int) -> None:
     counter = Counter(Access(csrf="proof"))
     answer = counter.client.post("/change", data={"a": "1"}, headers=headers)
     assert (answer.status_code, counter.changes) == (status, [])
@@ -94,14 +94,14 @@ def test_only_get_and_post_are_served(method: str) -> None:
 
 def test_a_large_body_is_refused_before_it_is_read() -> None:
     counter = Counter(Access(csrf="proof"))
-    assert counter.client.post("/change", content=b"a" * (MOST_BODY_BYTES + 1), headers=PROOF).status_code == 413
+    assert counter.client.post("/change", content=b"a" * (MAX_BODY_BYTES + 1), headers=PROOF).status_code == 413
 
     def chunks() -> object:
-        for _ in range(MOST_BODY_BYTES // 1024 + 2):
+        for _ in range(MAX_BODY_BYTES // 1024 + 2):
             yield b"a" * 1024
 
     assert counter.client.post("/change", content=chunks(), headers=PROOF).status_code == 413  # type: ignore[arg-type]
-    assert counter.client.post("/change", content=b"a" * MOST_BODY_BYTES, headers=PROOF).status_code == 200
+    assert counter.client.post("/change", content=b"a" * MAX_BODY_BYTES, headers=PROOF).status_code == 200
     assert len(counter.changes) == 1
 
 
@@ -147,19 +147,19 @@ def test_foreign_pages_cannot_embed_or_fetch_but_may_link() -> None:
     ],
 )
 def test_the_dashboard_is_known_under_its_own_names_only(host: str, listened: str, is_taken: bool) -> None:
-    assert is_ours(host, Access(listened, names=frozenset({"gpu-box"}))) is is_taken
+    assert is_known_host(host, Access(listened, names=frozenset({"gpu-box"}))) is is_taken
 
 
-def test_beyond_this_machine_a_token_is_needed() -> None:
+def test_a_token_is_required_beyond_loopback() -> None:
     assert make_access("127.0.0.1").token is None
     assert make_access("localhost").token is None
     made = make_access("0.0.0.0").token
     assert made is not None
     assert len(made) >= 32
     assert make_access("0.0.0.0").token != made
-    assert make_access("127.0.0.1", given_token=TOKEN).token == TOKEN
+    assert make_access("127.0.0.1", token=TOKEN).token == TOKEN
     with pytest.raises(ConfigurationError, match="16 characters"):
-        make_access("0.0.0.0", given_token="short")
+        make_access("0.0.0.0", token="short")
     assert not is_loopback("0.0.0.0")
     assert is_loopback("127.8.8.8")
 
@@ -196,7 +196,7 @@ def test_a_link_with_the_token_leads_to_no_other_site(root: Path, open_dashboard
     assert "//evil.example" not in answer.text
 
 
-def test_every_answer_tells_browsers_what_it_may_load(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_every_response_has_a_content_security_policy(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
     client = open_dashboard(root)
     pages = ["/", "/nowhere", "/static/theme.js", "/runs/no", *(f"/runs/first/{each}" for each in RUN_PAGES)]
     for path in pages:
@@ -260,5 +260,5 @@ def test_no_file_outside_of_static_is_served(root: Path, open_dashboard: Callabl
         assert client.get(path).status_code == 404, path
 
 
-def test_an_endless_address_is_refused(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+def test_a_long_url_is_refused(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
     assert open_dashboard(root).get("/?q=" + "x" * 40_000).status_code == 414

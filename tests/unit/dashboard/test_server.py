@@ -1,4 +1,4 @@
-"""The socket that the dashboard listens on, and the command that starts it."""
+"""Listening socket and the ``leadline ui`` command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from leadline.errors import ConfigurationError
 from leadline.testing.runs import RunWriter
 
 
-def test_a_port_that_is_taken_is_one_clear_line() -> None:
+def test_a_port_in_use_is_a_one_line_error() -> None:
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigurationError, match=rf"cannot listen on 127\.0\.0\.1:{port}: it is in use; --port 0"):
             bind("127.0.0.1", port)
 
 
-def test_the_next_free_port_does_where_none_was_asked_for() -> None:
+def test_the_default_port_falls_back_to_the_next_free_one() -> None:
     with bind("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with bind("127.0.0.1", port, or_next=True) as found:
@@ -32,7 +32,7 @@ def test_the_next_free_port_does_where_none_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 0), ("127.0.0.1", 70_000), ("203.0.113.7", 0)])
-def test_an_address_that_is_not_ours_is_one_clear_line(host: str, port: int) -> None:
+def test_a_foreign_address_is_a_one_line_error(host: str, port: int) -> None:
     with pytest.raises(ConfigurationError, match=str(port)):
         bind(host, port)
 
@@ -48,12 +48,12 @@ def test_ipv6_is_listened_on() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nowhere",), "there is no run or folder 'nowhere'"),
+        (("nowhere",), "no such run or folder: 'nowhere'"),
         (("--host", "0.0.0.0", "--port", "0"), "$LEADLINE_TOKEN must have at least 16 characters"),
-        (("--host", "no.such.host.invalid", "--port", "0"), "no address of this machine"),
+        (("--host", "no.such.host.invalid", "--port", "0"), "not an address of this machine"),
     ],
 )
-def test_bad_input_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_invalid_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "leadline", "ui", *words],
         cwd=tmp_path,
@@ -68,7 +68,7 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, words: tuple[str, ...], sai
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_fault_of_ours_is_told_on_the_terminal_and_in_one_line(
+def test_internal_errors_are_logged_with_a_one_line_response(
     tmp_path: Path,
     open_dashboard: Callable[..., TestClient],
     monkeypatch: pytest.MonkeyPatch,
@@ -82,6 +82,6 @@ def test_a_fault_of_ours_is_told_on_the_terminal_and_in_one_line(
     monkeypatch.setattr(RunCache, "open", fail)
     answer = open_dashboard(tmp_path, raise_server_exceptions=False).get("/runs/first/nodes")
     assert answer.status_code == 500
-    assert "a fault of Leadline's" in answer.text
+    assert "Internal error of Leadline" in answer.text
     assert "secret" not in answer.text
     assert "secret of the inside" in caplog.text

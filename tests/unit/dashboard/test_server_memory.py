@@ -1,4 +1,4 @@
-"""The server's memory: many threads that each used much do not keep much."""
+"""Memory of the server after large responses on many threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(Path(sys.argv[2]).read_text().count("<heap nr="))
 
 
 def arenas(how: str, folder: Path) -> int:
-    """How many arenas glibc itself counts in a process after its threads have ended."""
+    """Return the number of malloc arenas of a process after its threads have ended."""
     words = [sys.executable, "-c", SCRIPT, how, str(folder / how)]
     return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 

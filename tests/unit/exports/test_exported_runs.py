@@ -1,4 +1,4 @@
-"""A stored run as a trace and as tables: all of it is there, at its time, and a part of it where that is asked."""
+"""Export of a stored run as a trace and as tables, complete or in part."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from leadline.exports.span import Span
 from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.store import layout
-from leadline.testing.runs import START_NS, Capture, Happening, RunWriter
-from leadline.testing.timelines import CPU, MS, gpu, in_time, sampled, training
+from leadline.testing.runs import START_NS, Capture, RunWriter, TimelineEvent
+from leadline.testing.timelines import CPU, MS, gpu, merge_by_time, sampled, training
 
 SECOND = 1000 * MS
 FINDING = {
@@ -43,7 +43,7 @@ FINDING = {
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Two workers of ten steps of 200 ms, one collective, one checkpoint, a skipped step, two sensors, a finding."""
+    """Two workers with ten steps of 200 ms, a collective, a checkpoint, a skipped step, two sensors and a finding."""
     steps = [{"data": 20.0, "forward": 60.0, "backward": 80.0, "optimizer": 40.0}] * 10
     other = [
         Event("imports", 0, START_NS - 30 * MS, 20 * MS, "initialization"),
@@ -51,11 +51,11 @@ def run(tmp_path: Path) -> Path:
         Event("checkpoint", 5, START_NS + 1195 * MS, 50 * MS, "train"),
         Event("step_skipped", 6, START_NS + 1300 * MS),
     ]
-    parts = in_time(
+    parts = merge_by_time(
         training(steps),
         training(steps, worker="rank1-2"),
-        [Happening(each) for each in other],
-        sampled({CPU: [10.0 * each for each in range(8)], gpu(0): [5.0] * 8}, every_ms=250.0),
+        [TimelineEvent(event) for event in other],
+        sampled({CPU: [10.0 * number for number in range(8)], gpu(0): [5.0] * 8}, every_ms=250.0),
     )
     folder = tmp_path / "run"
     writer = RunWriter(folder).write_all(parts)
@@ -81,19 +81,19 @@ def export(tmp_path: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def counters(trace: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    found: dict[str, list[tuple[float, float]]] = {}
-    for each in trace["traceEvents"]:
-        if each["ph"] == "C":
-            found.setdefault(each["name"], []).append((each["ts"], each["args"]["value"]))
-    return found
+    samples: dict[str, list[tuple[float, float]]] = {}
+    for event in trace["traceEvents"]:
+        if event["ph"] == "C":
+            samples.setdefault(event["name"], []).append((event["ts"], event["args"]["value"]))
+    return samples
 
 
-def test_all_of_a_run_is_in_its_trace(export: Callable[..., Path]) -> None:
+def test_a_trace_contains_the_whole_run(export: Callable[..., Path]) -> None:
     trace = read_trace(str(export("trace.json.gz")))
-    found = tracks(trace)
+    by_track = tracks(trace)
     origin_ns = int(trace["otherData"]["origin_ns"])
     assert origin_ns == START_NS - 30 * MS
-    assert set(found) == {
+    assert set(by_track) == {
         ("run run", "job"),
         ("run run", "findings"),
         ("rank0-1", "start and end"),
@@ -105,49 +105,49 @@ def test_all_of_a_run_is_in_its_trace(export: Callable[..., Path]) -> None:
         ("rank1-2", "steps"),
         ("rank1-2", "phases"),
     }
-    steps = found["rank0-1", "steps"]
-    assert [each["name"] for each in steps] == [f"train {step}" for step in range(10)]
-    assert [(each["ts"], each["dur"]) for each in steps[:2]] == [(30_000, 200_000), (230_000, 200_000)]
-    phases = found["rank1-2", "phases"]
-    assert [(each["name"], each["dur"]) for each in phases[:4]] == [
+    steps = by_track["rank0-1", "steps"]
+    assert [event["name"] for event in steps] == [f"train {step}" for step in range(10)]
+    assert [(event["ts"], event["dur"]) for event in steps[:2]] == [(30_000, 200_000), (230_000, 200_000)]
+    phases = by_track["rank1-2", "phases"]
+    assert [(event["name"], event["dur"]) for event in phases[:4]] == [
         ("data", 20_000),
         ("forward", 60_000),
         ("backward", 80_000),
         ("optimizer", 40_000),
     ]
-    (collective,) = found["rank0-1", "collectives"]
+    (collective,) = by_track["rank0-1", "collectives"]
     assert (collective["name"], collective["args"]["count"], collective["args"]["step"]) == ("all_reduce", 3, 4)
-    (finding,) = found["run run", "findings"]
+    (finding,) = by_track["run run", "findings"]
     assert (finding["name"], finding["s"], finding["ts"]) == ("low_gpu_utilization", "g", 1_030_000)
     assert finding["args"]["message"] == "gpu0 idles"
     assert counters(trace)["cpu total utilization_percent"][:2] == [(280_000, 0.0), (530_000, 10.0)]
     assert trace["otherData"]["system_metrics"] == {"samples": 16, "written": 16}
 
 
-def test_a_part_by_steps_and_by_time_holds_what_was_under_way_then(export: Callable[..., Path]) -> None:
+def test_a_part_by_steps_or_times_contains_what_overlaps_it(export: Callable[..., Path]) -> None:
     by_steps = tracks(read_trace(str(export("steps.json", "--from", "4", "--until", "6"))))
-    assert [each["name"] for each in by_steps["rank1-2", "steps"]] == ["train 4", "train 5"]
+    assert [event["name"] for event in by_steps["rank1-2", "steps"]] == ["train 4", "train 5"]
     assert ("run run", "findings") in by_steps
     trace = read_trace(str(export("time.json", "--from", "1.1s", "--until", "1300ms")))
     by_time = tracks(trace)
-    assert [each["name"] for each in by_time["rank1-2", "steps"]] == ["train 5", "train 6"]
+    assert [event["name"] for event in by_time["rank1-2", "steps"]] == ["train 5", "train 6"]
     assert ("run run", "findings") not in by_time
     assert [value for _, value in counters(trace)["cpu total utilization_percent"]] == [40.0]
     assert trace["otherData"]["from_us"] == 1_130_000
 
 
-def test_a_counter_with_very_many_samples_is_thinned_and_says_so(
+def test_a_counter_with_many_samples_is_downsampled_and_reported(
     export: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(machine, "MOST_SAMPLES", 4)
+    monkeypatch.setattr(machine, "MAX_SAMPLES", 4)
     monkeypatch.setattr(machine.downsample, "__defaults__", (4,))
     trace = read_trace(str(export("trace.json")))
     assert trace["otherData"]["system_metrics"]["written"] == 4 + 2
-    assert "2 counters had more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]
+    assert "2 counters have more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]
     assert "2 counters" in capfd.readouterr().err
 
 
-def test_tables_equal_what_the_reader_gives(export: Callable[..., Path], run: Path) -> None:
+def test_exported_tables_equal_those_of_the_reader(export: Callable[..., Path], run: Path) -> None:
     folder, read = export("tables", "--to", "parquet"), Run(str(run))
     expected = {
         "series": read.series(),
@@ -160,7 +160,7 @@ def test_tables_equal_what_the_reader_gives(export: Callable[..., Path], run: Pa
         assert pq.read_table(folder / f"{name}.parquet").equals(table), name
 
 
-def test_csv_has_lists_as_text_and_a_part_where_it_is_asked(export: Callable[..., Path]) -> None:
+def test_csv_has_lists_as_text_and_may_be_a_part(export: Callable[..., Path]) -> None:
     folder = export("tables", "--to", "csv", "--until", "1500ms")
     with open(folder / "findings.csv") as file:
         (finding,) = csv.DictReader(file)
@@ -169,22 +169,22 @@ def test_csv_has_lists_as_text_and_a_part_where_it_is_asked(export: Callable[...
         assert len(list(csv.DictReader(file))) == 2 * 5
 
 
-def test_numbers_become_scalars_of_tensorboard(export: Callable[..., Path], run: Path) -> None:
+def test_numbers_become_tensorboard_scalars(export: Callable[..., Path], run: Path) -> None:
     loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
     folder = export("events", "--to", "tensorboard")
     (file,) = (folder / "rank0-1-train").iterdir()
     events = list(loader.RawEventFileLoader(str(file)).Load())
-    assert len(events) == 1 + 10  # the format's version, and a loss a step
+    assert len(events) == 1 + 10  # the file version, and one loss for each step
     assert b"loss" in events[1]
 
 
-def test_a_run_without_anything_is_a_trace_too(tmp_path: Path) -> None:
+def test_an_empty_run_is_a_valid_trace(tmp_path: Path) -> None:
     RunWriter(tmp_path / "empty").write_all([Capture(0)])
     export_trace(Run(str(tmp_path / "empty")), str(tmp_path / "t.json"), Span())
     assert ("run empty", "job") in tracks(read_trace(str(tmp_path / "t.json")))
 
 
-def test_a_worker_of_which_only_the_timeline_is_there_is_in_the_trace(tmp_path: Path) -> None:
+def test_a_worker_with_only_a_timeline_is_in_the_trace(tmp_path: Path) -> None:
     RunWriter(tmp_path / "run").write_all(training([{"forward": 1.0}] * 3, has_captures=False))
     export_trace(Run(str(tmp_path / "run")), str(tmp_path / "t.json"), Span())
     assert len(tracks(read_trace(str(tmp_path / "t.json")))["rank0-1", "steps"]) == 3
@@ -193,17 +193,17 @@ def test_a_worker_of_which_only_the_timeline_is_there_is_in_the_trace(tmp_path: 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "-o is missing: say where to, as in -o trace.json.gz"),
+        ((), "-o is missing; give an output path, for example -o trace.json.gz"),
         (("--to", "perfeto", "-o", "t.json"), "no format named 'perfeto'; did you mean 'perfetto'?"),
-        (("-o", "trace.txt"), "a trace's name ends in .json or .json.gz"),
-        (("-o", "nowhere/trace.json"), "there is no folder nowhere"),
-        (("-o", "t.json", "--from", "soon"), "--from 'soon' is no step (120) and no time after the start (90s, 5min)"),
-        (("-o", "t.json", "--from", "70"), "--from 70: the run has no such step; the last that was timed is 9"),
+        (("-o", "trace.txt"), "a trace must end in .json or .json.gz"),
+        (("-o", "nowhere/trace.json"), "no such folder: nowhere"),
+        (("-o", "t.json", "--from", "soon"), "--from 'soon' is not a step (120) or a time after the start (90s, 5min)"),
+        (("-o", "t.json", "--from", "70"), "--from 70: the run has no such step; the last recorded step is 9"),
         (("-o", "t.json", "--from", "5", "--until", "1s"), "--from 5 is not before --until 1s"),
-        (("-o", "run/status.json", "--to", "csv"), "that is a file; --to csv writes into a folder"),
+        (("-o", "run/status.json", "--to", "csv"), "is a file; --to csv writes into a folder"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_written(
+def test_errors_are_reported_before_anything_is_written(
     run: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(run.parent)
@@ -212,4 +212,4 @@ def test_what_is_wrong_is_said_before_anything_is_written(
         main()
     assert left.value.code == 2
     assert message in capfd.readouterr().err
-    assert sorted(each.name for each in run.parent.iterdir()) == ["run"]
+    assert sorted(path.name for path in run.parent.iterdir()) == ["run"]

@@ -1,4 +1,4 @@
-"""Every figure there is, each drawn three times: of a full run, of nothing, and of names that mean harm."""
+"""Every figure, drawn from a full run, without data, and with malicious names."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from leadline.figures import steps as step_charts
 from leadline.reader.python_profiles import Flame
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
-from leadline.testing.runs import START_NS, Capture, Part, Raw, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, in_time, sampled, training
+from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter
+from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 EVIL = "<script>alert(1)</script><b>bold</b> &amp; $x^2$ %{x} \u202egnp.exe \x00\n" + "🙂" * 5 + "é" * 4000
 """Markup, a formula, a template, turned text, control characters, and more than anybody reads."""
@@ -45,7 +45,7 @@ NODES = ("algo-1", "algo-2")
 
 @dataclass(frozen=True)
 class Made:
-    """A run of which everything is known, opened."""
+    """An open run with all kinds of data."""
 
     run: Run
     digest: Digest
@@ -63,9 +63,9 @@ def write_run(path: str) -> Made:
     values_at = np.random.default_rng(1)
     for step in range(0, 200, 20):
         data = values_at.normal(0, 1 + step / 50, (16, 8)).astype("<f4")
-        stories.append([Raw(step, {"fc.weight": ("F32", data.shape, data.tobytes())}, worker="rank0-7")])
+        stories.append([RawTensors(step, {"fc.weight": ("F32", data.shape, data.tobytes())}, worker="rank0-7")])
     writer = RunWriter(path, batch_rows=40)
-    writer.write_all(in_time(*stories))
+    writer.write_all(merge_by_time(*stories))
     for node in NODES:
         writer.write_node(node)
     writer.end()
@@ -113,14 +113,14 @@ def _rank(chance: random.Random, number: int) -> list[Part]:
 
 
 def full(made: Made) -> dict[str, go.Figure]:
-    """Each figure of the run."""
+    """Draw each figure of the run."""
     digest, run = made.digest, made.run
     gpus, loss = digest.system("gpu", "utilization_percent"), digest.scalar("loss")
     told, stored = histograms.read_histograms(run.tensor("fc.weight")), run.tensor("fc.weight").value(40)
     findings = [_finding("vanishing_gradient", 40), _finding("loss_spike", 42), _finding("overfit", 150)]
     return {
         "usage": usage.usage(gpus),
-        "usage_together": usage.usage(gpus, together=True),
+        "usage_together": usage.usage(gpus, is_mean=True),
         "usage_bytes": usage.usage(digest.system("gpu", "memory_used_bytes")),
         "usage_histogram": usage.histogram(gpus),
         "heat_map": utilization_heat_map.heat_map(digest.system()),
@@ -128,7 +128,7 @@ def full(made: Made) -> dict[str, go.Figure]:
         "durations": step_charts.durations(digest.steps()),
         "step_histogram": step_charts.histogram(digest.step_durations()),
         "step_timeline": step_charts.timeline(digest.steps("rank0-7")),
-        "lanes": phases.lanes(run.timeline(worker="rank0-7", end_step=20)),
+        "lanes": phases.tracks(run.timeline(worker="rank0-7", end_step=20)),
         "over_time": phases.over_time(digest.steps()),
         "progress": phases.progress(digest.steps(), job=digest.job(), interruptions=[(START_NS, START_NS + 10**9)]),
         "pie": shares.pie(digest.phases(), title="Phases"),
@@ -153,21 +153,21 @@ def full(made: Made) -> dict[str, go.Figure]:
 
 
 def empty(made: Made) -> dict[str, go.Figure]:
-    """Each figure of a run that has nothing of the kind."""
+    """Draw each figure without data."""
     digest, run = made.digest, made.run
     nothing = digest.system("tpu")
     no_steps, no_numbers = digest.steps("nobody"), digest.scalar("nothing")
     nobody = job.JobPhases(0, 1, None, None, {})
     return {
         "usage": usage.usage(nothing),
-        "usage_together": usage.usage(nothing, together=True),
+        "usage_together": usage.usage(nothing, is_mean=True),
         "usage_histogram": usage.histogram(nothing),
         "heat_map": utilization_heat_map.heat_map(nothing),
         "boxes": box_plots.boxes([]),
         "durations": step_charts.durations(no_steps),
         "step_histogram": step_charts.histogram({}),
         "step_timeline": step_charts.timeline(no_steps),
-        "lanes": phases.lanes(run.timeline(worker="nobody")),
+        "lanes": phases.tracks(run.timeline(worker="nobody")),
         "over_time": phases.over_time(no_steps),
         "progress": phases.progress(no_steps),
         "pie": shares.pie({}, title="Phases"),
@@ -195,8 +195,8 @@ def empty(made: Made) -> dict[str, go.Figure]:
     }
 
 
-def hostile(made: Made) -> dict[str, go.Figure]:
-    """Each figure that shows a name of the run, with one that means harm in its place."""
+def malicious(made: Made) -> dict[str, go.Figure]:
+    """Draw each figure that shows names of the run, with malicious names."""
     digest = made.digest
     gpus = renamed(digest.system("gpu", "utilization_percent"), node=EVIL, device=EVIL)
     rows = renamed(digest.steps(), worker=EVIL)
@@ -212,7 +212,7 @@ def hostile(made: Made) -> dict[str, go.Figure]:
         "boxes": box_plots.boxes(distribution.distributions(gpus)),
         "durations": step_charts.durations(rows),
         "step_histogram": step_charts.histogram({EVIL: next(iter(digest.step_durations().values()))}),
-        "lanes": phases.lanes(timeline),
+        "lanes": phases.tracks(timeline),
         "progress": phases.progress(rows),
         "pie": shares.pie({EVIL: 1.0, "other": 2.0}, title="Phases"),
         "shares": shares.shares({EVIL: 1.0, "data": 1.0}),
@@ -230,11 +230,11 @@ def hostile(made: Made) -> dict[str, go.Figure]:
     }
 
 
-DRAWN: dict[str, Callable[[Made], dict[str, go.Figure]]] = {"full": full, "empty": empty, "hostile": hostile}
+DRAWN: dict[str, Callable[[Made], dict[str, go.Figure]]] = {"full": full, "empty": empty, "malicious": malicious}
 
 
 def renamed(table: pa.Table, **words: str) -> pa.Table:
-    """The same with other words in some columns; the rows stay apart by what they were called."""
+    """Replace the text of some columns; rows stay distinct."""
     for name, word in words.items():
         kept = [f"{word}{each}" for each in table[name].to_pylist()]
         table = table.set_column(table.column_names.index(name), name, pa.array(kept, pa.string()))
@@ -250,7 +250,7 @@ def _no_histograms() -> histograms.Histograms:
 
 
 def operator_table(operator: str, module: str) -> pa.Table:
-    """Operators as ``Run.operators`` gives them."""
+    """Return operators like ``Run.operators``."""
     rows = [
         {
             "phase": phase,
@@ -268,7 +268,7 @@ def operator_table(operator: str, module: str) -> pa.Table:
 
 
 def call_table(operator: str, module: str) -> pa.Table:
-    """Calls as ``Run.operator_calls`` gives them: one within another."""
+    """Return nested calls like ``Run.operator_calls``."""
     rows = [
         {
             "worker": "rank0-7",

@@ -1,4 +1,4 @@
-"""No table makes a figure fail: values that are not finite, huge or alike, single rows, any text for a name."""
+"""Robustness of figures: non-finite, huge or equal values, single rows, arbitrary names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MODES = some.sampled_from(["train", "eval", "predict"])
 FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def check(shown) -> None:
-    """It is JSON, and has no more than the browser can take."""
-    text = shown.to_json()
+def check(fig) -> None:
+    """Assert that a figure is JSON of limited size."""
+    text = fig.to_json()
     json.loads(text)
     assert len(text) < 500_000
 
@@ -35,7 +35,7 @@ def check(shown) -> None:
     ),
     some.sampled_from(["utilization_percent", "used_bytes", "received_bytes_per_second", "x"]),
 )
-def test_the_machine(rows: list[tuple[str, str, str, int, float]], metric: str) -> None:
+def test_system_figures(rows: list[tuple[str, str, str, int, float]], metric: str) -> None:
     columns = {name: [row[at] for row in rows] for at, name in enumerate(("node", "kind", "device"))}
     table = pa.table(
         {
@@ -46,14 +46,14 @@ def test_the_machine(rows: list[tuple[str, str, str, int, float]], metric: str) 
             "samples": pa.array([1] * len(rows), pa.int64()),
         }
     )
-    for shown in (
+    for fig in (
         usage.usage(table),
-        usage.usage(table, together=True),
+        usage.usage(table, is_mean=True),
         usage.histogram(table),
         utilization_heat_map.heat_map(table),
         box_plots.boxes(distributions(table)),
     ):
-        check(shown)
+        check(fig)
 
 
 @FEW
@@ -74,8 +74,8 @@ def test_steps(rows: list[tuple[str, str, int, int]]) -> None:
             },
         }
     )
-    for shown in (steps.durations(table), steps.timeline(table), phases.over_time(table), phases.progress(table)):
-        check(shown)
+    for fig in (steps.durations(table), steps.timeline(table), phases.over_time(table), phases.progress(table)):
+        check(fig)
 
 
 @FEW

@@ -1,4 +1,4 @@
-"""Calls of a window are bars at their time, each below the call that made it."""
+"""Timeline of the operator calls of a profile window."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bars(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float, int]]:
     return found
 
 
-def test_a_call_lies_below_the_one_that_made_it_and_devices_have_rows_of_their_own() -> None:
+def test_calls_are_below_their_callers_and_devices_have_own_rows() -> None:
     found = bars(
         [
             row("outer", 0, 10),
@@ -59,16 +59,16 @@ def test_a_call_lies_below_the_one_that_made_it_and_devices_have_rows_of_their_o
     }
 
 
-def test_the_longest_are_drawn_of_very_many_and_the_others_counted() -> None:
-    shown = window(pa.Table.from_pylist([row(f"op{place}", place, 0.1 + place / 1e4) for place in range(4000)], CALLS))
-    texts = [text for trace in shown.data for text in trace.text]
+def test_the_longest_calls_are_drawn_and_the_others_counted() -> None:
+    fig = window(pa.Table.from_pylist([row(f"op{place}", place, 0.1 + place / 1e4) for place in range(4000)], CALLS))
+    texts = [text for trace in fig.data for text in trace.text]
     assert len(texts) == 2500
     assert "op0 in m, step 3" not in texts
-    assert any("1,500 more" in each.text for each in shown.layout.annotations)
+    assert any("1,500 more" in each.text for each in fig.layout.annotations)
 
 
-def test_calls_deeper_than_can_be_seen_are_counted_too() -> None:
+def test_calls_below_the_maximum_depth_are_counted() -> None:
     nested = [row(f"op{depth}", depth, 100 - 2 * depth) for depth in range(30)]
-    shown = window(pa.Table.from_pylist(nested, CALLS))
-    assert sum(len(trace.text) for trace in shown.data) == 12
-    assert any("18 more" in each.text for each in shown.layout.annotations)
+    fig = window(pa.Table.from_pylist(nested, CALLS))
+    assert sum(len(trace.text) for trace in fig.data) == 12
+    assert any("18 more" in each.text for each in fig.layout.annotations)

@@ -1,4 +1,4 @@
-"""What figures draw is what the tables say: points, units, gaps, shares, marks."""
+"""Numbers drawn by figures: points, units, gaps, shares, markers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def made(tmp_path_factory) -> Made:
     return every_figure.write_run(str(tmp_path_factory.mktemp("numbers") / "run"))
 
 
-def lines(shown) -> dict[str, object]:
-    return {each.name: each for each in shown.data if each.showlegend is not False and each.mode != "markers"}
+def lines(fig) -> dict[str, object]:
+    return {each.name: each for each in fig.data if each.showlegend is not False and each.mode != "markers"}
 
 
 def system(rows: list[tuple[str, str, str, str, int, float]]) -> pa.Table:
@@ -45,10 +45,10 @@ def system(rows: list[tuple[str, str, str, str, int, float]]) -> pa.Table:
 
 
 def test_usage_draws_each_device_in_its_unit_and_natural_order(made: Made) -> None:
-    shown = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
-    drawn = lines(shown)
+    fig = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    drawn = lines(fig)
     assert list(drawn) == ["GPU 0", "GPU 1"]
-    assert shown.layout.yaxis.title.text == "GPU memory (GiB)"
+    assert fig.layout.yaxis.title.text == "GPU memory (GiB)"
     table = made.digest.system("gpu", "memory_used_bytes", "gpu0", "algo-1")
     assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 2**30, rel=1e-6)
     assert drawn["GPU 0"].x.tolist() == [each // 1_000_000 for each in table["time_ns"].to_pylist()]
@@ -71,17 +71,17 @@ def test_the_mean_of_devices_leaves_the_total_out() -> None:
         ("n", "cpu", device, "utilization_percent", 0, value)
         for device, value in (("total", 99.0), ("core0", 10.0), ("core1", 30.0))
     ]
-    shown = usage.usage(system(rows), together=True)
-    line = next(each for each in shown.data if each.showlegend is not False)
+    fig = usage.usage(system(rows), is_mean=True)
+    line = next(each for each in fig.data if each.showlegend is not False)
     assert line.y.tolist() == [20.0]
-    assert "mean of all devices" in shown.layout.title.text
+    assert "mean of all devices" in fig.layout.title.text
 
 
 def test_twenty_series_are_drawn_and_the_others_counted() -> None:
     rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(64) for t in range(3)]
-    shown = usage.usage(system(rows))
-    assert len(shown.data) == 20
-    assert "and 44 more series" in [each.text for each in shown.layout.annotations]
+    fig = usage.usage(system(rows))
+    assert len(fig.data) == 20
+    assert "and 44 more series" in [each.text for each in fig.layout.annotations]
 
 
 def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
@@ -92,48 +92,48 @@ def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
 
 
 def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made) -> None:
-    shown = utilization_heat_map.heat_map(made.digest.system())
-    names = list(shown.data[0].y)
+    fig = utilization_heat_map.heat_map(made.digest.system())
+    names = list(fig.data[0].y)
     assert names == [
         f"{node} {device}"
         for node in every_figure.NODES
         for device in ("core 0", "core 1", "core 2", "core 10", "GPU 0", "GPU 1")
     ]
     table = made.digest.system("gpu", "utilization_percent", "gpu1", "algo-2")
-    assert shown.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
-    assert (shown.data[0].zmin, shown.data[0].zmax) == (0, 100)
-    assert "%" in shown.data[0].colorbar.title.text
+    assert fig.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
+    assert (fig.data[0].zmin, fig.data[0].zmax) == (0, 100)
+    assert "%" in fig.data[0].colorbar.title.text
 
 
 def test_long_steps_are_marked_at_their_step(made: Made) -> None:
-    shown = step_charts.durations(made.digest.steps("rank0-7"))
-    (long,) = [each for each in shown.data if each.name == "over 3 medians"]
+    fig = step_charts.durations(made.digest.steps("rank0-7"))
+    (long,) = [each for each in fig.data if each.name == "over 3 × median"]
     assert long.x.tolist() == [50]
     assert long.y[0] == pytest.approx(1100, rel=0.05)
 
 
 def test_the_timeline_stacks_what_a_step_lasts(made: Made) -> None:
     table = made.digest.steps("rank1-8", points=1000)
-    shown = step_charts.timeline(table, last=30)
-    whole = np.sum([each.y for each in shown.data], axis=0)
+    fig = step_charts.timeline(table, last=30)
+    whole = np.sum([each.y for each in fig.data], axis=0)
     assert len(whole) == 30
     expected = table.sort_by("step")["duration_ns"].to_numpy()[-30:] / 1e6
     assert whole == pytest.approx(expected, rel=1e-5)
-    assert "170 to 199" in shown.layout.title.text
+    assert "170 to 199" in fig.layout.title.text
 
 
 def test_shares_over_time_make_a_hundred_per_cent(made: Made) -> None:
-    shown = phases.over_time(made.digest.steps())
-    whole = np.nansum([each.y for each in shown.data], axis=0)
+    fig = phases.over_time(made.digest.steps())
+    whole = np.nansum([each.y for each in fig.data], axis=0)
     assert whole == pytest.approx(np.full(len(whole), 100.0), abs=0.01)
     told = made.digest.phases()
-    widths = [np.nansum(each.y) for each in shown.data]
-    assert {each.name for each in shown.data} == set(told)
-    assert dict(zip([each.name for each in shown.data], widths, strict=True))["backward"] == max(widths)
+    widths = [np.nansum(each.y) for each in fig.data]
+    assert {each.name for each in fig.data} == set(told)
+    assert dict(zip([each.name for each in fig.data], widths, strict=True))["backward"] == max(widths)
 
 
-def test_lanes_put_together_only_what_is_too_short_to_be_seen(made: Made) -> None:
-    near = phases.lanes(made.run.timeline(worker="rank0-7", end_step=10))
+def test_tracks_merge_only_invisible_intervals(made: Made) -> None:
+    near = phases.tracks(made.run.timeline(worker="rank0-7", end_step=10))
     lanes = {each.name: each for each in near.data}
     assert list(lanes) == ["train steps", "data", "forward", "backward", "optimizer", "collective"]
     assert {name: len(each.x) for name, each in lanes.items()} == dict.fromkeys(lanes, 10)
@@ -145,24 +145,24 @@ def test_lanes_put_together_only_what_is_too_short_to_be_seen(made: Made) -> Non
         {**each, "name": "mark", "start_ns": START_NS + at * 1000, "duration_ns": 10} for at, each in enumerate(rows)
     ]
     wide = {**rows[0], "name": "wide", "start_ns": START_NS, "duration_ns": 3600 * 10**9}
-    shown = phases.lanes(pa.Table.from_pylist([*crowd, wide], schema=many.schema))
-    assert {each.name: len(each.x) for each in shown.data} == {"mark": 1, "wide": 1}
-    assert "5,000 in" in next(each for each in shown.data if each.name == "mark").text[0]
+    fig = phases.tracks(pa.Table.from_pylist([*crowd, wide], schema=many.schema))
+    assert {each.name: len(each.x) for each in fig.data} == {"mark": 1, "wide": 1}
+    assert "5,000 in" in next(each for each in fig.data if each.name == "mark").text[0]
 
 
 def test_progress_ends_at_the_steps_that_were_done(made: Made) -> None:
-    shown = phases.progress(made.digest.steps("rank0-7"), job=made.digest.job(), interruptions=[(1, 2)])
-    assert shown.data[0].y[0] == 0
-    assert shown.data[0].y[-1] == 200
-    assert {each.name for each in shown.layout.shapes} >= {"interrupted", "finalization"}
+    fig = phases.progress(made.digest.steps("rank0-7"), job=made.digest.job(), interruptions=[(1, 2)])
+    assert fig.data[0].y[0] == 0
+    assert fig.data[0].y[-1] == 200
+    assert {each.name for each in fig.layout.shapes} >= {"interrupted", "finalization"}
 
 
-def test_what_is_not_finite_is_marked_and_counted(made: Made) -> None:
-    shown = scalars.scalars(made.digest.scalar("loss"), y="loss")
-    (marked,) = [each for each in shown.data if each.mode == "markers"]
+def test_nonfinite_values_are_marked_and_counted(made: Made) -> None:
+    fig = scalars.scalars(made.digest.scalar("loss"), y="loss")
+    (marked,) = [each for each in fig.data if each.mode == "markers"]
     assert set(marked.x) == {150}
     assert marked.name == "not finite (NaN or infinite): 3"
-    loss = next(each for each in shown.data if "rank0-7" in each.name and each.mode == "lines")
+    loss = next(each for each in fig.data if "rank0-7" in each.name and each.mode == "lines")
     assert np.isnan(loss.y[150])
     assert loss.y[10] == pytest.approx(3 / 11)
 
@@ -170,19 +170,19 @@ def test_what_is_not_finite_is_marked_and_counted(made: Made) -> None:
 def test_on_a_log_axis_magnitudes_are_drawn(made: Made) -> None:
     table = made.digest.scalar("loss", worker="rank0-7")
     negative = table.set_column(6, "value", pa.array([-1.0] * table.num_rows))
-    shown = scalars.scalars(negative, y="loss", is_log=True)
-    assert shown.layout.yaxis.type == "log"
-    assert "magnitude" in shown.layout.yaxis.title.text
-    assert set(shown.data[0].y) == {1.0}
+    fig = scalars.scalars(negative, y="loss", is_log=True)
+    assert fig.layout.yaxis.type == "log"
+    assert "magnitude" in fig.layout.yaxis.title.text
+    assert set(fig.data[0].y) == {1.0}
 
 
 def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
     found = made.digest.layers("gradients", "abs_mean")
-    shown = layer_heat_map.layers(found, statistic="abs_mean")
-    heat = shown.data[0]
+    fig = layer_heat_map.layers(found, statistic="abs_mean")
+    heat = fig.data[0]
     assert list(heat.y) == [f"gradient/block.{at}.weight" for at in range(4)]
     assert heat.z[:, 0] == pytest.approx([-6, -5, -4, -3], abs=0.01)
-    assert shown.layout.meta["rows"] == found["tensors"]
+    assert fig.layout.meta["rows"] == found["tensors"]
 
 
 def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
@@ -193,34 +193,34 @@ def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
     assert heat.colorbar.ticktext[0] == "0"
 
 
-def test_very_many_tensors_share_rows_with_their_neighbours() -> None:
+def test_neighbouring_tensors_are_merged_if_there_are_too_many() -> None:
     found = {"tensors": [f"t{at}" for at in range(500)], "steps": [0], "values": np.full((500, 1), 10.0)}
-    shown = layer_heat_map.layers(found, statistic="abs_mean")
-    assert len(shown.data[0].y) == 125
-    assert shown.data[0].y[0] == "t0 … t3"
-    assert "4 neighbours share a row" in [each.text for each in shown.layout.annotations]
-    assert shown.layout.meta["rows"][1] == "t4"
+    fig = layer_heat_map.layers(found, statistic="abs_mean")
+    assert len(fig.data[0].y) == 125
+    assert fig.data[0].y[0] == "t0 … t3"
+    assert "4 tensors per row (median)" in [each.text for each in fig.layout.annotations]
+    assert fig.layout.meta["rows"][1] == "t4"
 
 
 def test_the_slowest_rank_is_named(made: Made) -> None:
     found = ranks.compare_ranks(made.steps)
-    shown = rank_charts.step_times(found)
-    assert "rank 2 is slowest" in shown.layout.annotations[0].text
-    assert "backward" in shown.layout.annotations[0].text
-    assert len(set(shown.data[0].marker.color[:2])) == 1
-    assert shown.data[0].marker.color[2] not in shown.data[0].marker.color[:2]
+    fig = rank_charts.step_times(found)
+    assert "rank 2 is slowest" in fig.layout.annotations[0].text
+    assert "backward" in fig.layout.annotations[0].text
+    assert len(set(fig.data[0].marker.color[:2])) == 1
+    assert fig.data[0].marker.color[2] not in fig.data[0].marker.color[:2]
     stacked = rank_charts.phases(found)
     assert {each.name for each in stacked.data} >= {"data", "forward", "backward", "optimizer", "collective"}
 
 
-def test_findings_of_one_moment_share_a_label(made: Made) -> None:
+def test_simultaneous_findings_share_a_label(made: Made) -> None:
     chart = scalars.scalars(made.digest.scalar("loss"), y="loss")
     before = len(chart.data)
     findings = [every_figure._finding(rule, step) for rule, step in (("a", 40), ("b", 41), ("a", 90), ("c", 150))]
-    shown = marks.mark(chart, findings)
-    assert [each.x0 for each in shown.layout.shapes] == [40, 41, 90, 150]
-    assert [each.label.text for each in shown.layout.shapes] == ["a +1", None, None, "c"]
-    assert [list(each) for each in shown.data[before].customdata] == [
+    fig = marks.mark(chart, findings)
+    assert [each.x0 for each in fig.layout.shapes] == [40, 41, 90, 150]
+    assert [each.label.text for each in fig.layout.shapes] == ["a +1", None, None, "c"]
+    assert [list(each) for each in fig.data[before].customdata] == [
         ["a", 1, 40],
         ["b", 1, 41],
         ["a", 1, 90],
@@ -228,16 +228,16 @@ def test_findings_of_one_moment_share_a_label(made: Made) -> None:
     ]
 
 
-def test_a_chart_without_steps_or_times_bears_no_marks(made: Made) -> None:
+def test_a_chart_without_steps_or_times_has_no_markers(made: Made) -> None:
     chart = shares.pie({"data": 1.0}, title="x")
     assert marks.mark(chart, [every_figure._finding("a", 1)]).layout.shapes == ()
 
 
-def test_a_pie_puts_small_slices_together() -> None:
-    shown = shares.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
-    assert len(shown.data[0].values) == 8
-    assert shown.data[0].labels[-1].startswith("13 others")
-    assert sum(shown.data[0].values) == 210
+def test_a_pie_merges_small_slices() -> None:
+    fig = shares.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
+    assert len(fig.data[0].values) == 8
+    assert fig.data[0].labels[-1].startswith("13 others")
+    assert sum(fig.data[0].values) == 210
 
 
 def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
@@ -248,18 +248,18 @@ def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
     assert box.lowerfence == pytest.approx([each.p5 / 2**30 for each in found], rel=1e-6)
 
 
-def test_operators_are_told_by_device_with_the_dearest_first() -> None:
+def test_operators_are_drawn_by_device_longest_first() -> None:
     rows = operators.top_operators(every_figure.operator_table("aten::conv2d", "layer1.0"))
-    shown = operator_charts.bars(rows)
-    assert [each.name for each in shown.data] == ["gpu0", "cpu"]
-    assert list(shown.layout.yaxis.categoryarray)[-1] == "conv2d, forward of layer1.0 on gpu0"
-    assert operator_charts.bars(rows, most=1).data[0].x == pytest.approx([1.000002])
+    fig = operator_charts.bars(rows)
+    assert [each.name for each in fig.data] == ["gpu0", "cpu"]
+    assert list(fig.layout.yaxis.categoryarray)[-1] == "conv2d, forward of layer1.0 on gpu0"
+    assert operator_charts.bars(rows, limit=1).data[0].x == pytest.approx([1.000002])
 
 
 def test_values_at_a_step_are_all_counted() -> None:
-    shown = values.at_step(np.array([[0.0, 1.0], [np.nan, 1.0]]), tensor="w", step=7, bins=2)
-    assert shown.data[0].y.tolist() == [1, 2]
-    assert shown.layout.annotations[0].text == "1 of 4 values are not finite or too large"
+    fig = values.at_step(np.array([[0.0, 1.0], [np.nan, 1.0]]), tensor="w", step=7, bins=2)
+    assert fig.data[0].y.tolist() == [1, 2]
+    assert fig.layout.annotations[0].text == "1 of 4 values are not finite or too large"
 
 
 def test_a_heat_map_of_histograms_has_all_elements_in_each_step(made: Made) -> None:
@@ -269,11 +269,11 @@ def test_a_heat_map_of_histograms_has_all_elements_in_each_step(made: Made) -> N
     assert heat.z.sum(axis=0) == pytest.approx(np.full(10, 100.0), abs=0.5)
 
 
-def test_linked_charts_say_what_each_of_them_leaves_out() -> None:
+def test_linked_charts_show_messages_of_empty_parts() -> None:
     rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(30) for t in range(3)]
     many = usage.usage(system(rows))
     none = usage.usage(system(rows).slice(0, 0), missing="no disk was read")
-    shown = linked.linked([many, none])
-    assert [each.text for each in shown.layout.annotations] == ["no disk was read; and 10 more series"]
-    assert len(shown.data) == 20
+    fig = linked.linked([many, none])
+    assert [each.text for each in fig.layout.annotations] == ["no disk was read; and 10 more series"]
+    assert len(fig.data) == 20
     assert linked.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"

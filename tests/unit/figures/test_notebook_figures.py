@@ -1,4 +1,4 @@
-"""The charts that a notebook asks for: of a run, of a part of it, and of what it does not have."""
+"""Notebook API: charts of a run, of an interval, and of missing data."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def made(tmp_path_factory) -> Made:
     return every_figure.write_run(str(tmp_path_factory.mktemp("face") / "run"))
 
 
-def lines(shown: go.Figure) -> list[str]:
-    """The series of a chart, without the bands around them."""
-    return [each.name for each in shown.data if each.fill != "toself"]
+def lines(fig: go.Figure) -> list[str]:
+    """Return the series of a chart without bands."""
+    return [each.name for each in fig.data if each.fill != "toself"]
 
 
-def test_no_chart_bears_the_name_of_a_module() -> None:
-    """Else importing the one would hide the other."""
+def test_no_chart_has_the_name_of_a_module() -> None:
+    """A module of the same name would hide the function."""
     modules = {each.name for each in pkgutil.iter_modules(figures.__path__)}
     assert modules & set(figures.__all__) == set()
 
 
-def test_importing_figures_loads_nothing_until_a_chart_is_asked_for() -> None:
+def test_importing_figures_loads_nothing_before_first_use() -> None:
     code = "import sys, leadline.figures; print([m for m in ('plotly', 'numpy', 'pyarrow') if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
 
 
-def test_without_plotly_one_line_says_what_to_install() -> None:
+def test_without_plotly_the_error_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['plotly'] = None\n"
         "from leadline import figures\n"
@@ -54,13 +54,13 @@ def test_without_plotly_one_line_says_what_to_install() -> None:
     assert "pip install 'leadline[ui]'" in said.stdout
 
 
-def test_a_name_that_is_none_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="heat_maps"):
         importlib.import_module("leadline.figures").heat_maps  # noqa: B018
     assert set(figures.__all__) <= set(dir(figures))
 
 
-def test_charts_of_the_machine(made: Made) -> None:
+def test_system_metric_charts(made: Made) -> None:
     assert len(lines(figures.metrics_over_time(made.run, "gpu"))) == 4
     assert len(lines(figures.metrics_over_time(made.run, "cpu", devices="core0", node="algo-1"))) == 1
     assert figures.metrics_over_time(made.run, "tpu").layout.meta["empty"] == "tpu was not measured"
@@ -68,7 +68,7 @@ def test_charts_of_the_machine(made: Made) -> None:
     assert len(figures.heat_map(made.run, node="algo-2").data[0].y) == 6
 
 
-def test_a_part_of_the_run_by_time_and_by_step(made: Made) -> None:
+def test_an_interval_by_time_and_by_step(made: Made) -> None:
     line = figures.metrics_over_time(made.run, devices="total", node="algo-1", start="10s", end="20s").data[0]
     assert line.x.min() >= START_NS / 1e6 + 9_000
     assert line.x.max() <= START_NS / 1e6 + 21_000
@@ -80,7 +80,7 @@ def test_a_part_of_the_run_by_time_and_by_step(made: Made) -> None:
         figures.selection(made.run, 5000)
 
 
-def test_a_selection_tells_what_ran_in_it(made: Made) -> None:
+def test_a_selection_returns_the_time_breakdown(made: Made) -> None:
     whole, part = figures.selection(made.run), figures.selection(made.run, 60, 70, worker="rank0-7")
     assert sum(whole.shares.values()) == pytest.approx(1.0)
     assert part.steps == 10
@@ -95,16 +95,16 @@ def test_a_selection_tells_what_ran_in_it(made: Made) -> None:
     assert figures.selection(made.run, 48, 53, worker="rank0-7").shares["data"] > 0.4  # the slow load of step 50
 
 
-def test_the_timeline_has_the_steps_that_were_asked_for(made: Made) -> None:
+def test_the_timeline_has_the_requested_steps(made: Made) -> None:
     assert figures.step_timeline(made.run, 12).data[0].x.tolist() == list(range(188, 200))
     assert figures.step_timeline(made.run, 3, worker="rank1-8", end=50).data[0].x.tolist() == [47, 48, 49]
 
 
-def test_machine_and_training_share_one_axis(made: Made) -> None:
-    shown = figures.timeline_charts(made.run)
-    assert {each.xaxis for each in shown.data} == {"x"}
-    assert {each.yaxis for each in shown.data} == {"y", "y2", "y3", "y4"}
-    domains = [tuple(axis.domain) for axis in shown.select_yaxes()]
+def test_system_metrics_and_training_share_one_axis(made: Made) -> None:
+    fig = figures.timeline_charts(made.run)
+    assert {each.xaxis for each in fig.data} == {"x"}
+    assert {each.yaxis for each in fig.data} == {"y", "y2", "y3", "y4"}
+    domains = [tuple(axis.domain) for axis in fig.select_yaxes()]
     for (low, high), (below, above) in itertools.pairwise(domains):
         assert 0 <= below < above < low < high <= 1
 
@@ -112,7 +112,7 @@ def test_machine_and_training_share_one_axis(made: Made) -> None:
 def test_tensors(made: Made) -> None:
     run = made.run
     assert len(figures.losses(run).data) == 4  # three ranks, and the marks of what is not finite
-    assert figures.scalar(run, "nothing").layout.meta["empty"] == "no number is named nothing"
+    assert figures.scalar(run, "nothing").layout.meta["empty"] == "there is no scalar named nothing"
     assert figures.tensor(run, "gradient/block.0.weight", worker="rank0-7").data[0].y[0] == pytest.approx(1e-6)
     assert figures.histogram(run, "fc.weight").data[0].z.shape == (60, 10)
     assert len(figures.histogram(run, "fc.weight", is_ridge=True).data) == 10
@@ -123,13 +123,13 @@ def test_tensors(made: Made) -> None:
         figures.histogram(run, "nothing")
 
 
-def test_two_runs_are_told_apart_also_when_they_are_called_alike(made: Made, tmp_path) -> None:
+def test_two_runs_of_one_name_have_different_labels(made: Made, tmp_path) -> None:
     other = every_figure.write_run(str(tmp_path / "run"))
     names = {each.name for each in figures.compare(made.run, other.run, "loss", worker="rank0-7").data}
     assert {"run", "run (2)"} <= names
 
 
-def test_what_the_run_does_not_have_is_said(tmp_path) -> None:
+def test_missing_data_of_a_run_is_shown_as_a_message(tmp_path) -> None:
     run = open_run(RunWriter(tmp_path / "empty").end().path)
     charts = [
         figures.metrics_over_time(run),
@@ -144,11 +144,11 @@ def test_what_the_run_does_not_have_is_said(tmp_path) -> None:
         figures.timeline_charts(run),
         figures.losses(run),
         figures.layers(run),
-        figures.dearest_operators(run),
+        figures.top_operators(run),
         figures.call_tree(run),
     ]
     assert [each.layout.meta["empty"] for each in charts if each.data] == []
-    assert "leadline profile --detailed" in figures.dearest_operators(run).layout.meta["empty"]
+    assert "leadline profile --detailed" in figures.top_operators(run).layout.meta["empty"]
     assert figures.selection(run).shares == {}
     with pytest.raises(NotCapturedError):
         figures.functions_by_step(run)
@@ -156,7 +156,7 @@ def test_what_the_run_does_not_have_is_said(tmp_path) -> None:
         figures.functions_by_step(run, kind="cprofiler")
 
 
-def test_a_growing_run_is_drawn_anew(tmp_path) -> None:
+def test_a_growing_run_is_drawn_again(tmp_path) -> None:
     parts = every_figure._rank(random.Random(1), 0)
     writer = RunWriter(tmp_path / "run", batch_rows=1)
     writer.write_all(parts[: len(parts) // 2])

@@ -1,4 +1,4 @@
-"""A sparkline: numbers alone become SVG, gaps stay gaps."""
+"""Sparklines as SVG, with gaps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_line_goes_from_left_to_right_and_up_with_its_values() -> None:
     assert line == [(2.0, 22.0), (52.0, 2.0), (102.0, 12.0)]
 
 
-def test_what_is_not_finite_is_a_gap() -> None:
+def test_nonfinite_values_are_gaps() -> None:
     lines = points(sparkline([1, 2, math.nan, 3, None, math.inf, 4]))
     assert [len(each) for each in lines] == [2, 2, 2]  # a single point is a dot
     assert lines[1][0] == lines[1][1]
@@ -34,13 +34,13 @@ def test_too_few_numbers_are_no_line(values: list[float | None]) -> None:
     assert sparkline(values) == ""
 
 
-def test_a_constant_lies_in_the_middle() -> None:
+def test_a_constant_is_drawn_in_the_middle() -> None:
     (line,) = points(sparkline([5.0, 5.0], height=28))
     assert {y for _, y in line} == {14.0}
 
 
 @given(some.lists(some.one_of(some.none(), some.floats(), some.integers(-(10**9), 10**9)), max_size=50))
-def test_whatever_the_numbers_the_line_stays_within_its_frame(values: list[float | None]) -> None:
+def test_the_line_stays_within_its_bounds(values: list[float | None]) -> None:
     svg = sparkline(values, width=100, height=20)
     assert re.fullmatch(r'[-\w<>="/:,. ]*', svg)
     for x, y in (point for line in points(svg) for point in line) if svg else ():

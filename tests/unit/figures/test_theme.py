@@ -1,4 +1,4 @@
-"""The look of all figures: colours that all eyes tell apart, text that stays text, bands that end where numbers do."""
+"""Figure theme: distinguishable colours, escaped text, interrupted bands."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def test_colours_are_seen_on_light_and_dark(colour: str, ground: str) -> None:
 
 
 @pytest.mark.parametrize("eye", MACHADO)
-def test_colours_of_the_palette_are_told_apart(eye: str) -> None:
+def test_palette_colours_are_distinguishable(eye: str) -> None:
     seen = {colour: lab(np.asarray(MACHADO[eye]) @ linear(colour)) for colour in theme.PALETTE}
     closest = min(float(np.linalg.norm(seen[a] - seen[b])) for a, b in itertools.combinations(seen, 2))
     assert closest >= 18.0
 
 
 def test_series_beyond_the_palette_have_another_dash() -> None:
-    looks = [(theme.colour(at), theme.dash(at)) for at in range(theme.MOST_SERIES)]
-    assert len(set(looks)) == theme.MOST_SERIES
+    looks = [(theme.series_colour(at), theme.series_dash(at)) for at in range(theme.MAX_SERIES)]
+    assert len(set(looks)) == theme.MAX_SERIES
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("given", "fig"),
     [
         ("layer1.0.weight", "layer1.0.weight"),
         ("<b>x</b>", "&lt;b&gt;x&lt;/b&gt;"),
@@ -76,53 +76,53 @@ def test_series_beyond_the_palette_have_another_dash() -> None:
         (7, "7"),
     ],
 )
-def test_text_of_a_run_is_shown_as_it_is(given: object, shown: str) -> None:
-    assert theme.plain(given) == shown
+def test_text_of_a_run_is_shown_literally(given: object, fig: str) -> None:
+    assert theme.plain_text(given) == fig
 
 
 def test_long_names_are_cut_in_the_middle() -> None:
-    shown = theme.plain("model." + "x" * 500 + ".weight", 40)
-    assert len(shown) == 40
-    assert shown.startswith("model.")
-    assert shown.endswith(".weight")
-    assert theme.plain("x" * 40, 40) == "x" * 40
+    fig = theme.plain_text("model." + "x" * 500 + ".weight", 40)
+    assert len(fig) == 40
+    assert fig.startswith("model.")
+    assert fig.endswith(".weight")
+    assert theme.plain_text("x" * 40, 40) == "x" * 40
 
 
-def test_names_that_look_alike_are_numbered() -> None:
-    assert theme.labels(["a", "b", "a", "a"]) == ["a", "b", "a (2)", "a (3)"]
-    cut = theme.labels(["x" * 90 + "1" + "y" * 90, "x" * 90 + "2" + "y" * 90])
+def test_equal_labels_are_numbered() -> None:
+    assert theme.unique_labels(["a", "b", "a", "a"]) == ["a", "b", "a (2)", "a (3)"]
+    cut = theme.unique_labels(["x" * 90 + "1" + "y" * 90, "x" * 90 + "2" + "y" * 90])
     assert len(set(cut)) == 2
 
 
 def test_a_band_ends_where_numbers_do() -> None:
-    shown = theme.figure("x")
+    fig = theme.figure("x")
     low, high = np.array([0.0, 1.0, np.nan, 3.0, 4.0]), np.array([1.0, 2.0, 2.5, 4.0, np.inf])
-    theme.add_band(shown, np.arange(5), low, high, place=0, group="x")
-    band = shown.data[0]
+    theme.add_band(fig, np.arange(5), low, high, index=0, group="x")
+    band = fig.data[0]
     assert band.x.tolist()[:4] == [0, 1, 1, 0]
     assert band.y.tolist()[:4] == [1, 2, 1, 0]
     assert np.isnan(band.y[4])
     assert band.x.tolist()[5:] == [3, 3]
-    theme.add_band(shown, np.arange(2), np.full(2, np.nan), np.ones(2), place=0, group="none")
-    assert len(shown.data) == 1
+    theme.add_band(fig, np.arange(2), np.full(2, np.nan), np.ones(2), index=0, group="none")
+    assert len(fig.data) == 1
 
 
-def test_moments_are_milliseconds() -> None:
-    assert theme.moments([1_795_000_000_123_456_789]).tolist() == [1_795_000_000_123.0]
+def test_times_are_milliseconds() -> None:
+    assert theme.epoch_ms([1_795_000_000_123_456_789]).tolist() == [1_795_000_000_123.0]
 
 
 def test_numbers_that_cannot_be_drawn_have_no_point() -> None:
-    drawn = theme.numbers([1.5, np.nan, np.inf, 1e300, -2.0])
+    drawn = theme.float32([1.5, np.nan, np.inf, 1e300, -2.0])
     assert drawn.dtype == np.float32
     assert np.isnan(drawn).tolist() == [False, True, True, True, False]
 
 
 def test_a_legend_of_one_is_none() -> None:
-    shown = theme.figure("x")
-    shown.add_scatter(x=[1], y=[1], name="only")
-    assert theme.set_legend(shown).layout.showlegend is False
+    fig = theme.figure("x")
+    fig.add_scatter(x=[1], y=[1], name="only")
+    assert theme.set_legend(fig).layout.showlegend is False
     for at in range(12):
-        shown.add_scatter(x=[1], y=[1], name=f"series number {at}")
+        fig.add_scatter(x=[1], y=[1], name=f"series number {at}")
     one_row = 58 + 19
-    assert theme.set_legend(shown).layout.showlegend is True
-    assert shown.layout.margin.b > one_row
+    assert theme.set_legend(fig).layout.showlegend is True
+    assert fig.layout.margin.b > one_row

@@ -1,4 +1,4 @@
-"""Charts of boosted trees: what they draw, what they say where there is nothing, and that names stay text."""
+"""Charts of boosted trees: data, messages, escaped names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RANDOM = np.random.default_rng(0)
 SCORES = RANDOM.random((50, 3))
 FULL: dict[str, go.Figure] = {
     "class_sizes": trees.class_sizes(np.array([5.0, 0.0, 2.0])),
-    "spread": trees.spread(RANDOM.normal(size=500), title="Labels", x="label", has_zero=True),
+    "spread": trees.distribution(RANDOM.normal(size=500), title="Labels", x="label", has_zero=True),
     "losses": trees.losses([loss(), loss("test-rmse", "validation")]),
     "importance": trees.importance({"a": 0.75, "b": 0.25}, kind="total_gain"),
     "confusion": trees.confusion(np.array([[3.0, 1.0], [0.0, 4.0]])),
@@ -35,7 +35,7 @@ FULL: dict[str, go.Figure] = {
 }
 EMPTY: dict[str, go.Figure] = {
     "class_sizes": trees.class_sizes(np.zeros(0)),
-    "spread": trees.spread(np.array([NAN]), title="Labels", x="label"),
+    "spread": trees.distribution(np.array([NAN]), title="Labels", x="label"),
     "losses": trees.losses([]),
     "losses of NaN": trees.losses([loss(values=(NAN, NAN))]),
     "importance": trees.importance({"a": 0.0, "b": NAN}, kind="gain"),
@@ -59,19 +59,19 @@ def test_axes_have_titles_and_a_figure_is_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_what_is_not_there_is_told_in_words(name: str) -> None:
+def test_missing_data_is_shown_as_a_message(name: str) -> None:
     figure = EMPTY[name]
     assert len(figure.data) == 0
     assert figure.layout.meta["empty"]
     assert figure.layout.annotations[0].text == figure.layout.meta["empty"]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_names_are_text(hostile: str) -> None:
+@pytest.mark.parametrize("malicious", HOSTILE)
+def test_names_are_text(malicious: str) -> None:
     figures = [
-        trees.losses([loss(hostile), Loss("b", "validation", hostile, np.arange(2), np.ones(2))]),
-        trees.importance({hostile: 1.0}, kind=hostile),
-        trees.roc({hostile: found} if (found := roc(np.array([0, 1]), np.array([0.1, 0.9]))) else {}),
+        trees.losses([loss(malicious), Loss("b", "validation", malicious, np.arange(2), np.ones(2))]),
+        trees.importance({malicious: 1.0}, kind=malicious),
+        trees.roc({malicious: found} if (found := roc(np.array([0, 1]), np.array([0.1, 0.9]))) else {}),
     ]
     for figure in figures:
         text = json.dumps(figure.to_dict(), default=str, ensure_ascii=False)
@@ -108,15 +108,15 @@ def test_a_confusion_matrix_is_coloured_by_rows_and_written_in_counts() -> None:
 def test_many_features_classes_and_losses_are_counted_and_not_drawn() -> None:
     many = {f"f{each}": 1 / 100 for each in range(100)}
     figure = trees.importance(many, kind="gain")
-    assert len(figure.data[0].x) == trees.MOST_FEATURES
-    assert figure.layout.annotations[0].text == f"and {100 - trees.MOST_FEATURES} more features"
+    assert len(figure.data[0].x) == trees.MAX_FEATURES
+    assert figure.layout.annotations[0].text == f"and {100 - trees.MAX_FEATURES} more features"
     crowd = trees.class_accuracy([0, 1], np.full((2, 50), 0.5))
     assert (len(crowd.data), crowd.layout.annotations[0].text) == (20, "and 30 more classes")
 
 
-def test_curves_tell_their_area_and_what_guessing_is() -> None:
+def test_roc_curves_show_their_area_and_random_guessing() -> None:
     names = [each.name for each in FULL["roc"].data]
-    assert [each.split(",")[0] for each in names] == ["class 0", "class 1", "class 2", "micro", "guessing"]
+    assert [each.split(",")[0] for each in names] == ["class 0", "class 1", "class 2", "micro", "random guessing"]
     assert all("AUC 0." in each for each in names[:-1])
 
 

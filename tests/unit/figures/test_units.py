@@ -1,14 +1,14 @@
-"""Units: bytes in powers of 1,024, what a metric's name ends with, and words for it."""
+"""Display units and metric labels."""
 
 from __future__ import annotations
 
 import pytest
 
-from leadline.figures.units import seconds_unit, unit_of, words_of
+from leadline.figures.units import duration_unit, metric_label, unit_of
 
 
 @pytest.mark.parametrize(
-    ("metric", "largest", "name", "shown"),
+    ("metric", "largest", "name", "fig"),
     [
         ("used_bytes", 3 * 2**30, "GiB", 3.0),
         ("used_bytes", 1023, "B", 1023),
@@ -22,22 +22,22 @@ from leadline.figures.units import seconds_unit, unit_of, words_of
         ("anything", 7, "", 7),
     ],
 )
-def test_the_unit_of_a_metric(metric: str, largest: float, name: str, shown: float) -> None:
+def test_the_unit_of_a_metric(metric: str, largest: float, name: str, fig: float) -> None:
     unit = unit_of(metric, largest)
     assert unit.name == name
-    assert largest * unit.factor == pytest.approx(shown)
+    assert largest * unit.factor == pytest.approx(fig)
 
 
-def test_titles_name_the_unit_where_there_is_one() -> None:
-    assert unit_of("utilization_percent").titled("CPU") == "CPU (%)"
-    assert unit_of("anything").titled("CPU") == "CPU"
+def test_axis_titles_include_the_unit() -> None:
+    assert unit_of("utilization_percent").axis_title("CPU") == "CPU (%)"
+    assert unit_of("anything").axis_title("CPU") == "CPU"
 
 
-def test_words() -> None:
-    assert words_of("gpu", "memory_used_percent") == "GPU memory"
-    assert words_of("gpu", "thermal_throttle_percent") == "gpu thermal throttle"
+def test_metric_labels() -> None:
+    assert metric_label("gpu", "memory_used_percent") == "GPU memory"
+    assert metric_label("gpu", "thermal_throttle_percent") == "gpu thermal throttle"
 
 
 @pytest.mark.parametrize(("longest", "name", "factor"), [(5e-5, "µs", 1e6), (0.02, "ms", 1e3), (2.0, "s", 1.0)])
 def test_the_unit_of_durations(longest: float, name: str, factor: float) -> None:
-    assert (seconds_unit(longest).name, seconds_unit(longest).factor) == (name, factor)
+    assert (duration_unit(longest).name, duration_unit(longest).factor) == (name, factor)

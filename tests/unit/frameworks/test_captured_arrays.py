@@ -1,4 +1,4 @@
-"""Numpy arrays of a step: statistics equal the numpy form, raw copies are what they were."""
+"""Captured numpy arrays: statistics equal those of numpy, raw copies equal the arrays."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from leadline.statistics.definitions import BASIC
 from leadline.store.tensors import HostBuffer
 
 
-def captured(*wishes: str, change_bytes: int = 1 << 20) -> tuple[CapturedArrays, list[str]]:
+def captured(*options: str, change_bytes: int = 1 << 20) -> tuple[CapturedArrays, list[str]]:
     notes: list[str] = []
     arrays = CapturedArrays(notes.append, change_bytes=change_bytes)
-    arrays.begin([parse_capture(each) for each in wishes], "train")
+    arrays.begin([parse_capture(option) for option in options], "train")
     return arrays, notes
 
 
 def row(arrays: CapturedArrays) -> dict[tuple[str, str], float]:
-    found = arrays.row()
-    assert found is not None
-    layout, values = found
+    captured_row = arrays.row()
+    assert captured_row is not None
+    layout, values = captured_row
     numbers = np.frombuffer(values)
     return {(layout.tensors[at].name, name): numbers[i] for i, (at, name) in enumerate(layout.columns)}
 
@@ -45,12 +45,11 @@ def test_statistics_are_those_of_the_numpy_form() -> None:
     arrays, notes = captured("weights:every=1")
     values = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     arrays.keep("w", ("weights",), values)
-    found = row(arrays)
-    assert found == {("w", name): pytest.approx(compute(name, values)) for name in BASIC}
+    assert row(arrays) == {("w", name): pytest.approx(compute(name, values)) for name in BASIC}
     assert notes == []
 
 
-def test_what_nobody_wishes_for_is_not_read() -> None:
+def test_arrays_that_no_item_selects_are_not_captured() -> None:
     arrays, _ = captured("gradients:every=1")
     arrays.keep("w", ("weights",), np.ones(3))
     assert arrays.is_empty
@@ -58,7 +57,7 @@ def test_what_nobody_wishes_for_is_not_read() -> None:
     assert arrays.raw_form() is None
 
 
-def test_an_array_is_read_when_it_is_handed_over() -> None:
+def test_an_array_is_read_at_once() -> None:
     arrays, _ = captured("weights:every=1,raw=true,statistics=sum")
     values = np.ones(3)
     arrays.keep("w", ("weights",), values)
@@ -67,7 +66,7 @@ def test_an_array_is_read_when_it_is_handed_over() -> None:
     np.testing.assert_array_equal(raw(arrays)["w"], np.ones(3))
 
 
-def test_raw_copies_of_all_types_are_aligned_and_whole() -> None:
+def test_raw_copies_of_all_types_are_aligned_and_complete() -> None:
     arrays, _ = captured("weights:every=1,raw=true")
     given = {
         "flags": np.array([True, False]),
@@ -76,23 +75,23 @@ def test_raw_copies_of_all_types_are_aligned_and_whole() -> None:
         "crossed": np.arange(6.0).reshape(2, 3).T,
         "one": np.array(2.5),
     }
-    for name, each in given.items():
-        arrays.keep(name, ("weights",), each)
-    found = raw(arrays)
-    assert found.keys() == given.keys()
-    for name, each in given.items():
-        np.testing.assert_array_equal(found[name], each)
-    assert set(dict.fromkeys(name for name, _ in row(arrays))) == given.keys()  # a row tells their collections
+    for name, array in given.items():
+        arrays.keep(name, ("weights",), array)
+    copies = raw(arrays)
+    assert copies.keys() == given.keys()
+    for name, array in given.items():
+        np.testing.assert_array_equal(copies[name], array)
+    assert set(dict.fromkeys(name for name, _ in row(arrays))) == given.keys()  # the row carries their collections
 
 
-def test_a_type_that_safetensors_does_not_know_is_told() -> None:
+def test_types_without_a_safetensors_equivalent_are_noted() -> None:
     arrays, notes = captured("weights:every=1,raw=true,statistics=max")
     arrays.keep("w", ("weights",), np.ones(2, np.complex128))
     assert arrays.raw_form() is None
     assert notes == ["w is not stored: safetensors has no type complex128"]
 
 
-def test_a_change_is_that_since_the_previous_capture() -> None:
+def test_change_statistics_compare_with_the_previous_capture() -> None:
     arrays, _ = captured("weights:every=1,statistics=change_l2")
     items = [parse_capture("weights:every=1,statistics=change_l2")]
     arrays.keep("w", ("weights",), np.zeros(4))
@@ -102,39 +101,39 @@ def test_a_change_is_that_since_the_previous_capture() -> None:
     assert row(arrays)["w", "change_l2"] == 6.0
 
 
-def test_what_does_not_fit_is_not_kept_for_comparison_and_told() -> None:
+def test_beyond_the_memory_limit_changes_are_nan_and_noted() -> None:
     arrays, notes = captured("weights:every=1,statistics=change_l2", change_bytes=16)
     for _ in range(2):
         arrays.keep("w", ("weights",), np.zeros(4))
         assert np.isnan(row(arrays)["w", "change_l2"])
-    assert notes[0] == "what w was before is not kept: it takes 32 bytes"
+    assert notes[0] == "changes of w are not computed: a copy of it takes 32 bytes"
 
 
-def test_arrays_of_statistics_stand_beside() -> None:
+def test_vector_statistics_are_stored_as_raw_arrays() -> None:
     arrays, _ = captured("labels:every=1,statistics=class_counts,mean")
     arrays.keep("labels", ("labels",), np.array([0, 2, 2]))
     np.testing.assert_array_equal(raw(arrays)["labels@class_counts"], [1, 0, 2])
 
 
-def test_numbers_that_are_worked_out_already_join_the_row() -> None:
+def test_computed_numbers_are_part_of_the_row() -> None:
     arrays, _ = captured()
     block = Block((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))
-    arrays.numbers(block, np.array([1.0, 2.0]))
+    arrays.keep_numbers(block, np.array([1.0, 2.0]))
     assert row(arrays) == {("b", "value"): 1.0, ("a", "value"): 2.0}
 
 
-def test_what_lasts_is_worked_out_once_and_what_compares_with_before_anew() -> None:
+def test_statistics_of_constant_arrays_are_reused_except_changes() -> None:
     arrays, _ = captured("labels:every=1,statistics=mean,change_l2")
     labels = np.arange(4.0)
-    found = []
+    rows = []
     for _ in range(2):
         arrays.begin([parse_capture("labels:every=1,statistics=mean,change_l2")], "train")
-        arrays.keep("labels", ("labels",), labels, is_lasting=True)
-        found.append(row(arrays))
-    assert found[1] == {("labels", "mean"): 1.5, ("labels", "change_l2"): 0.0}
+        arrays.keep("labels", ("labels",), labels, is_constant=True)
+        rows.append(row(arrays))
+    assert rows[1] == {("labels", "mean"): 1.5, ("labels", "change_l2"): 0.0}
     arrays.begin([parse_capture("labels:every=1,statistics=mean")], "train")
-    arrays.keep("labels", ("labels",), labels, is_lasting=True)
+    arrays.keep("labels", ("labels",), labels, is_constant=True)
     before = row(arrays)
     arrays.begin([parse_capture("labels:every=1,statistics=mean")], "train")
-    arrays.keep("labels", ("labels",), labels + 1, is_lasting=True)
+    arrays.keep("labels", ("labels",), labels + 1, is_constant=True)
     assert (before, row(arrays)) == ({("labels", "mean"): 1.5}, {("labels", "mean"): 2.5})

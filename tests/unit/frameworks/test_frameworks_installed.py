@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,18 +15,24 @@ from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
+from leadline.training.profiler.framework_openers import framework_openers
+from leadline.training.recorder.overhead import Overhead
 from leadline.training.recording import ProfileUnavailableError
+from leadline.training.timeline.step_timeline import StepTimeline
 
 
-class Probes:
-    """Takes whatever it is told."""
+class Callbacks:
+    """Accepts every call."""
+
+    def __init__(self) -> None:
+        self.timeline = StepTimeline(Overhead())
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None
 
 
-class Hearing(GenericAdapter):
-    """Notes what it is asked to capture."""
+class RecordingAdapter(GenericAdapter):
+    """Records the items that it is asked to capture."""
 
     def __init__(self, name: str, family: Any, notes: list[str]) -> None:
         super().__init__(Loop(name), notes.append)
@@ -38,96 +46,119 @@ class Hearing(GenericAdapter):
         self.watched.append(tuple(item.collection for item in items))
 
 
-def installed() -> tuple[Frameworks, list[frozenset[str]], list[str]]:
-    came: list[frozenset[str]] = []
-    notes: list[str] = []
-    frameworks = Frameworks(notes.append, lambda: came.append(frameworks.families))
-    frameworks.install(Probes(), Guard(notes.append))  # type: ignore[arg-type]
-    return frameworks, came, notes
+class Installed:
+    """Frameworks without any adapter, with the families at each change and the notes."""
+
+    def __init__(self) -> None:
+        self.families: list[frozenset[str]] = []
+        self.notes: list[str] = []
+        self.frameworks = Frameworks(self.notes.append, lambda: self.families.append(self.frameworks.families))
+        self.frameworks.install(Callbacks(), Guard(self.notes.append))  # type: ignore[arg-type]
+
+    def adapter(self, name: str, family: str) -> RecordingAdapter:
+        return RecordingAdapter(name, family, self.notes)
 
 
 @pytest.fixture
-def frameworks() -> Any:
-    found, came, notes = installed()
-    found._adapters.clear()  # torch, which this process has imported
-    came.clear()
-    yield found, came, notes
-    found.uninstall()
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    monkeypatch.setattr("leadline.frameworks.installed.FRAMEWORKS", {})  # this process has imported torch
+    installed = Installed()
+    yield installed
+    installed.frameworks.uninstall()
 
 
-def test_the_first_of_a_kind_is_told_the_second_joins_the_step_under_way(frameworks: Any) -> None:
-    found, came, notes = frameworks
-    first, second, third = (
-        Hearing(name, family, notes) for name, family in (("a", "trees"), ("b", "trees"), ("c", "arrays"))
-    )
-    found.add(first)
-    wish = parse_capture("weights:every=1")
-    found.watch_forward((wish,))
-    found.add(second)
-    found.add(third)
-    assert came == [{"trees"}, {"trees", "arrays"}]
+def test_a_new_family_is_reported_and_a_known_one_joins_the_current_step(installed: Installed) -> None:
+    frameworks = installed.frameworks
+    first, second = installed.adapter("a", "trees"), installed.adapter("b", "trees")
+    third = installed.adapter("c", "arrays")
+    frameworks.add(first)
+    frameworks.watch_forward((parse_capture("weights:every=1"),))
+    frameworks.add(second)
+    frameworks.add(third)
+    assert installed.families == [{"trees"}, {"trees", "arrays"}]
     assert (first.watched, second.watched, third.watched) == ([("weights",)], [("weights",)], [])
 
 
-def test_a_wish_for_one_kind_goes_to_that_kind(frameworks: Any) -> None:
-    found, _, notes = frameworks
-    trees, arrays = Hearing("a", "trees", notes), Hearing("b", "arrays", notes)
-    found.add(trees)
-    found.add(arrays)
-    from dataclasses import replace
-
+def test_an_item_of_one_family_goes_to_that_family(installed: Installed) -> None:
+    frameworks = installed.frameworks
+    trees, arrays = installed.adapter("a", "trees"), installed.adapter("b", "arrays")
+    frameworks.add(trees)
+    frameworks.add(arrays)
     of_trees, of_all = replace(parse_capture("labels"), family="trees"), parse_capture("weights")
-    found.watch_forward((of_trees, of_all))
+    frameworks.watch_forward((of_trees, of_all))
     assert (trees.watched, arrays.watched) == ([("labels", "weights")], [("weights",)])
-    found.watch_forward((of_trees,))
-    assert len(arrays.watched) == 1  # nothing is due there
-    assert not found.hears(replace(parse_capture("labels"), family="network"))
+    frameworks.watch_forward((of_trees,))
+    assert len(arrays.watched) == 1  # no item selects anything there
+    assert not frameworks.captures_between_steps(replace(parse_capture("labels"), family="network"))
 
 
-def test_it_says_who_trains(frameworks: Any) -> None:
-    found, _, notes = frameworks
-    first, second = Hearing("a", "trees", notes), Hearing("b", "arrays", notes)
-    found.add(first)
-    found.add(second)
-    assert (found.spoken(), found.training_families) == ("a, b", {"trees", "arrays"})
-    found.subject(second._loop)
-    assert (found.spoken(), found.training_families) == ("b", {"arrays"})
+def test_the_label_names_the_frameworks_that_train(installed: Installed) -> None:
+    frameworks = installed.frameworks
+    first, second = installed.adapter("a", "trees"), installed.adapter("b", "arrays")
+    frameworks.add(first)
+    frameworks.add(second)
+    assert (frameworks.label(), frameworks.training_families) == ("a, b", {"trees", "arrays"})
+    frameworks.subject(second._loop)
+    assert (frameworks.label(), frameworks.training_families) == ("b", {"arrays"})
 
 
-def test_what_only_pytorch_has_is_refused_without_it(frameworks: Any) -> None:
-    found, _, notes = frameworks
-    found.add(Hearing("a", "trees", notes))
-    with pytest.raises(ProfileUnavailableError, match="only PyTorch's operators are recorded; here is a"):
-        found.open_operators(ProfileWindow("detailed"), Guard(notes.append))
-    with pytest.raises(TypeError, match="a model is one of a, not a str"):
-        found.register("model")
-    assert not found.is_out_of_memory(MemoryError())
-    assert found.number("2.5") == 2.5
+def test_capabilities_that_no_adapter_has(installed: Installed) -> None:
+    frameworks = installed.frameworks
+    openers = framework_openers(frameworks, "/run", Guard(installed.notes.append))
+    frameworks.add(installed.adapter("a", "trees"))
+    with pytest.raises(ProfileUnavailableError, match="operators are recorded for PyTorch only; this process has a"):
+        openers["detailed"](ProfileWindow("detailed"))
+    with pytest.raises(ProfileUnavailableError, match="PyTorch is not imported"):
+        openers["dataloader"](ProfileWindow("dataloader"))
+    with pytest.raises(TypeError, match="not a model of a: str"):
+        frameworks.register("model")
+    assert (frameworks.profiles, frameworks.memory, frameworks.rank()) == (None, None, None)
+    assert not frameworks.is_distributed()
+    assert list(frameworks.diagnosing([])) == []
+    assert frameworks.number("2.5") == 2.5
 
 
-def test_a_framework_that_differs_is_told_of_and_nothing_else_ends() -> None:
+def test_the_torch_adapter_has_every_capability() -> None:
+    import torch  # noqa: F401 - adapters are added for imported frameworks
+
+    notes: list[str] = []
+    frameworks = Frameworks(notes.append, lambda: None)
+    connected: list[object] = []
+    frameworks.connect_profiles(connected.append)
+    frameworks.install(Callbacks(), Guard(notes.append))  # type: ignore[arg-type]
+    try:
+        adapter = frameworks.find("torch")
+        assert connected == [adapter]
+        assert frameworks.profiles is adapter is frameworks.memory
+        assert [adapter for adapter, _ in frameworks.diagnosing([])][:1] == [adapter]
+        assert (frameworks.rank(), frameworks.is_distributed()) == (None, False)
+    finally:
+        frameworks.uninstall()
+
+
+def test_an_unsupported_version_is_noted_and_affects_nothing_else() -> None:
     script = """
 import sys, types
 from leadline.frameworks.installed import Frameworks
 from leadline.training.guard import Guard
-class Probes:
+class Callbacks:
     def __getattr__(self, name): return lambda *a, **k: None
 fake = types.ModuleType("xgboost"); fake.__version__ = "99.0"; sys.modules["xgboost"] = fake
 notes = []
 frameworks = Frameworks(notes.append, lambda: None)
 guard = Guard(notes.append)
-frameworks.install(Probes(), guard)
+frameworks.install(Callbacks(), guard)
 assert guard.is_open
 print(notes)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert "xgboost 99.0 is not captured: this version of it differs" in done.stdout
+    assert "xgboost 99.0 is not captured: this version is not supported" in done.stdout
 
 
-def test_no_framework_is_imported_by_us() -> None:
+def test_leadline_imports_no_framework() -> None:
     script = """
-import sys, leadline.training.session.session
+import sys, leadline.training.session.api
 from leadline.frameworks.installed import Frameworks
 from leadline.training.guard import Guard
 Frameworks(print, print).install(object(), Guard(print))

@@ -1,4 +1,4 @@
-"""Waiting for modules: told once, whoever imports them, and no trace is left."""
+"""Import watches report each module once, whoever imports it, and leave no trace."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
     yield tmp_path
-    for name in [each for each in sys.modules if each.partition(".")[0] in ("waited", "packed")]:
+    for name in [module_name for module_name in sys.modules if module_name.partition(".")[0] in ("waited", "packed")]:
         del sys.modules[name]
 
 
-class Told:
+class Reported:
     def __init__(self) -> None:
         self.names: list[str] = []
 
@@ -39,65 +39,65 @@ class Told:
         self.names.append(name)
 
 
-def test_a_module_is_told_of_when_it_has_been_executed_and_only_once(folder: Path) -> None:
-    told = Told()
-    watch = ImportWatch(["waited.inner"], told)
+def test_a_module_is_reported_once_after_its_execution(folder: Path) -> None:
+    reported = Reported()
+    watch = ImportWatch(["waited.inner"], reported)
     before = list(sys.meta_path)
     watch.install()
     import waited.inner  # type: ignore[import-not-found]
 
-    assert told.names == ["waited.inner"]
+    assert reported.names == ["waited.inner"]
     assert "exec_module" not in vars(waited.inner.__loader__)
     assert importlib.reload(waited.inner)
-    assert told.names == ["waited.inner"]
+    assert reported.names == ["waited.inner"]
     watch.uninstall()
     assert sys.meta_path == before
 
 
-def test_one_that_is_there_already_is_told_of_at_once(folder: Path) -> None:
+def test_an_imported_module_is_reported_at_once(folder: Path) -> None:
     importlib.import_module("waited.inner")
-    told = Told()
-    watch = ImportWatch(["waited.inner", "waited.absent"], told)
+    reported = Reported()
+    watch = ImportWatch(["waited.inner", "waited.absent"], reported)
     watch.install()
-    assert told.names == ["waited.inner"]
+    assert reported.names == ["waited.inner"]
     watch.uninstall()
 
 
-def test_to_ask_whether_there_is_a_module_is_not_to_import_it(folder: Path) -> None:
-    told = Told()
-    watch = ImportWatch(["waited.inner"], told)
+def test_looking_up_a_module_does_not_import_it(folder: Path) -> None:
+    reported = Reported()
+    watch = ImportWatch(["waited.inner"], reported)
     watch.install()
     assert importlib.util.find_spec("waited.inner") is not None
-    assert told.names == []
+    assert reported.names == []
     importlib.import_module("waited.inner")
-    assert told.names == ["waited.inner"]
+    assert reported.names == ["waited.inner"]
     watch.uninstall()
 
 
-def test_a_failed_import_is_the_modules_own(folder: Path) -> None:
-    told = Told()
-    watch = ImportWatch(["waited.broken", "waited.absent"], told)
+def test_a_failed_import_raises_the_errors_of_the_module(folder: Path) -> None:
+    reported = Reported()
+    watch = ImportWatch(["waited.broken", "waited.absent"], reported)
     watch.install()
     with pytest.raises(ValueError, match="its own"):
         importlib.import_module("waited.broken")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("waited.absent")
-    assert told.names == []
+    assert reported.names == []
     watch.uninstall()
 
 
-def test_nobody_is_told_after_the_end(folder: Path) -> None:
-    told = Told()
-    watch = ImportWatch(["waited.inner"], told)
+def test_nothing_is_reported_after_uninstall(folder: Path) -> None:
+    reported = Reported()
+    watch = ImportWatch(["waited.inner"], reported)
     watch.install()
     spec = importlib.util.find_spec("waited.inner")
     assert spec is not None
     watch.uninstall()
     importlib.import_module("waited.inner")
-    assert told.names == []
+    assert reported.names == []
 
 
-def test_another_finder_that_asks_all_finders_does_not_go_in_circles(folder: Path) -> None:
+def test_another_finder_that_asks_all_finders_causes_no_recursion(folder: Path) -> None:
     class Asking:
         is_asking = False
 
@@ -110,46 +110,46 @@ def test_another_finder_that_asks_all_finders_does_not_go_in_circles(folder: Pat
             finally:
                 self.is_asking = False
 
-    asking, told = Asking(), Told()
-    watch = ImportWatch(["waited.inner"], told)
+    asking, reported = Asking(), Reported()
+    watch = ImportWatch(["waited.inner"], reported)
     watch.install()
     sys.meta_path.insert(0, asking)  # type: ignore[arg-type]
     try:
         importlib.import_module("waited.inner")
-        assert told.names == ["waited.inner"]
+        assert reported.names == ["waited.inner"]
         assert importlib.util.find_spec("waited.broken") is not None
     finally:
         sys.meta_path.remove(asking)  # type: ignore[arg-type]
         watch.uninstall()
 
 
-def test_a_module_out_of_an_archive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_from_an_archive(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its loader is that of all modules of the archive."""
     with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
         archive.writestr("packed/__init__.py", "")
         archive.writestr("packed/inner.py", "from packed import other\nvalue = 1\n")
         archive.writestr("packed/other.py", "value = 2\n")
     monkeypatch.syspath_prepend(str(folder / "archive.zip"))
-    told = Told()
-    watch = ImportWatch(["packed.inner"], told)
+    reported = Reported()
+    watch = ImportWatch(["packed.inner"], reported)
     watch.install()
     module = importlib.import_module("packed.inner")
-    assert told.names == ["packed.inner"]
+    assert reported.names == ["packed.inner"]
     assert "exec_module" not in vars(module.__loader__)
     watch.uninstall()
 
 
-def test_a_module_that_is_being_executed_is_told_of_when_we_look_again(folder: Path) -> None:
+def test_a_module_in_execution_is_reported_by_look_again(folder: Path) -> None:
     (folder / "waited" / "slow.py").write_text("import waiting_for_it\nwaiting_for_it.begin()\nvalue = 1\n")
-    told = Told()
-    watch = ImportWatch(["waited.slow"], told)
+    reported = Reported()
+    watch = ImportWatch(["waited.slow"], reported)
     helper = ModuleType("waiting_for_it")
     helper.begin = watch.install
     sys.modules["waiting_for_it"] = helper
     importlib.import_module("waited.slow")
-    assert told.names == []
+    assert reported.names == []
     watch.look_again()
     watch.look_again()
-    assert told.names == ["waited.slow"]
+    assert reported.names == ["waited.slow"]
     watch.uninstall()
     del sys.modules["waiting_for_it"]

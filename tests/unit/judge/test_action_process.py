@@ -1,4 +1,4 @@
-"""A courier as the judge sees it, from its start to its end."""
+"""An action worker as the judge sees it, from its start to its end."""
 
 from __future__ import annotations
 
@@ -9,88 +9,88 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from following import ACTIONS, PATIENCE_SECONDS, finding
+from recording_actions import ACTIONS, PATIENCE_SECONDS, finding
 
 from leadline.judge import action_process
 from leadline.judge.action_process import ActionProcess
 
 
 @pytest.fixture
-def courier(tmp_path: Path) -> Iterator[ActionProcess]:
+def worker(tmp_path: Path) -> Iterator[ActionProcess]:
     (tmp_path / "mine.py").write_text(ACTIONS)
     parameters = {"path": str(tmp_path / "noted")}
-    order = {"run": str(tmp_path), "action": "mine.py:Note", "parameters": parameters, "folder": str(tmp_path)}
-    made = ActionProcess(order)
+    setup = {"run": str(tmp_path), "action": "mine.py:Note", "parameters": parameters, "folder": str(tmp_path)}
+    made = ActionProcess(setup)
     yield made
     made.end()
 
 
-def hear(courier: ActionProcess, key: str) -> dict[str, Any]:
-    """Its next answer that has a word in it; a pipe that never speaks ends the test by its time limit."""
+def receive(worker: ActionProcess, key: str) -> dict[str, Any]:
+    """Return the next answer with a key; the time limit ends the test if there is none."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until and not courier.has_ended:
-        for answer in courier.receive():
+    while time.monotonic() < until and not worker.has_ended:
+        for answer in worker.receive():
             if key in answer:
                 return answer
-    raise AssertionError(f"it never said {key}")
+    raise AssertionError(f"no answer with {key}")
 
 
 def message() -> dict[str, Any]:
     return {"notice": finding(7).to_dict(), "workers": [], "now_ns": 0}
 
 
-def test_from_its_start_to_its_end(courier: ActionProcess, tmp_path: Path) -> None:
-    assert (courier.state, courier.descriptor) == ("off", None)
-    courier.start()
-    assert courier.state == "starting"
-    hear(courier, "manners")
-    assert courier.state == "idle"
-    courier.ask(message())
-    assert courier.state == "preparing"
-    assert hear(courier, "outcome")["outcome"] == "noted e/opened/7"
-    assert courier.state == "idle"
-    courier.retire()
-    assert courier.state == "closing"
-    hear(courier, "closed")
-    courier.receive()
-    assert courier.has_ended
-    assert courier.how_it_ended() == "its process ended with status 0"
-    courier.end()
-    assert (courier.state, courier.descriptor) == ("off", None)
+def test_from_its_start_to_its_end(worker: ActionProcess, tmp_path: Path) -> None:
+    assert (worker.state, worker.descriptor) == ("off", None)
+    worker.start()
+    assert worker.state == "starting"
+    receive(worker, "policy")
+    assert worker.state == "idle"
+    worker.ask(message())
+    assert worker.state == "preparing"
+    assert receive(worker, "outcome")["outcome"] == "noted e/opened/7"
+    assert worker.state == "idle"
+    worker.retire()
+    assert worker.state == "closing"
+    receive(worker, "closed")
+    worker.receive()
+    assert worker.has_ended
+    assert worker.describe_exit() == "its process exited with status 0"
+    worker.end()
+    assert (worker.state, worker.descriptor) == ("off", None)
     assert (tmp_path / "noted").read_text().split() == ["e/opened/7", "closed"]
 
 
-def test_one_that_is_busy_is_not_waited_for(courier: ActionProcess, tmp_path: Path) -> None:
+def test_a_busy_worker_is_killed_instead_of_awaited(worker: ActionProcess, tmp_path: Path) -> None:
     (tmp_path / "noted.do").write_text("hang")
-    courier.timeout = 0.0
-    courier.start()
-    hear(courier, "manners")
-    courier.ask(message())
-    hear(courier, "begun")
-    assert courier.state == "busy"
-    assert courier.is_late(time.monotonic() + 0.1)
-    courier.retire()
-    assert courier.state == "off"
+    worker.timeout = 0.0
+    worker.start()
+    receive(worker, "policy")
+    worker.ask(message())
+    receive(worker, "begun")
+    assert worker.state == "busy"
+    assert worker.has_timed_out(time.monotonic() + 0.1)
+    worker.retire()
+    assert worker.state == "off"
 
 
 @pytest.mark.parametrize("state", ["starting", "preparing", "closing"])
-def test_each_state_has_its_limit(courier: ActionProcess, state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_state_has_a_time_limit(worker: ActionProcess, state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("START_SECONDS", "CLOSE_SECONDS"):
         monkeypatch.setattr(action_process, name, 5.0)
-    courier._turn_to(state)
+    worker._set_state(state)
     now = time.monotonic()
-    assert not courier.is_late(now)
-    assert courier.is_late(now + 5.1)
-    courier._turn_to("idle")
-    assert not courier.is_late(now + 3600.0)
+    assert not worker.has_timed_out(now)
+    assert worker.has_timed_out(now + 5.1)
+    worker._set_state("idle")
+    assert not worker.has_timed_out(now + 3600.0)
 
 
-def test_one_that_cannot_be_started_leaves_nothing_open(
-    courier: ActionProcess, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_that_cannot_be_started_leaves_no_open_descriptor(
+    worker: ActionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.listdir("/proc/self/fd")
     monkeypatch.setattr(action_process.sys, "executable", "/no/such/python")
     with pytest.raises(FileNotFoundError):
-        courier.start()
-    assert courier.descriptor is None
+        worker.start()
+    assert worker.descriptor is None
     assert len(os.listdir("/proc/self/fd")) == len(before)

@@ -1,4 +1,4 @@
-"""Actions that couriers do: in order, again after a failure, and never in the judge's way."""
+"""Actions in processes of their own: in order, retried after a failure, and never blocking the judge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
-from following import ACTIONS, REFUSED, Reports, closing, finding, spec, wait_until
+from recording_actions import ACTIONS, REFUSED, Reports, closing, finding, spec, wait_until
 
 from leadline.judge import action_process, action_queue
 from leadline.judge.action_queue import ActionQueue
@@ -22,21 +22,26 @@ DONE: Line = {"state": "done", "outcome": "sent", "request": None, "step": None}
 
 
 def is_readable(descriptor: int) -> bool:
-    """Whether something comes within a moment; ``select`` itself knows no descriptor beyond 1,023."""
+    """Return whether data arrives within 20 ms; ``select`` itself does not support descriptors beyond 1,023."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(20))
 
 
-class Desk:
-    """A lane with its file, turned by hand."""
+def action_workers() -> list[psutil.Process]:
+    """Return the action workers that this process started; a test process may have other children."""
+    return [child for child in psutil.Process().children() if "leadline.judge.action_worker" in child.cmdline()]
+
+
+class QueueRig:
+    """A queue and the file of its action, advanced by the test."""
 
     def __init__(self, folder: Path, reports: Reports, name: str = "Note", **parameters: Any) -> None:
         self.path, self.reports = folder / "noted", reports
-        given = {"path": str(self.path), "backoff": 0.05, **parameters}
-        order = {"run": str(folder), "action": f"mine.py:{name}", "parameters": given, "folder": str(folder)}
-        self.others: list[Desk] = []
-        self.lane = ActionQueue(spec(name, str(folder)), order, reports, lambda: ())
+        parameters = {"path": str(self.path), "backoff": 0.05, **parameters}
+        setup = {"run": str(folder), "action": f"mine.py:{name}", "parameters": parameters, "folder": str(folder)}
+        self.others: list[QueueRig] = []
+        self.queue = ActionQueue(spec(name, str(folder)), setup, reports, lambda: ())
 
     def script(self, words: str) -> None:
         (self.path.parent / "noted.do").write_text(words)
@@ -45,197 +50,199 @@ class Desk:
     def noted(self) -> list[str]:
         return self.path.read_text().split() if self.path.exists() else []
 
-    def turn(self) -> None:
-        descriptor = self.lane.descriptor
+    def advance(self) -> None:
+        descriptor = self.queue.descriptor
         if descriptor is not None and is_readable(descriptor):
-            self.lane.hear()
-        self.lane.turn(time.monotonic())
+            self.queue.receive()
+        self.queue.advance(time.monotonic())
 
     def deliver(self, *notices: Any, known: Line | None = None) -> None:
         for each in notices:
-            self.lane.add(each, known)
-        wait_until(lambda: not self.lane.pending, self.turn)
+            self.queue.add(each, known)
+        wait_until(lambda: not self.queue.pending, self.advance)
 
     def close(self) -> None:
-        self.lane.close()
-        wait_until(lambda: self.lane.descriptor is None, self.turn)
+        self.queue.close()
+        wait_until(lambda: self.queue.descriptor is None, self.advance)
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def rig(tmp_path: Path) -> Iterator[QueueRig]:
     (tmp_path / "mine.py").write_text(ACTIONS)
-    made = Desk(tmp_path, Reports())
+    made = QueueRig(tmp_path, Reports())
     yield made
     for each in (made, *made.others):
-        each.lane.give_up("the test is over")
+        each.queue.give_up("the test is over")
         each.close()
 
 
-def replaced(desk: Desk, name: str = "Note", **parameters: Any) -> Desk:
-    desk.others.append(Desk(desk.path.parent, desk.reports, name, **parameters))
-    return desk.others[-1]
+def replaced(rig: QueueRig, name: str = "Note", **parameters: Any) -> QueueRig:
+    rig.others.append(QueueRig(rig.path.parent, rig.reports, name, **parameters))
+    return rig.others[-1]
 
 
-def test_nothing_runs_before_the_first_notice(desk: Desk) -> None:
-    desk.turn()
-    assert desk.lane.descriptor is None
+def test_no_process_is_started_before_the_first_notification(rig: QueueRig) -> None:
+    rig.advance()
+    assert rig.queue.descriptor is None
 
 
-def test_notices_are_delivered_in_order_by_one_process_that_is_closed_at_the_end(desk: Desk) -> None:
-    desk.deliver(finding(1), finding(2), closing(2))
-    desk.deliver(finding(3))
-    desk.close()
+def test_notifications_are_delivered_in_order_by_one_process_that_is_closed_at_the_end(rig: QueueRig) -> None:
+    rig.deliver(finding(1), finding(2), closing(2))
+    rig.deliver(finding(3))
+    rig.close()
     ids = ["e/opened/1", "e/opened/2", "e/closed/2", "e/opened/3"]
-    assert desk.noted == [*ids, "closed"]
-    assert desk.reports.final == [(each, "done", f"noted {each}") for each in ids]
+    assert rig.noted == [*ids, "closed"]
+    assert rig.reports.final == [(each, "done", f"noted {each}") for each in ids]
 
 
-def test_what_fails_is_tried_again_before_what_comes_next(desk: Desk) -> None:
-    desk.script("fail fail later")
-    desk.deliver(finding(1), finding(2))
-    assert desk.noted == ["e/opened/1"] * 4 + ["e/opened/2"]
-    assert desk.reports.all == [
-        ("e/opened/1", "asked", f"under way; the first try failed: {REFUSED}"),
+def test_a_failed_delivery_is_retried_before_the_next_one(rig: QueueRig) -> None:
+    rig.script("fail fail later")
+    rig.deliver(finding(1), finding(2))
+    assert rig.noted == ["e/opened/1"] * 4 + ["e/opened/2"]
+    assert rig.reports.all == [
+        ("e/opened/1", "asked", f"in progress; the first attempt failed: {REFUSED}"),
         ("e/opened/1", "done", "noted e/opened/1"),
         ("e/opened/2", "done", "noted e/opened/2"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("words", "tries", "why"),
+    ("words", "attempts", "why"),
     [
-        ("fail fail fail", 3, f"failed after 3 tries: {REFUSED}"),
+        ("fail fail fail", 3, f"failed after 3 attempts: {REFUSED}"),
         ("refuse", 1, "failed: 404 Not Found"),
-        ("fail refuse", 2, "failed after 2 tries: 404 Not Found"),
-        ("die die die", 3, "failed after 3 tries: its process was ended by SIGKILL"),
-        ("leave leave leave", 3, "failed after 3 tries: its process ended with status 3"),
+        ("fail refuse", 2, "failed after 2 attempts: 404 Not Found"),
+        ("die die die", 3, "failed after 3 attempts: its process was killed by SIGKILL"),
+        ("leave leave leave", 3, "failed after 3 attempts: its process exited with status 3"),
     ],
 )
-def test_what_fails_for_good_is_said_and_the_next_is_delivered(desk: Desk, words: str, tries: int, why: str) -> None:
-    desk = replaced(desk, retries=2)
-    desk.script(words)
-    desk.deliver(finding(1), finding(2))
-    assert desk.noted == ["e/opened/1"] * tries + ["e/opened/2"]
-    assert desk.reports.final == [("e/opened/1", "failed", why), ("e/opened/2", "done", "noted e/opened/2")]
-    desk.close()
+def test_a_final_failure_is_reported_and_the_next_notification_is_delivered(
+    rig: QueueRig, words: str, attempts: int, why: str
+) -> None:
+    rig = replaced(rig, retries=2)
+    rig.script(words)
+    rig.deliver(finding(1), finding(2))
+    assert rig.noted == ["e/opened/1"] * attempts + ["e/opened/2"]
+    assert rig.reports.final == [("e/opened/1", "failed", why), ("e/opened/2", "done", "noted e/opened/2")]
+    rig.close()
 
 
-def test_one_that_hangs_is_killed_and_tried_again(desk: Desk) -> None:
-    desk = replaced(desk, retries=1, timeout=1.0)
-    desk.script("hang hang")
-    desk.deliver(finding(1))
-    assert desk.reports.final == [("e/opened/1", "failed", "failed after 2 tries: gave no answer for 1 s")]
-    assert psutil.Process().children() == []
+def test_an_action_that_hangs_is_killed_and_retried(rig: QueueRig) -> None:
+    rig = replaced(rig, retries=1, timeout=1.0)
+    rig.script("hang hang")
+    rig.deliver(finding(1))
+    assert rig.reports.final == [("e/opened/1", "failed", "failed after 2 attempts: gave no answer for 1 s")]
+    assert action_workers() == []
 
 
-def test_one_that_cannot_be_made_fails_each_notice_and_starts_no_process_again(desk: Desk) -> None:
-    desk = replaced(desk, "Note", path="$UNSET_HERE")
-    desk.deliver(finding(1), finding(2))
-    assert desk.reports.final == [
+def test_an_action_that_cannot_be_constructed_fails_every_notification_without_another_process(rig: QueueRig) -> None:
+    rig = replaced(rig, "Note", path="$UNSET_HERE")
+    rig.deliver(finding(1), finding(2))
+    assert rig.reports.final == [
         (each, "failed", "failed: $UNSET_HERE is not set") for each in ("e/opened/1", "e/opened/2")
     ]
-    assert desk.lane.descriptor is None
+    assert rig.queue.descriptor is None
 
 
-def test_one_whose_import_never_ends_is_given_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_action_whose_import_never_ends_is_given_up(rig: QueueRig, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (action_process, action_queue):
         monkeypatch.setattr(module, "START_SECONDS", 1.0)
-    monkeypatch.setattr(action_queue, "_UNTOLD", replace(action_queue._UNTOLD, retries=1, backoff=0.05))
-    (desk.path.parent / "mine.py").write_text("import time\ntime.sleep(3600)\n")
-    desk.deliver(finding(1))
-    assert desk.reports.final == [("e/opened/1", "failed", "failed after 2 tries: gave no answer for 1 s")]
+    monkeypatch.setattr(action_queue, "_DEFAULT_POLICY", replace(action_queue._DEFAULT_POLICY, retries=1, backoff=0.05))
+    (rig.path.parent / "mine.py").write_text("import time\ntime.sleep(3600)\n")
+    rig.deliver(finding(1))
+    assert rig.reports.final == [("e/opened/1", "failed", "failed after 2 attempts: gave no answer for 1 s")]
 
 
-def test_within_a_cool_down_nothing_is_told_not_even_the_closing(desk: Desk) -> None:
-    desk = replaced(desk, cooldown=60.0)
+def test_within_the_cool_down_nothing_is_delivered_not_even_the_closing(rig: QueueRig) -> None:
+    rig = replaced(rig, cooldown=60.0)
     later = 61 * 10**9
-    desk.deliver(finding(1), finding(2), closing(2), closing(1), finding(3, time_ns=later), finding(2, "other"))
-    assert desk.noted == ["e/opened/1", "e/closed/1", "e/opened/3", "other/opened/2"]
-    assert [each[1:] for each in desk.reports.final[1:3]] == [
-        ("skipped", "skipped: within its cool-down of 60 s"),
-        ("skipped", "skipped: its opening was not told"),
+    rig.deliver(finding(1), finding(2), closing(2), closing(1), finding(3, time_ns=later), finding(2, "other"))
+    assert rig.noted == ["e/opened/1", "e/closed/1", "e/opened/3", "other/opened/2"]
+    assert [each[1:] for each in rig.reports.final[1:3]] == [
+        ("skipped", "skipped: within the cool-down of 60 s"),
+        ("skipped", "skipped: its opening was not delivered"),
     ]
-    desk.close()
+    rig.close()
 
 
-def test_a_finding_that_could_not_be_told_begins_no_cool_down(desk: Desk) -> None:
-    desk = replaced(desk, cooldown=60.0, retries=0)
-    desk.script("fail")
-    desk.deliver(finding(1), finding(2))
-    assert desk.reports.results == [("e/opened/1", "failed"), ("e/opened/2", "done")]
-    desk.close()
+def test_a_finding_that_could_not_be_delivered_starts_no_cool_down(rig: QueueRig) -> None:
+    rig = replaced(rig, cooldown=60.0, retries=0)
+    rig.script("fail")
+    rig.deliver(finding(1), finding(2))
+    assert rig.reports.results == [("e/opened/1", "failed"), ("e/opened/2", "done")]
+    rig.close()
 
 
-def test_once_stays_once_for_a_judge_that_begins_again(desk: Desk) -> None:
-    desk = replaced(desk, episodes="once")
-    desk.deliver(finding(1), known=DONE)
-    desk.deliver(finding(2))
-    assert desk.noted == []
-    assert desk.reports.results == [("e/opened/2", "skipped")]
-    desk.close()
+def test_once_stays_once_after_a_restart_of_the_judge(rig: QueueRig) -> None:
+    rig = replaced(rig, episodes="once")
+    rig.deliver(finding(1), known=DONE)
+    rig.deliver(finding(2))
+    assert rig.noted == []
+    assert rig.reports.results == [("e/opened/2", "skipped")]
+    rig.close()
 
 
-def test_what_was_done_is_done_again_only_where_it_went_with_its_process(desk: Desk) -> None:
-    desk.deliver(finding(1), known=DONE)
-    assert desk.reports.final == []
-    gauge = replaced(desk, "Gauge")
+def test_only_volatile_actions_are_performed_again_after_a_restart(rig: QueueRig) -> None:
+    rig.deliver(finding(1), known=DONE)
+    assert rig.reports.final == []
+    gauge = replaced(rig, "Gauge")
     gauge.deliver(finding(1), known=DONE)
     assert gauge.noted == ["e/opened/1"]
     gauge.close()
 
 
-def test_what_a_strangers_action_asked_of_the_training_stays_asked_and_is_asked_once(desk: Desk) -> None:
-    desk = replaced(desk, "Requests")
-    desk.deliver(finding(7))
-    assert desk.reports.all == [("e/opened/7", "asked", "asked to note")]
-    desk.deliver(finding(7), known={"state": "asked", "request": "request-7"})
-    assert desk.noted == ["e/opened/7"]
-    desk.close()
+def test_a_request_of_a_custom_action_stays_asked_and_is_made_once(rig: QueueRig) -> None:
+    rig = replaced(rig, "Requests")
+    rig.deliver(finding(7))
+    assert rig.reports.all == [("e/opened/7", "asked", "asked to note")]
+    rig.deliver(finding(7), known={"state": "asked", "request": "request-7"})
+    assert rig.noted == ["e/opened/7"]
+    rig.close()
 
 
-def test_a_dry_run_is_described(desk: Desk) -> None:
-    desk = replaced(desk, dry_run=True)
-    desk.deliver(finding(1))
-    assert desk.reports.final == [("e/opened/1", "dry run", "dry run: would run Note")]
-    desk.close()
-    assert desk.noted == ["closed"]
+def test_a_dry_run_is_described(rig: QueueRig) -> None:
+    rig = replaced(rig, dry_run=True)
+    rig.deliver(finding(1))
+    assert rig.reports.final == [("e/opened/1", "dry run", "dry run: would run Note")]
+    rig.close()
+    assert rig.noted == ["closed"]
 
 
-def test_what_is_given_up_says_how_the_last_try_failed(desk: Desk) -> None:
-    desk = replaced(desk, backoff=3600.0)
-    desk.script("fail")
-    desk.lane.add(finding(1))
-    desk.lane.add(finding(2))
-    wait_until(lambda: desk.noted, desk.turn)
-    wait_until(lambda: desk.lane._waiting[0].why, desk.turn)
-    desk.lane.give_up("the run had ended")
-    assert desk.reports.final == [
-        ("e/opened/1", "given up", f"given up: the run had ended (the last of 1 tries: {REFUSED})"),
+def test_a_delivery_that_is_given_up_reports_how_the_last_attempt_failed(rig: QueueRig) -> None:
+    rig = replaced(rig, backoff=3600.0)
+    rig.script("fail")
+    rig.queue.add(finding(1))
+    rig.queue.add(finding(2))
+    wait_until(lambda: rig.noted, rig.advance)
+    wait_until(lambda: rig.queue._waiting[0].why, rig.advance)
+    rig.queue.give_up("the run had ended")
+    assert rig.reports.final == [
+        ("e/opened/1", "given up", f"given up: the run had ended (last of 1 attempts: {REFUSED})"),
         ("e/opened/2", "given up", "given up: the run had ended"),
     ]
-    desk.close()
-    assert desk.noted == ["e/opened/1", "closed"]
+    rig.close()
+    assert rig.noted == ["e/opened/1", "closed"]
 
 
-def test_a_courier_that_reads_nothing_holds_nobody_up(desk: Desk) -> None:
-    """A notice larger than a pipe, for a process that is stopped."""
-    desk.deliver(finding(1))
-    (courier,) = psutil.Process().children()
-    courier.suspend()
-    desk.lane.add(replace(finding(2), message="x" * (1 << 20)))
+def test_an_action_worker_that_reads_nothing_blocks_nothing(rig: QueueRig) -> None:
+    """A notification larger than a pipe, for a process that is stopped."""
+    rig.deliver(finding(1))
+    (worker,) = action_workers()
+    worker.suspend()
+    rig.queue.add(replace(finding(2), message="x" * (1 << 20)))
     for _ in range(20):
-        desk.lane.turn(time.monotonic())
-    assert desk.lane.pending == 1
-    courier.resume()
-    wait_until(lambda: not desk.lane.pending, desk.turn)
-    assert desk.reports.results[-1] == ("e/opened/2", "done")
+        rig.queue.advance(time.monotonic())
+    assert rig.queue.pending == 1
+    worker.resume()
+    wait_until(lambda: not rig.queue.pending, rig.advance)
+    assert rig.reports.results[-1] == ("e/opened/2", "done")
 
 
-def test_the_environment_and_the_command_line_have_no_secret(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME_OF_NOTES", str(desk.path))
-    desk = replaced(desk, path="$HOME_OF_NOTES")
-    desk.deliver(finding(1))
-    (courier,) = psutil.Process().children()
-    assert os.environ["HOME_OF_NOTES"] not in " ".join(courier.cmdline())
-    assert desk.noted == ["e/opened/1"]
-    desk.close()
+def test_the_environment_and_the_command_line_have_no_secret(rig: QueueRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME_OF_NOTES", str(rig.path))
+    rig = replaced(rig, path="$HOME_OF_NOTES")
+    rig.deliver(finding(1))
+    (worker,) = action_workers()
+    assert os.environ["HOME_OF_NOTES"] not in " ".join(worker.cmdline())
+    assert rig.noted == ["e/opened/1"]
+    rig.close()

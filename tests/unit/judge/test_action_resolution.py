@@ -1,4 +1,4 @@
-"""What is to follow a verdict, worked out and tried before the training starts."""
+"""Resolution and checks of actions before the training starts."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_an_action_of_a_file_with_its_own_statuses(folder: str) -> None:
     assert [spec.follows(each) for each in ("IssuesFound", "Error", "Stopped")] == [True, True, False]
 
 
-def test_amazons_names_are_recorded_by_our_own() -> None:
+def test_amazons_names_are_recorded_under_leadlines_names() -> None:
     (spec,) = resolved("a=StopTraining:grace=5")
     assert (spec.action, spec.spoken, spec.parameters) == ("stop_training", "stop_training:grace=5", {"grace": 5.0})
 
 
-def test_every_status_is_every_one() -> None:
+def test_every_status_includes_all_statuses() -> None:
     (spec,) = resolved("a@*=stop_training")
     assert spec.follows("Error")
     assert spec.follows("Completed")
@@ -80,12 +80,12 @@ def test_named_targets() -> None:
     assert (spec.parameters["url"], spec.spoken) == ("https://h/$KEY", "webhook:@team,cooldown=5")
 
 
-def test_what_is_the_same_is_merged_and_what_differs_is_not() -> None:
+def test_equal_actions_are_merged_and_different_ones_are_not() -> None:
     specs = resolved("a=stop_training:grace=5", "a=StopTraining:grace=5.0", "a=stop_training", "b=stop_training")
     assert [(each.rule, each.parameters) for each in merge(specs)] == [("a", {"grace": 5.0}), ("a", {}), ("b", {})]
 
 
-def test_an_alias_that_nothing_defines() -> None:
+def test_an_undefined_alias_is_refused() -> None:
     specs = resolved("stall_mial=stop_training")
     check_actions(specs, ["stall_mial"])
     check_actions(resolved("*=stop_training", "job=webhook:https://h"), [])
@@ -93,7 +93,7 @@ def test_an_alias_that_nothing_defines() -> None:
         check_actions(specs, ["stall_mail", "overfit"])
 
 
-def test_secrets_are_in_place_for_the_check_and_out_of_what_it_says(folder: str) -> None:
+def test_secrets_are_filled_in_for_the_check_and_masked_in_its_errors(folder: str) -> None:
     specs = resolved("a=loud.py:Loud:$WORDS", folder=folder)
     try_actions(specs, {"WORDS": "aloud"})
     with pytest.raises(ConfigurationError) as caught:
@@ -105,7 +105,7 @@ def test_secrets_are_in_place_for_the_check_and_out_of_what_it_says(folder: str)
     assert str(missing.value).endswith("loud needs a horn for $WORDS: pip install 'leadline[horn]'")
 
 
-def test_an_unknown_service_is_told_with_the_nearest() -> None:
+def test_an_unknown_service_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(
         ConfigurationError, match=r"^--on a=notify:\$ONE: no service of Apprise named 'slak'; did you mean"
     ):
@@ -113,16 +113,16 @@ def test_an_unknown_service_is_told_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(("environment", "state"), [({}, "is not set"), ({"WORDS": ""}, "is empty")])
-def test_variables_that_are_not_there(folder: str, environment: dict[str, str], state: str) -> None:
+def test_variables_that_are_not_set_are_refused(folder: str, environment: dict[str, str], state: str) -> None:
     with pytest.raises(ConfigurationError, match=f"the variable WORDS {state}; export it before the start"):
         try_actions(resolved("a=loud.py:Loud:$WORDS", folder=folder), environment)
 
 
-def test_what_a_shell_resolves_need_not_be_set() -> None:
+def test_variables_that_a_shell_resolves_need_not_be_set() -> None:
     try_actions(resolved("a=run_command:X=1; echo $X $NOWHERE ${Y:-1}"), {})
 
 
-def test_the_same_target_is_tried_once(listening: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_targets_are_checked_once(listening: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
     reach = socket.create_connection
 
@@ -138,6 +138,6 @@ def test_the_same_target_is_tried_once(listening: int, monkeypatch: pytest.Monke
     assert len(tried) == 1
 
 
-def test_an_action_that_its_file_does_not_hold(folder: str) -> None:
+def test_an_action_that_its_file_does_not_contain(folder: str) -> None:
     with pytest.raises(ConfigurationError, match=r"--on a=loud\.py:Lout: no action named 'Lout'; did you mean 'Loud'"):
         resolved("a=loud.py:Lout:x", folder=folder)

@@ -1,4 +1,4 @@
-"""A courier: what it makes of an order, what it tells of an action, and what it keeps to itself."""
+"""The action worker: construction of the action, its outcomes, and masked secrets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from leadline.actions import Action, RetryLaterError, Outcome, RejectedError
 
 class Says(Action, frozen=True, kw_only=True):
     text: str = "done"
-    def describe(self, occasion):
+    def describe(self, context):
         return f"would say {self.text}"
-    def run(self, occasion):
-        return Outcome(f"{self.text} {occasion.notice.tensors}", 3, "17", f"said {self.text}")
+    def run(self, context):
+        return Outcome(f"{self.text} {context.notice.tensors}", 3, "17", f"said {self.text}")
 
 class Silent(Says, frozen=True, kw_only=True):
     wants_snapshot = False
@@ -28,7 +28,7 @@ class Silent(Says, frozen=True, kw_only=True):
 class Raises(Action, frozen=True, kw_only=True):
     kind: str = "ValueError"
     text: str = "no"
-    def run(self, occasion):
+    def run(self, context):
         if self.kind == "later":
             raise RetryLaterError(self.text, 7.0)
         if self.kind == "refused":
@@ -52,7 +52,7 @@ FINDING = Notification(
 
 
 @pytest.fixture
-def hire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def make_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "mine.py").write_text(ACTIONS)
     run = RunWriter(tmp_path / "run").write_all([Capture(7, {"loss": {"value": 0.25}})]).path
     monkeypatch.setenv("SECRET", SECRET)
@@ -65,14 +65,14 @@ def hire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def deliver(courier: ActionWorker, notice: Notification = FINDING) -> dict[str, Any]:
-    courier.prepare({"notice": notice.to_dict(), "workers": [], "now_ns": 5})
-    return courier.deliver()
+def deliver(worker: ActionWorker, notice: Notification = FINDING) -> dict[str, Any]:
+    worker.prepare({"notice": notice.to_dict(), "workers": [], "now_ns": 5})
+    return worker.deliver()
 
 
-def test_it_tells_its_manners_first(hire: Any) -> None:
-    said = hire("Says", cooldown="60", episodes="once", retries=2, backoff=0.5, timeout=9.0).said
-    assert said["manners"] == {
+def test_the_retry_policy_is_reported_first(make_worker: Any) -> None:
+    said = make_worker("Says", cooldown="60", episodes="once", retries=2, backoff=0.5, timeout=9.0).setup_result
+    assert said["policy"] == {
         "dry_run": False,
         "cooldown": 60.0,
         "is_once": True,
@@ -83,33 +83,33 @@ def test_it_tells_its_manners_first(hire: Any) -> None:
     assert said["is_volatile"] is False
 
 
-def test_it_tells_what_the_action_did(hire: Any) -> None:
-    answer = deliver(hire("Silent"))
+def test_the_outcome_of_the_action_is_reported(make_worker: Any) -> None:
+    answer = deliver(make_worker("Silent"))
     assert (answer["step"], answer["request"], answer["announcement"]) == (3, "17", "said done")
     assert "statistics={}" in answer["outcome"]
 
 
-def test_a_finding_comes_with_what_was_captured(hire: Any) -> None:
-    assert "statistics={'value': 0.25}" in deliver(hire("Says"))["outcome"]
+def test_a_finding_contains_snapshots_of_its_tensors(make_worker: Any) -> None:
+    assert "statistics={'value': 0.25}" in deliver(make_worker("Says"))["outcome"]
 
 
-def test_a_run_that_cannot_be_read_keeps_nobody_from_being_told(hire: Any, tmp_path: Path) -> None:
-    courier = hire("Says")
+def test_a_run_that_cannot_be_read_does_not_prevent_the_delivery(make_worker: Any, tmp_path: Path) -> None:
+    worker = make_worker("Says")
     (tmp_path / "run" / "manifest.json").write_text("{")
-    assert deliver(courier)["outcome"].startswith("done (TensorSnapshot(name='loss'")
+    assert deliver(worker)["outcome"].startswith("done (TensorSnapshot(name='loss'")
 
 
-def test_secrets_reach_the_action_and_nothing_that_it_says(hire: Any) -> None:
-    answer = deliver(hire("Says", text="$SECRET"))
+def test_secrets_reach_the_action_and_are_masked_in_its_outcomes(make_worker: Any) -> None:
+    answer = deliver(make_worker("Says", text="$SECRET"))
     assert answer["outcome"].startswith("$SECRET ")
     assert answer["announcement"] == "said $SECRET"
     assert SECRET not in repr(answer)
     for kind in ("ValueError", "refused", "later", "OSError", "SystemExit"):
-        assert SECRET not in repr(deliver(hire("Raises", kind=kind, text="$SECRET")))
+        assert SECRET not in repr(deliver(make_worker("Raises", kind=kind, text="$SECRET")))
 
 
-def test_a_dry_run_only_describes_and_with_the_names_of_variables(hire: Any) -> None:
-    assert deliver(hire("Says", text="$SECRET", dry_run=True))["outcome"] == "dry run: would say $SECRET"
+def test_a_dry_run_only_describes_with_the_names_of_variables(make_worker: Any) -> None:
+    assert deliver(make_worker("Says", text="$SECRET", dry_run=True))["outcome"] == "dry run: would say $SECRET"
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_a_dry_run_only_describes_and_with_the_names_of_variables(hire: Any) -> 
         ("later", {"error": "two lines", "after_seconds": 7.0}),
     ],
 )
-def test_what_an_action_raises_is_told_in_one_line(hire: Any, kind: str, answer: dict[str, Any]) -> None:
-    courier = hire("Raises", kind=kind, text="two\nlines")
-    assert deliver(courier) == answer
-    assert courier.close() == {"error": "ValueError: two lines (mine.py:24)"}
+def test_an_exception_of_an_action_is_reported_in_one_line(make_worker: Any, kind: str, answer: dict[str, Any]) -> None:
+    worker = make_worker("Raises", kind=kind, text="two\nlines")
+    assert deliver(worker) == answer
+    assert worker.close() == {"error": "ValueError: two lines (mine.py:24)"}
 
 
-def test_what_it_says_is_bounded(hire: Any) -> None:
-    assert len(deliver(hire("Says", text="x" * 5000))["outcome"]) <= 300
+def test_the_outcome_has_a_maximal_length(make_worker: Any) -> None:
+    assert len(deliver(make_worker("Says", text="x" * 5000))["outcome"]) <= 300
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ def test_what_it_says_is_bounded(hire: Any) -> None:
         ("Syas", {}, "no action named 'Syas'"),
     ],
 )
-def test_an_action_that_cannot_be_made_says_why(hire: Any, name: str, parameters: dict[str, Any], why: str) -> None:
-    said = hire(name, **parameters).said
+def test_an_action_that_cannot_be_constructed_is_reported_with_the_reason(
+    make_worker: Any, name: str, parameters: dict[str, Any], why: str
+) -> None:
+    said = make_worker(name, **parameters).setup_result
     assert why in said["error"]
     assert said["is_final"]

@@ -1,4 +1,4 @@
-"""Rules that a run was given while it ran."""
+"""Rules that were added to a running run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def losses(path: Path, *rules: RuleSpec) -> RunWriter:
     return writer.write_all([Capture(step, {"loss": {"value": float("nan")}}) for step in range(3)])
 
 
-def test_a_run_is_judged_afterwards_by_what_it_was_given(tmp_path: Path) -> None:
+def test_a_run_is_judged_afterwards_with_its_added_rules(tmp_path: Path) -> None:
     writer = losses(tmp_path / "run", RuleSpec("loss_spike", "loss_spike"))
     give(writer.path, RuleSpec("bad", "exploding_tensor"))
     give(writer.path, RuleSpec("bad", "loss_spike"), RuleSpec("loss_spike", "exploding_tensor"))
@@ -40,7 +40,7 @@ def test_a_run_is_judged_afterwards_by_what_it_was_given(tmp_path: Path) -> None
     assert judged["bad"] == "IssuesFound"
 
 
-def test_a_request_is_taken_up_once_and_answered(tmp_path: Path) -> None:
+def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
     writer = losses(tmp_path / "run")
     taken: list[RuleSpec] = []
     known = ["loss_spike"]
@@ -63,7 +63,7 @@ def test_a_request_is_taken_up_once_and_answered(tmp_path: Path) -> None:
     said = {each.id: (each.worker, each.step, each.outcome) for each in read_acknowledgements(writer.path)}
     assert said == {
         first.id: ("judge", 4, "taken"),
-        again.id: ("judge", 5, "refused: a rule of that name judges already"),
+        again.id: ("judge", 5, "refused: a rule of that name exists already"),
         torn.id: ("judge", 5, "refused: it cannot be read"),
         hostile.id: ("judge", 5, "refused: it cannot be read"),
     }

@@ -1,8 +1,8 @@
-"""What explains what: by declaration, in order of time, to the root."""
+"""Attribution of findings to their causes: by declaration, in order of time, to the root."""
 
 from __future__ import annotations
 
-from leadline.judge.causes import REACH_STEPS, FiredRule, causes
+from leadline.judge.causes import MAX_DISTANCE_STEPS, FiredRule, causes
 from leadline.records.finding import Finding
 from leadline.rules.registry import BUILT_IN, find_rule
 
@@ -20,16 +20,16 @@ def test_the_earlier_finding_explains_the_later_if_it_says_so() -> None:
     assert causes([found("nan", 41, "norm"), norm]) == {"norm": "nan"}
 
 
-def test_the_way_is_followed_to_its_root() -> None:
+def test_a_chain_is_followed_to_its_root() -> None:
     chain = [found("c", 12), found("b", 11, "c"), found("a", 10, "b")]
     assert causes(chain) == {"b": "a", "c": "a"}
 
 
-def test_of_several_causes_the_earliest_is_taken() -> None:
+def test_the_earliest_of_several_causes_is_chosen() -> None:
     assert causes([found("late", 9, "effect"), found("early", 5, "effect"), found("effect", 10)]) == {"effect": "early"}
 
 
-def test_two_that_explain_each_other() -> None:
+def test_two_rules_that_explain_each_other() -> None:
     assert causes([found("a", 5, "b"), found("b", 5, "a")]) == {}
     assert causes([found("a", 5, "b"), found("b", 6, "a")]) == {"b": "a"}
     assert causes([found("a", 5, "b"), found("b", 5, "c"), found("c", 5, "a")]) == {}
@@ -39,15 +39,15 @@ def test_a_finding_that_closed_long_ago_explains_nothing() -> None:
     def effect(step: int) -> dict[str, str]:
         return causes([found("a", 5, "b", last_step=7), found("b", step)])
 
-    assert effect(7 + REACH_STEPS) == {"b": "a"}
-    assert effect(8 + REACH_STEPS) == {}
+    assert effect(7 + MAX_DISTANCE_STEPS) == {"b": "a"}
+    assert effect(8 + MAX_DISTANCE_STEPS) == {}
 
 
-def test_rules_are_known_by_their_own_names_not_by_their_aliases() -> None:
+def test_rules_are_matched_by_name_and_not_by_alias() -> None:
     assert causes([found("mine", 5, "loss_spike"), found("spikes", 6, rule="loss_spike")]) == {"spikes": "mine"}
 
 
-def test_built_in_rules_explain_only_what_there_is() -> None:
+def test_built_in_rules_explain_only_existing_rules() -> None:
     for name in BUILT_IN:
         explained = set(find_rule(name).explains)
         assert explained <= set(BUILT_IN) - {name}, f"{name} explains {explained - set(BUILT_IN) or 'itself'}"

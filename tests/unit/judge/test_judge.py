@@ -1,4 +1,4 @@
-"""The judge: what it writes down, whom it blames, and that it goes on whatever a rule does."""
+"""The judge: what it writes, which rule an error is attributed to, and that it continues after any error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from leadline.errors import DamagedRunError, RunNotFoundError
 from leadline.judge import rule_results
-from leadline.judge.judge import Results, RuleResult, judge_run
+from leadline.judge.judge import judge_run
+from leadline.judge.results import Results, RuleResult
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
@@ -60,7 +61,7 @@ def result(results: Results, name: str) -> RuleResult:
     return found
 
 
-def test_documents_say_what_was_judged(tmp_path: Path) -> None:
+def test_documents_contain_the_results(tmp_path: Path) -> None:
     rules = [RuleSpec(name, name) for name in ("exploding_tensor", "vanishing_gradient", "loss_not_decreasing")]
     writer = run_of(tmp_path, *rules).end()
     results = judge_run(writer.path, write=True)
@@ -104,13 +105,13 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
         ("raise ValueError('two\\nlines')", "ValueError: two lines (mine.py:14)"),
         ("raise SystemExit(3)", "SystemExit: 3 (mine.py:14)"),
         ("return None", "TypeError: evaluate() must return Clear, Fired or Undecided, not NoneType"),
-        ("bytearray(1 << 30)", "MemoryError: it wanted more memory than rules may take (mine.py:14)"),
+        ("bytearray(1 << 30)", "MemoryError: it exceeded the memory limit for rules (mine.py:14)"),
         ("time.sleep(600)", "gave no answer for 5 s"),
-        ("os._exit(7)", "its process ended with status 7"),
-        ("os.kill(os.getpid(), 11)", "its process was ended by SIGSEGV"),
+        ("os._exit(7)", "its process exited with status 7"),
+        ("os.kill(os.getpid(), 11)", "its process was killed by SIGSEGV"),
     ],
 )
-def test_a_rule_that_fails_is_blamed_and_the_others_go_on(tmp_path: Path, body: str, why: str) -> None:
+def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path, body: str, why: str) -> None:
     others = (mine(tmp_path, "return Fired('as asked')", "other"), RuleSpec("exploding_tensor", "exploding_tensor"))
     writer = run_of(tmp_path, mine(tmp_path, body), *others).end()
     results = judge_run(writer.path, write=True, limits=THINKING if "no answer" in why else LARGE)
@@ -143,14 +144,14 @@ class Mine(Rule):
     ("places", "why"),
     [
         ({"at_import": "while True: time.time()"}, "gave no answer for 8 s"),
-        ({"at_import": "bytearray(1 << 33)"}, "the rule file does not import: .*mine.py:6: MemoryError"),
+        ({"at_import": "bytearray(1 << 33)"}, "cannot import the rule file: .*mine.py:6: MemoryError"),
         ({"in_needs": "time.sleep(60)"}, "gave no answer for 8 s"),
         ({"in_needs": "raise KeyError('x')"}, "KeyError: 'x'"),
-        ({"in_evaluate": "bytearray(10 << 30)"}, "MemoryError: it wanted more memory than rules may take"),
-        ({"in_evaluate": "kept.append(bytearray(200 << 20))"}, "it wanted more memory than rules may take"),
+        ({"in_evaluate": "bytearray(10 << 30)"}, "MemoryError: it exceeded the memory limit for rules"),
+        ({"in_evaluate": "kept.append(bytearray(200 << 20))"}, "it exceeded the memory limit for rules"),
     ],
 )
-def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(tmp_path: Path, places: dict[str, str], why: str) -> None:
+def test_custom_code_runs_only_in_its_own_worker(tmp_path: Path, places: dict[str, str], why: str) -> None:
     body = {"at_import": "", "in_needs": "pass", "in_evaluate": "pass", **places}
     (tmp_path / "mine.py").write_text(STRANGE.format(**body))
     spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
@@ -162,7 +163,7 @@ def test_a_strangers_code_runs_nowhere_but_in_its_own_worker(tmp_path: Path, pla
     assert result(results, "e").findings[0].step == 7
 
 
-def test_causes_come_before_what_follows_from_them(tmp_path: Path) -> None:
+def test_causes_are_listed_before_their_effects(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from leadline.rules import Clear, Fired, Needs, Rule\n"
         "class At(Rule):\n"
@@ -187,15 +188,15 @@ def test_causes_come_before_what_follows_from_them(tmp_path: Path) -> None:
         ("late", None),
         ("loss_not_decreasing", None),
     ]
-    assert said[1]["suggestion"] == "what origin says first; this usually follows from it"
+    assert said[1]["suggestion"] == "the advice of origin first; this usually follows from it"
 
 
-def test_a_rule_that_is_gone_since_the_run_began_is_an_error_of_that_rule(tmp_path: Path) -> None:
+def test_a_rule_that_no_longer_exists_is_an_error_of_that_rule(tmp_path: Path) -> None:
     writer = run_of(
         tmp_path, RuleSpec("lost", "lost.py:Lost", folder=str(tmp_path)), RuleSpec("e", "exploding_tensor")
     ).end()
     results = judge_run(writer.path)
-    assert "there is no rule file" in result(results, "lost").why
+    assert "no such rule file" in result(results, "lost").why
     assert result(results, "e").verdict == "fired"
 
 
@@ -217,7 +218,7 @@ def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
     assert len(read_lines(f"{writer.path}/{layout.rule_findings('exploding_tensor')}")) == 2
 
 
-def test_nothing_is_stopped_that_has_ended(tmp_path: Path) -> None:
+def test_a_training_that_has_ended_is_not_stopped(tmp_path: Path) -> None:
     action = ActionSpec("*", "stop_training")
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action]).end()
     judge_run(writer.path, write=True)
@@ -225,7 +226,7 @@ def test_nothing_is_stopped_that_has_ended(tmp_path: Path) -> None:
     assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"] == "too late: the training had ended"
 
 
-def test_an_action_that_fails_is_written_down_and_judging_goes_on(tmp_path: Path) -> None:
+def test_an_action_that_fails_is_logged_and_the_evaluation_continues(tmp_path: Path) -> None:
     action = ActionSpec("*", "stop_training", parameters={"retries": 1, "backoff": 0.1})
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action])
     for each in sorted((Path(writer.path) / layout.CONTROL).rglob("*"), reverse=True):
@@ -236,7 +237,7 @@ def test_an_action_that_fails_is_written_down_and_judging_goes_on(tmp_path: Path
     under_way, line = read_lines(f"{writer.path}/{layout.ACTIONS}")
     assert under_way["state"] == "asked"
     assert (line["state"], line["attempts"]) == ("failed", 2)
-    assert line["outcome"].startswith("failed after 2 tries: ")
+    assert line["outcome"].startswith("failed after 2 attempts: ")
 
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +255,7 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypat
         monkeypatch.setattr(rule_results, name, refuse(getattr(rule_results, name)))
     monkeypatch.setattr(rule_results, "_RETRY_SECONDS", 0.0)
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
-    entries = rule_results.RuleResults(writer.path, [writer.manifest.rules[0]], is_written=True)
+    entries = rule_results.RuleResultStore(writer.path, [writer.manifest.rules[0]], is_written=True)
     finding = {**asdict(Finding(1, "e", 7, 7, True, 0, "loss is NaN")), "event": "opened"}
     entries.add("e", finding)
     for _ in range(5):
@@ -294,7 +295,7 @@ def test_a_damaged_run_is_judged_as_far_as_it_goes(tmp_path: Path) -> None:
     assert len(results.damage) == 1
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError):
         judge_run(tmp_path)
     (tmp_path / layout.MANIFEST).write_text(json.dumps({"name": 1}))
@@ -307,21 +308,21 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     [
         (
             {"lost": {"since_step": 5, "reason": "No space left on device", "rows": 3, "tensors": 0, "bytes": 9}},
-            "from step 5 on something was not written: No space left on device",
+            "data dropped since step 5: No space left on device",
         ),
-        ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture went off at step 4: ValueError: planted"),
+        ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture disabled at step 4: ValueError: planted"),
     ],
 )
-def test_what_is_not_in_the_run_is_not_clear(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+def test_a_rule_whose_data_is_missing_is_not_clear(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     rules = [RuleSpec(name, name) for name in ("exploding_tensor", "stalled_training")]
     healthy: list[Part] = [Capture(step, {"loss": {"value": 1.0}}) for step in range(12)]
     writer = run_of(tmp_path, *rules, parts=healthy).end()
     assert result(judge_run(writer.path), "exploding_tensor").verdict == "clear"
     writer.write_worker(next(iter(writer._steps)), state="ended", **changes)
     results = judge_run(writer.path)
-    blind = result(results, "exploding_tensor")
-    assert (blind.status, blind.verdict, blind.why) == ("NoIssuesFound", "undecided", why)
-    assert "not written" not in result(results, "stalled_training").why
+    incomplete = result(results, "exploding_tensor")
+    assert (incomplete.status, incomplete.verdict, incomplete.why) == ("NoIssuesFound", "undecided", why)
+    assert "dropped" not in result(results, "stalled_training").why
 
 
 @pytest.mark.parametrize(
@@ -339,7 +340,7 @@ def test_a_timeline_that_ends_early_is_not_clear(tmp_path: Path, changes: dict[s
     assert result(judge_run(writer.path), "input_bound").verdict == "undecided"
 
 
-def test_raw_tensors_that_were_lost_matter_to_rules_that_need_them_only(tmp_path: Path) -> None:
+def test_dropped_raw_tensors_concern_only_rules_that_need_them(tmp_path: Path) -> None:
     healthy: list[Part] = [Capture(step, {"loss": {"value": 1.0}}) for step in range(3)]
     writer = run_of(tmp_path, RuleSpec("exploding_tensor", "exploding_tensor"), parts=healthy).end()
     lost = {"since_step": 1, "reason": "memory is full", "rows": 0, "tensors": 4, "bytes": 9}

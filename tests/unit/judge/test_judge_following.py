@@ -1,4 +1,4 @@
-"""What a whole judge tells of a run: each status from the start to the end, and no longer than the end allows."""
+"""Notifications of a complete judge: every status from the start to the end, within the time limit at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from following import ACTIONS, wait_until
+from recording_actions import ACTIONS, wait_until
 
 from leadline.judge import judge as judge_module
 from leadline.judge.judge import judge_run
@@ -22,11 +22,11 @@ LOSSES: list[Part] = [Capture(step, {"loss": {"value": float("nan") if step == 7
 BOOK = '''
 
 class Book(Note, frozen=True, kw_only=True):
-    """Keeps each notice."""
+    """Appends every notification to a file."""
 
-    def run(self, occasion):
+    def run(self, context):
         with open(self.path, "a") as file:
-            file.write(json.dumps(occasion.notice.to_dict()) + "\\n")
+            file.write(json.dumps(context.notice.to_dict()) + "\\n")
         return Outcome("kept")
 
     def close(self): ...
@@ -44,7 +44,7 @@ def action(tmp_path: Path, name: str, rule: str = "*", statuses: tuple[str, ...]
     return ActionSpec(rule, f"mine.py:{name}", statuses, parameters, folder=str(tmp_path))
 
 
-def test_whoever_asks_for_all_is_told_each_status_from_the_start_to_the_end(tmp_path: Path) -> None:
+def test_an_action_that_follows_everything_receives_every_status_from_the_start_to_the_end(tmp_path: Path) -> None:
     rules = ("exploding_tensor", "vanishing_gradient")
     writer = run_of(tmp_path, action(tmp_path, "Book"), rules=rules).write_all(LOSSES).end()
     judge_run(writer.path, write=True)
@@ -75,7 +75,7 @@ def test_whoever_asks_for_all_is_told_each_status_from_the_start_to_the_end(tmp_
     assert {each["state"] for each in read_actions(writer.path)} == {"done"}
 
 
-def test_a_judge_that_begins_again_fills_gauges_again_and_repeats_nothing_else(tmp_path: Path) -> None:
+def test_a_restarted_judge_repeats_only_volatile_actions(tmp_path: Path) -> None:
     others = action(tmp_path, "Book", path=str(tmp_path / "book"))
     writer = run_of(tmp_path, action(tmp_path, "Gauge"), others).write_all(LOSSES).end()
     judge_run(writer.path, write=True)
@@ -85,11 +85,11 @@ def test_a_judge_that_begins_again_fills_gauges_again_and_repeats_nothing_else(t
     assert (tmp_path / "book").read_text() == kept
 
 
-def test_the_last_step_of_a_run_is_told_and_what_takes_too_long_is_given_up(
+def test_the_last_step_of_a_run_is_delivered_and_slow_deliveries_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_module, "DRAIN_SECONDS", 8.0)
-    monkeypatch.setattr(judge_module, "_SIGN_OF_LIFE_SECONDS", 0.0)
+    monkeypatch.setattr(judge_module, "_HEARTBEAT_SECONDS", 0.0)
     (tmp_path / "slow.do").write_text("hang")
     slow = action(tmp_path, "Note", path=str(tmp_path / "slow"), timeout=1000.0)
     writer = run_of(tmp_path, action(tmp_path, "Note", statuses=("IssuesFound",)), slow)
@@ -116,14 +116,14 @@ def test_the_last_step_of_a_run_is_told_and_what_takes_too_long_is_given_up(
     assert (after["complete"], after["delivering"]) == (True, [])
 
 
-def test_judging_only_writes_no_action_and_starts_nothing(tmp_path: Path) -> None:
+def test_judging_without_writing_starts_no_action(tmp_path: Path) -> None:
     writer = run_of(tmp_path, action(tmp_path, "Note")).write_all(LOSSES).end()
     judge_run(writer.path)
     assert not (tmp_path / "noted").exists()
     assert read_actions(writer.path) == []
 
 
-def test_the_end_of_a_run_without_rules_is_told(tmp_path: Path) -> None:
+def test_the_end_of_a_run_without_rules_is_delivered(tmp_path: Path) -> None:
     writer = run_of(tmp_path, action(tmp_path, "Note", "job", ("Failed",)), rules=()).end("Failed", 3)
     judge_run(writer.path, write=True, follow=True)
     assert (tmp_path / "noted").read_text().split() == ["job/Failed", "closed"]

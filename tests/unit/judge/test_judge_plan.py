@@ -1,4 +1,4 @@
-"""The plan: every error before the training starts, and what must be captured for which rule."""
+"""The rule plan: errors before the training starts, and the captures that rules need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from leadline.errors import ConfigurationError, RunNotFoundError, UnknownNameError
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.records.manifest import ActionSpec, RuleSpec
-from leadline.records.plan import CaptureItem, Schedule, is_of_modules
+from leadline.records.plan import CaptureItem, Schedule, may_select_module_tensors
 from leadline.testing.runs import RunWriter
 
 
@@ -38,10 +38,10 @@ def test_a_rule_with_an_action_sees_every_step() -> None:
     assert [item.schedule.every for item in items] == [1]
 
 
-def test_an_action_hooks_no_forward_pass_at_every_step() -> None:
+def test_an_action_causes_no_forward_hooks_at_every_step() -> None:
     items = planned(spec("nonfinite_origin"), actions=(ActionSpec("*", "stop_training"),))
-    of_modules = {item.schedule.every for item in items if is_of_modules(item)}
-    others = {item.schedule.every for item in items if not is_of_modules(item)}
+    of_modules = {item.schedule.every for item in items if may_select_module_tensors(item)}
+    others = {item.schedule.every for item in items if not may_select_module_tensors(item)}
     assert (of_modules, others) == ({None}, {1})
 
 
@@ -53,11 +53,11 @@ def test_needs_with_an_interval_keep_it() -> None:
     }
 
 
-def test_a_rule_of_time_captures_nothing() -> None:
+def test_a_time_based_rule_captures_nothing() -> None:
     assert planned(spec("stalled_training")) == ()
 
 
-def test_specifications_are_recorded_as_they_were_read() -> None:
+def test_specifications_are_recorded_as_parsed() -> None:
     ((recorded, rule),) = resolve_rules([spec("VanishingGradient", "v", threshold="1e-6")])
     assert recorded == RuleSpec("v", "vanishing_gradient", {"threshold": 1e-6})
     assert rule.threshold == 1e-6
@@ -76,10 +76,10 @@ def test_specifications_are_recorded_as_they_were_read() -> None:
             "vanishing_gradient: threshold must be a number > 0, not 'low'",
         ),
         ([spec("vanishing_gradient"), spec("vanishing_gradient")], "two rules are named"),
-        ([spec("vanishing_gradient", "../up")], "no name for a rule"),
+        ([spec("vanishing_gradient", "../up")], "not a valid name of a rule"),
     ],
 )
-def test_errors_come_before_the_training(specs: list[RuleSpec], message: str) -> None:
+def test_errors_are_raised_before_the_training(specs: list[RuleSpec], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         resolve_rules(specs)
 
@@ -107,14 +107,14 @@ def test_actions_are_checked_before_the_training(action: ActionSpec, message: st
         ("raise ValueError('no way')", "no way"),
     ],
 )
-def test_needs_that_are_none_are_refused(tmp_path: Path, body: str, message: str) -> None:
+def test_invalid_needs_are_refused(tmp_path: Path, body: str, message: str) -> None:
     text = f"from leadline.rules import Needs, Rule\nclass Mine(Rule):\n    def needs(self):\n        {body}\n"
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         resolve_rules([RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))])
 
 
-def test_an_unknown_name_error_is_both() -> None:
+def test_an_unknown_name_error_has_both_parents() -> None:
     with pytest.raises(UnknownNameError):
         resolve_rules([spec("nothing_like_it")])
 
@@ -140,7 +140,7 @@ def test_planning_loads_nothing_heavy() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_runs_that_are_compared_with_must_be_there(tmp_path: Path) -> None:
+def test_runs_to_compare_with_must_exist(tmp_path: Path) -> None:
     RunWriter(tmp_path / "baseline").end()
     given = {"other_trials": "baseline"}
     check_runs(resolve_rules([RuleSpec("a", "similar_across_runs", given)]), str(tmp_path))

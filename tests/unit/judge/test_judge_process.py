@@ -1,4 +1,4 @@
-"""The judge as a process: what becomes of it, and of its rule workers, when somebody dies."""
+"""The judge as a process, and its rule workers, when one of the processes dies."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_judge_that_is_killed_takes_its_rule_workers_with_it_and_is_replaced(
     assert summary["complete"]
 
 
-def test_ctrl_c_is_not_for_the_judge(writer: RunWriter, judge: subprocess.Popen[bytes]) -> None:
+def test_the_judge_ignores_ctrl_c(writer: RunWriter, judge: subprocess.Popen[bytes]) -> None:
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(3)])
     wait_until(lambda: judged_steps(writer) == 2)
     os.killpg(judge.pid, signal.SIGINT)
@@ -107,7 +107,7 @@ def test_a_judge_whose_agent_and_training_are_gone_finishes_by_itself(tmp_path: 
     assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["complete"]
 
 
-def test_what_is_no_run_is_one_line_and_status_two(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run_is_one_line_and_status_two(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "leadline.judge", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""Notices: what happens in a run, each told once under an id that is the same whoever judges."""
+"""Notifications of a run: reported once, under an id that does not depend on the judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def notices() -> Notifications:
     return Notifications("/runs/a-run", MANIFEST)
 
 
-def test_a_finding_says_all_that_is_known_of_it(notices: Notifications) -> None:
+def test_a_finding_contains_everything_known(notices: Notifications) -> None:
     said = notices.of_finding(OPENED, "finding", [FIRED])
     assert (said.id, said.kind, said.status, said.previous) == ("e/opened/7", "finding", "IssuesFound", "InProgress")
     assert (said.run, said.uri, said.started_ns, said.time_ns) == ("a-run", "/runs/a-run", 1000, 2000)
@@ -40,15 +40,15 @@ def test_a_closing_names_the_opening_and_the_last_step(notices: Notifications) -
     closed = replace(OPENED, is_open=False, last_step=9)
     said = notices.of_finding(closed, "closed", [replace(FIRED, is_open=False)])
     assert (said.id, said.step, said.previous) == ("e/closed/7", 9, "IssuesFound")
-    assert said.message == "over, last seen at step 9: loss is NaN"
+    assert said.message == "resolved, last seen at step 9: loss is NaN"
 
 
-def test_two_findings_at_one_step_have_ids_of_their_own_also_when_told_again(notices: Notifications) -> None:
+def test_two_findings_at_one_step_have_different_ids_also_after_a_restart(notices: Notifications) -> None:
     other = replace(OPENED, id=2)
     first = [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)]
     assert first == ["e/opened/7", "e/opened/7/2"]
     assert [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)] == first
-    notices.begin_again("e")
+    notices.restart("e")
     assert [notices.of_finding(each, "finding", [FIRED]).id for each in (OPENED, other)] == first
     assert notices.of_finding(other, "closed", [FIRED]).id == "e/closed/7/2"
 
@@ -57,7 +57,7 @@ def told(found: list[Notification]) -> list[tuple[Any, ...]]:
     return [(each.id, each.previous, each.status, each.verdict) for each in found]
 
 
-def test_rules_are_told_at_the_start_and_when_they_change(notices: Notifications) -> None:
+def test_rules_are_reported_at_the_start_and_when_they_change(notices: Notifications) -> None:
     other = replace(STATE, name="v")
     assert told(notices.of_rules([STATE, other])) == [
         ("e/status/InProgress/none", None, "InProgress", None),
@@ -73,7 +73,7 @@ def test_rules_are_told_at_the_start_and_when_they_change(notices: Notifications
     assert (said.id, said.message, said.why) == ("v/status/Error/none", "failed: ValueError: no", "ValueError: no")
 
 
-def test_a_verdict_that_comes_again_has_an_id_of_its_own(notices: Notifications) -> None:
+def test_a_repeated_verdict_has_its_own_id(notices: Notifications) -> None:
     clear = replace(STATE, verdict="clear")
     found = [notices.of_rules([each])[0].id for each in (STATE, clear, STATE, clear)]
     assert found == [
@@ -84,7 +84,7 @@ def test_a_verdict_that_comes_again_has_an_id_of_its_own(notices: Notifications)
     ]
 
 
-def test_what_a_finding_told_is_not_told_again_as_a_status(notices: Notifications) -> None:
+def test_a_finding_is_not_reported_again_as_a_status(notices: Notifications) -> None:
     notices.of_rules([STATE])
     notices.of_finding(OPENED, "finding", [FIRED])
     assert notices.of_rules([FIRED]) == []
@@ -95,7 +95,7 @@ def status(*names: str) -> dict[str, Any]:
     return {"transitions": [{"status": name, "time_ns": index} for index, name in enumerate(names)]}
 
 
-def test_each_transition_of_the_job_is_told_once(notices: Notifications) -> None:
+def test_every_transition_of_the_job_is_reported_once(notices: Notifications) -> None:
     found = notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
     assert told(found) == [
         ("job/Starting", None, "Starting", None),
@@ -118,20 +118,20 @@ def test_each_transition_of_the_job_is_told_once(notices: Notifications) -> None
         ({"status": "Interrupted"}, "the run was interrupted"),
     ],
 )
-def test_how_the_job_ended_is_said(notices: Notifications, document: dict[str, Any], said: str) -> None:
+def test_the_message_says_how_the_job_ended(notices: Notifications, document: dict[str, Any], said: str) -> None:
     (notice,) = notices.of_job(status(document["status"]) | document, [], status=document["status"])
     assert notice.message == said
     facts = {name: document[name] for name in ("exit_status", "stopped_by") if document.get(name) is not None}
     assert notice.evidence == facts
 
 
-def test_the_end_of_a_run_whose_agent_is_gone_is_told_once(notices: Notifications) -> None:
+def test_the_end_of_a_run_whose_agent_is_gone_is_reported_once(notices: Notifications) -> None:
     notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
     (ended,) = notices.of_job(status("Starting", "InProgress"), [], status="Interrupted")
     assert (ended.id, ended.status, ended.previous) == ("job/Interrupted", "Interrupted", "InProgress")
     assert notices.of_job(status("Starting", "InProgress"), [], status="Interrupted") == []
 
 
-def test_a_notice_says_how_the_job_stands(notices: Notifications) -> None:
+def test_a_notification_has_the_status_of_the_job(notices: Notifications) -> None:
     notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
     assert notices.of_finding(OPENED, "finding", [FIRED]).job_status == "InProgress"

@@ -1,4 +1,4 @@
-"""How far the workers of a run are, and how fast they go."""
+"""The training progress and speed of the workers of a run."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from leadline.judge.progress import WorkerProgress
 SECOND_NS = 1_000_000_000
 
 
-def test_the_pace_of_each_worker_that_still_runs() -> None:
+def test_the_speed_of_every_running_worker() -> None:
     pace = WorkerProgress()
     for step in range(0, 40, 2):
-        pace.see({"rank0-1": (step, step * SECOND_NS // 10), "rank1-2": (step, step * SECOND_NS // 5)})
-    pace.see({"rank0-1": (38, 99 * SECOND_NS)})  # nothing new
+        pace.update({"rank0-1": (step, step * SECOND_NS // 10), "rank1-2": (step, step * SECOND_NS // 5)})
+    pace.update({"rank0-1": (38, 99 * SECOND_NS)})  # nothing new
     assert pace.progress({}, gone=["rank1-2"]) == (TrainingProgress("rank0-1", 38, 38 * SECOND_NS // 10, 0.1),)
     assert [each.seconds_per_step for each in pace.progress({}, gone=())] == [0.1, 0.2]
 
 
-def test_a_workers_own_document_may_know_of_a_later_step() -> None:
+def test_the_document_of_a_worker_may_know_a_later_step() -> None:
     pace = WorkerProgress()
-    pace.see({"rank0-1": (3, 30)})
+    pace.update({"rank0-1": (3, 30)})
     documents = {"rank0-1": {"step": 5, "time_ns": 50}, "rank1-2": {"step": -1, "time_ns": 0}, "rank2-3": {}}
     assert pace.progress(documents, gone=()) == (
         TrainingProgress("rank0-1", 5, 50, 0.0),

@@ -1,4 +1,4 @@
-"""The process that renders a report for the judge: writes it, or says in one line why not."""
+"""The process that renders a report for the judge: a complete report, or one line with the error."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from system_scenarios import system_story
+from system_scenarios import system_scenario
 
-from leadline.judge.report_renderer import printing
+from leadline.judge.report_renderer import render_command
 from leadline.testing.runs import RunWriter
 
 
 @pytest.mark.slow
-def test_it_writes_the_page_and_the_notebook(tmp_path: Path) -> None:
-    run = RunWriter(tmp_path / "run").write_all(system_story(3, seconds=5)).end().path
-    ended = subprocess.run(printing(run, "profiling"), capture_output=True, text=True, timeout=300, check=False)
+def test_the_report_has_a_page_and_a_notebook(tmp_path: Path) -> None:
+    run = RunWriter(tmp_path / "run").write_all(system_scenario(3, seconds=5)).end().path
+    ended = subprocess.run(render_command(run, "profiling"), capture_output=True, text=True, timeout=300, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert sorted(each.name for each in (tmp_path / "run" / "reports").iterdir()) == [
         "profiling.html",
@@ -24,16 +24,16 @@ def test_it_writes_the_page_and_the_notebook(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_wrong_is_one_line(tmp_path: Path) -> None:
+def test_an_error_is_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(
-        printing(str(tmp_path / "nowhere"), "profiling"), capture_output=True, text=True, timeout=300, check=False
+        render_command(str(tmp_path / "nowhere"), "profiling"), capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 2
     assert ended.stderr.startswith("leadline: there is no run at")
     assert len(ended.stderr.splitlines()) == 1
 
 
-def test_the_judge_itself_holds_nothing_that_draws() -> None:
+def test_the_judge_itself_imports_no_plotting_library() -> None:
     code = "import sys, leadline.judge.judge, leadline.judge.__main__; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert {"plotly", "jinja2", "nbformat", "leadline.reports", "leadline.figures"}.isdisjoint(ended.stdout.split())

@@ -1,4 +1,4 @@
-"""Reports are rendered beside the judge: not too often, one at a time, and never to its harm."""
+"""Reports rendered beside the judge: not too often, one at a time, and without affecting it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from leadline.judge.report_renderer import (
-    EVERY_SECONDS,
-    FIRST_SECONDS,
-    LONGEST_SECONDS,
+    FIRST_AFTER_SECONDS,
+    MAX_SECONDS,
+    MIN_INTERVAL_SECONDS,
     SHARE,
     ReportRenderer,
-    printing,
+    render_command,
 )
 
 PATIENCE_SECONDS = 60.0
@@ -56,129 +56,129 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def until_idle(printer: ReportRenderer) -> None:
-    def turn() -> bool:
-        printer.turn()
-        return not printer.is_busy
+def until_idle(renderer: ReportRenderer) -> None:
+    def advance() -> bool:
+        renderer.advance()
+        return not renderer.is_busy
 
-    wait_for(turn)
+    wait_for(advance)
 
 
-def test_nothing_is_rendered_before_its_time_or_without_a_wish(tmp_path: Path, hand: Hand) -> None:
-    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
-    hand.now = FIRST_SECONDS
-    printer.turn()
-    assert not printer.is_busy
-    printer.want()
-    hand.now = FIRST_SECONDS - 0.1
-    printer.turn()
-    assert not printer.is_busy
-    hand.now = FIRST_SECONDS
-    printer.turn()
-    assert printer.is_busy
-    until_idle(printer)
+def test_nothing_is_rendered_too_early_or_without_new_data(tmp_path: Path, hand: Hand) -> None:
+    renderer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
+    hand.now = FIRST_AFTER_SECONDS
+    renderer.advance()
+    assert not renderer.is_busy
+    renderer.mark_outdated()
+    hand.now = FIRST_AFTER_SECONDS - 0.1
+    renderer.advance()
+    assert not renderer.is_busy
+    hand.now = FIRST_AFTER_SECONDS
+    renderer.advance()
+    assert renderer.is_busy
+    until_idle(renderer)
     assert rendered(tmp_path) == 1
 
 
-def test_what_is_wanted_meanwhile_waits_until_it_is_due_again(tmp_path: Path, hand: Hand) -> None:
-    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
-    printer.want()
-    hand.now = FIRST_SECONDS
-    printer.turn()
-    printer.want()
-    printer.turn()
-    until_idle(printer)
+def test_a_report_outdated_meanwhile_is_rendered_after_the_interval(tmp_path: Path, hand: Hand) -> None:
+    renderer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
+    renderer.mark_outdated()
+    hand.now = FIRST_AFTER_SECONDS
+    renderer.advance()
+    renderer.mark_outdated()
+    renderer.advance()
+    until_idle(renderer)
     assert rendered(tmp_path) == 1
-    hand.now += EVERY_SECONDS - 0.1
-    printer.turn()
-    assert not printer.is_busy
+    hand.now += MIN_INTERVAL_SECONDS - 0.1
+    renderer.advance()
+    assert not renderer.is_busy
     hand.now += 0.2
-    printer.turn()
-    until_idle(printer)
-    assert (rendered(tmp_path), printer.is_wanted) == (2, False)
+    renderer.advance()
+    until_idle(renderer)
+    assert (rendered(tmp_path), renderer.is_outdated) == (2, False)
 
 
-def test_one_that_takes_long_is_left_alone_for_longer(tmp_path: Path, hand: Hand) -> None:
+def test_a_slow_report_is_rendered_less_often(tmp_path: Path, hand: Hand) -> None:
     go_on = tmp_path / "go"
     more = f"import os\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.01)"
-    printer = ReportRenderer("a report", writing(tmp_path, more), pytest.fail, hand)
-    printer.want()
-    hand.now = FIRST_SECONDS
-    printer.turn()
+    renderer = ReportRenderer("a report", writing(tmp_path, more), pytest.fail, hand)
+    renderer.mark_outdated()
+    hand.now = FIRST_AFTER_SECONDS
+    renderer.advance()
     hand.now += 20.0
     go_on.touch()
-    until_idle(printer)
-    printer.want()
+    until_idle(renderer)
+    renderer.mark_outdated()
     hand.now += SHARE * 20.0 - 1.0
-    printer.turn()
-    assert not printer.is_busy
+    renderer.advance()
+    assert not renderer.is_busy
     hand.now += 1.1
-    printer.turn()
-    assert printer.is_busy
-    until_idle(printer)
+    renderer.advance()
+    assert renderer.is_busy
+    until_idle(renderer)
 
 
-def test_the_last_is_rendered_at_once(tmp_path: Path, hand: Hand) -> None:
-    printer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
-    printer.want()
-    printer.turn(is_last=True)
-    assert printer.is_busy
-    until_idle(printer)
+def test_the_last_report_is_rendered_at_once(tmp_path: Path, hand: Hand) -> None:
+    renderer = ReportRenderer("a report", writing(tmp_path), pytest.fail, hand)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    assert renderer.is_busy
+    until_idle(renderer)
     assert rendered(tmp_path) == 1
 
 
-def test_one_that_hangs_is_ended_and_nobody_waits_for_it(tmp_path: Path, hand: Hand) -> None:
-    printer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
-    printer.want()
-    printer.turn(is_last=True)
-    hand.now += LONGEST_SECONDS
-    printer.turn()
-    assert printer.is_busy
+def test_a_rendering_that_hangs_is_killed_and_not_awaited(tmp_path: Path, hand: Hand) -> None:
+    renderer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    hand.now += MAX_SECONDS
+    renderer.advance()
+    assert renderer.is_busy
     hand.now += 1.0
-    printer.turn()
-    assert not printer.is_busy
+    renderer.advance()
+    assert not renderer.is_busy
 
 
-def test_why_it_failed_is_said_once(tmp_path: Path, hand: Hand) -> None:
-    said: list[str] = []
+def test_a_failure_is_reported_once(tmp_path: Path, hand: Hand) -> None:
+    warnings: list[str] = []
     more = "sys.stderr.write('Traceback\\nleadline: no plotly here\\n'); sys.exit(2)"
-    printer = ReportRenderer("profiling report", writing(tmp_path, more), said.append, hand)
+    renderer = ReportRenderer("profiling report", writing(tmp_path, more), warnings.append, hand)
     for _ in range(2):
-        printer.want()
-        printer.turn(is_last=True)
-        until_idle(printer)
+        renderer.mark_outdated()
+        renderer.advance(is_last=True)
+        until_idle(renderer)
     assert rendered(tmp_path) == 2
-    assert said == ["the profiling report could not be made: no plotly here"]
+    assert warnings == ["could not render the profiling report: no plotly here"]
 
 
-def test_a_command_that_is_not_there_is_said_and_harms_nobody(tmp_path: Path, hand: Hand) -> None:
-    said: list[str] = []
-    printer = ReportRenderer("a report", [str(tmp_path / "nothing")], said.append, hand)
-    printer.want()
-    printer.turn(is_last=True)
-    assert not printer.is_busy
-    assert said == ["the a report could not be made: No such file or directory"]
+def test_a_missing_command_is_reported_and_affects_nothing_else(tmp_path: Path, hand: Hand) -> None:
+    warnings: list[str] = []
+    renderer = ReportRenderer("a report", [str(tmp_path / "nothing")], warnings.append, hand)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    assert not renderer.is_busy
+    assert warnings == ["could not render the a report: No such file or directory"]
 
 
-def test_much_that_is_said_does_not_stop_it(tmp_path: Path, hand: Hand) -> None:
-    said: list[str] = []
+def test_a_long_error_does_not_block_the_rendering(tmp_path: Path, hand: Hand) -> None:
+    warnings: list[str] = []
     more = "sys.stderr.write('w' * 1_000_000 + '\\n' + 'y' * 5000 + '\\n'); sys.exit(1)"
-    printer = ReportRenderer("a report", writing(tmp_path, more), said.append, hand)
-    printer.want()
-    printer.turn(is_last=True)
-    until_idle(printer)
-    assert len(said) == 1
-    assert len(said[0]) < 400
+    renderer = ReportRenderer("a report", writing(tmp_path, more), warnings.append, hand)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    until_idle(renderer)
+    assert len(warnings) == 1
+    assert len(warnings[0]) < 400
 
 
-def test_closing_ends_what_is_under_way(tmp_path: Path, hand: Hand) -> None:
-    printer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
-    printer.want()
-    printer.turn(is_last=True)
-    printer.close()
-    assert not printer.is_busy
-    printer.close()
+def test_closing_kills_the_running_process(tmp_path: Path, hand: Hand) -> None:
+    renderer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    renderer.close()
+    assert not renderer.is_busy
+    renderer.close()
 
 
 def test_the_command_renders_by_a_module_of_the_judge() -> None:
-    assert printing("/run", "profiling")[1:] == ["-m", "leadline.judge.render_report", "/run", "profiling"]
+    assert render_command("/run", "profiling")[1:] == ["-m", "leadline.judge.render_report", "/run", "profiling"]

@@ -1,4 +1,4 @@
-"""How an action wants to be done."""
+"""The retry policy of an action."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from leadline.actions.stop_training import StopTraining
 from leadline.judge.retry_policy import RetryPolicy
 
 
-def test_they_are_the_actions_own_and_survive_a_pipe() -> None:
+def test_a_policy_has_the_actions_parameters_and_survives_a_pipe() -> None:
     action = StopTraining(cooldown=60.0, episodes="once", retries=2, backoff=0.5, timeout=9.0, dry_run=True)
-    manners = RetryPolicy.of(action)
-    assert manners == RetryPolicy(dry_run=True, cooldown=60.0, is_once=True, retries=2, backoff=0.5, timeout=9.0)
-    assert RetryPolicy(**json.loads(json.dumps(asdict(manners)))) == manners
+    policy = RetryPolicy.of(action)
+    assert policy == RetryPolicy(dry_run=True, cooldown=60.0, is_once=True, retries=2, backoff=0.5, timeout=9.0)
+    assert RetryPolicy(**json.loads(json.dumps(asdict(policy)))) == policy

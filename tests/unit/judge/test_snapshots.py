@@ -1,4 +1,4 @@
-"""Snapshots: what the run holds of a finding's tensors, against what was written into it."""
+"""Snapshots of a finding's tensors, compared with what was written into the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from leadline.judge.snapshots import MOST_BYTES, MOST_VALUES, fitting, snapshots
+from leadline.judge.snapshots import MAX_BYTES, MAX_VALUES, fitting, snapshots
 from leadline.records.notification import Notification, TensorSnapshot
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.records.series import TensorInfo
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.testing.runs import Capture, Part, Raw, RunWriter
+from leadline.testing.runs import Capture, Part, RawTensors, RunWriter
 
 INFO = TensorInfo("fc.weight", ("weights",), (2, 3), "float32")
 
@@ -42,8 +42,8 @@ def captures(worker: str = "rank0-1", factor: float = 1.0) -> list[Part]:
     ]
 
 
-def raw(values: np.ndarray, step: int = 7, name: str = "fc.weight") -> Raw:
-    return Raw(step, {name: ("F32", values.shape, values.astype("<f4").tobytes())})
+def raw(values: np.ndarray, step: int = 7, name: str = "fc.weight") -> RawTensors:
+    return RawTensors(step, {name: ("F32", values.shape, values.astype("<f4").tobytes())})
 
 
 def storing(writer: RunWriter) -> None:
@@ -52,7 +52,7 @@ def storing(writer: RunWriter) -> None:
     write_document(f"{writer.path}/{layout.MANIFEST}", replace(writer.manifest, plan=plan).to_dict())
 
 
-def test_the_statistics_of_that_step_and_worker(tmp_path: Path) -> None:
+def test_a_snapshot_has_the_statistics_of_its_step_and_worker(tmp_path: Path) -> None:
     parts = [*captures(), *captures("rank1-2", 100.0)]
     path = RunWriter(tmp_path / "run", segment_batches=3).write_all(parts).path
     first, other = snapshots(path, notice("fc.weight", "loss"))
@@ -64,7 +64,7 @@ def test_the_statistics_of_that_step_and_worker(tmp_path: Path) -> None:
     assert of_any.statistics == {"value": 7.0}
 
 
-def test_what_was_not_captured_at_that_step_has_its_name_only(tmp_path: Path) -> None:
+def test_a_tensor_that_was_not_captured_at_the_step_has_only_its_name(tmp_path: Path) -> None:
     path = RunWriter(tmp_path / "run").write_all(captures()).path
     assert snapshots(path, notice("fc.weight", "no.such", step=70)) == (
         TensorSnapshot("fc.weight"),
@@ -72,21 +72,21 @@ def test_what_was_not_captured_at_that_step_has_its_name_only(tmp_path: Path) ->
     )
 
 
-def test_a_raw_tensor_comes_with_its_first_values_and_its_place(tmp_path: Path) -> None:
+def test_a_raw_tensor_has_its_first_values_and_its_location(tmp_path: Path) -> None:
     values = np.arange(40.0).reshape(5, 8)
     values[0, 1] = np.nan
     path = RunWriter(tmp_path / "a run").write_all([*captures(), raw(values * 0, 6), raw(values)]).path
     (found,) = snapshots(path, notice("fc.weight"))
     assert found.shape == (5, 8)
     assert found.values is not None
-    np.testing.assert_array_equal(found.values, values.reshape(-1)[:MOST_VALUES])
+    np.testing.assert_array_equal(found.values, values.reshape(-1)[:MAX_VALUES])
     assert found.statistics["abs_max"] == 7.5
     place = urlsplit(found.uri)
     stored = load_file(unquote(str(place.path)))[unquote(str(place.fragment))]
     np.testing.assert_array_equal(stored, values.astype("f4"))
 
 
-def test_a_tensor_that_is_written_a_moment_later_is_waited_for(tmp_path: Path) -> None:
+def test_a_tensor_that_is_written_a_moment_later_is_awaited(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run").write_all(captures())
     storing(writer)
     later = threading.Timer(0.3, lambda: writer.write(raw(np.ones((2, 3)))))
@@ -97,7 +97,7 @@ def test_a_tensor_that_is_written_a_moment_later_is_waited_for(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("is_over", [True, False])
-def test_a_tensor_that_will_not_come_is_not_waited_for(tmp_path: Path, is_over: bool) -> None:
+def test_a_tensor_that_will_not_be_written_is_not_awaited(tmp_path: Path, is_over: bool) -> None:
     """The run is over, or the worker has stored a later step already."""
     writer = RunWriter(tmp_path / "run").write_all(captures())
     storing(writer)
@@ -118,7 +118,7 @@ def test_a_segment_that_cannot_be_read_hides_nothing_else(tmp_path: Path) -> Non
     assert (found.values, found.statistics["l2"]) == ((1.0,) * 6, 1.0)
 
 
-def test_no_more_goes_out_than_four_kilobytes_and_names_go_last() -> None:
+def test_snapshots_are_limited_to_four_kilobytes_and_names_are_removed_last() -> None:
     statistics = dict.fromkeys(("min", "max", "mean", "std", "l2", "abs_max", "abs_mean"), 1.2345678901234567)
     place = "file:///runs/a/tensors/rank0-1/000001.safetensors#train/1/encoder.layers.0.weight"
     values = (0.1234567890123456,) * 16
@@ -129,7 +129,7 @@ def test_no_more_goes_out_than_four_kilobytes_and_names_go_last() -> None:
     kept = fitting(found)
     assert (
         len(json.dumps(Notification("", "finding", "", "", "", 0, tensors=kept).to_dict()["tensors"]))
-        <= 1.1 * MOST_BYTES
+        <= 1.1 * MAX_BYTES
     )
     assert [each.name for each in kept] == [each.name for each in found]
     assert kept[0].statistics == statistics

@@ -1,4 +1,4 @@
-"""Rule workers that judge one run after the other: no run feels the one before."""
+"""Rule workers that are reused from run to run, without any effect of one run on the next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from leadline.judge.judge import Judge, Results, RuleResult
+from leadline.judge.judge import Judge
+from leadline.judge.results import Results, RuleResult
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.judge.worker_processes import WorkerProcesses, WorkersClosedError
 from leadline.records.manifest import RuleSpec
@@ -57,8 +58,10 @@ def runs(tmp_path: Path) -> list[str]:
     return written
 
 
-def judged(run: str, seats: WorkerProcesses, *specs: RuleSpec) -> dict[str, RuleResult]:
-    results: Results = Judge(run, specs, is_written=False, limits=WorkerLimits(), seats=seats).judge(follow=False)
+def judged(run: str, worker_processes: WorkerProcesses, *specs: RuleSpec) -> dict[str, RuleResult]:
+    results: Results = Judge(
+        run, specs, is_written=False, limits=WorkerLimits(), worker_processes=worker_processes
+    ).judge(follow=False)
     return {each.name: each for each in results.rules}
 
 
@@ -66,12 +69,12 @@ def children() -> set[int]:
     return {each.pid for each in psutil.Process().children() if "leadline.judge.rule_worker" in each.cmdline()}
 
 
-def test_a_process_is_kept_for_the_next_run_and_remembers_nothing_of_the_last(runs: list[str], tmp_path: Path) -> None:
+def test_a_process_is_reused_for_the_next_run_without_any_state(runs: list[str], tmp_path: Path) -> None:
     counting = RuleSpec("counting", "counting.py:Counting", folder=str(tmp_path))
-    seats = WorkerProcesses(is_kept=True)
-    first = judged(runs[0], seats, BUILT_IN, counting)
+    worker_processes = WorkerProcesses(is_kept=True)
+    first = judged(runs[0], worker_processes, BUILT_IN, counting)
     kept = children()
-    second = judged(runs[1], seats, BUILT_IN, counting)
+    second = judged(runs[1], worker_processes, BUILT_IN, counting)
     assert children() == kept
     assert len(kept) == 2
     assert [each["exploding_tensor"].judged_steps for each in (first, second)] == [3, 5]
@@ -79,49 +82,49 @@ def test_a_process_is_kept_for_the_next_run_and_remembers_nothing_of_the_last(ru
     # the file is run anew for each run, its process is as patient in the second as in the first
     assert said[0] == said[1]
     assert said[0].startswith("asked 1 times")
-    seats.close()
+    worker_processes.close()
     assert children() == set()
 
 
-def test_a_process_that_fell_is_not_given_to_the_next_run(runs: list[str], tmp_path: Path) -> None:
+def test_a_process_that_crashed_is_not_reused(runs: list[str], tmp_path: Path) -> None:
     falling = RuleSpec("falling", "falling.py:Falling", folder=str(tmp_path))
-    seats = WorkerProcesses(is_kept=True)
+    worker_processes = WorkerProcesses(is_kept=True)
     for run in runs:
-        results = judged(run, seats, BUILT_IN, falling)
-        assert (results["falling"].status, results["falling"].why) == ("Error", "its process ended with status 7")
+        results = judged(run, worker_processes, BUILT_IN, falling)
+        assert (results["falling"].status, results["falling"].why) == ("Error", "its process exited with status 7")
         assert results["exploding_tensor"].findings[0].step == 2
     assert len(children()) == 1
-    seats.close()
+    worker_processes.close()
 
 
-def test_a_process_that_died_while_it_waited_is_replaced(runs: list[str]) -> None:
-    seats = WorkerProcesses(is_kept=True)
-    judged(runs[0], seats, BUILT_IN)
+def test_a_process_that_died_while_idle_is_replaced(runs: list[str]) -> None:
+    worker_processes = WorkerProcesses(is_kept=True)
+    judged(runs[0], worker_processes, BUILT_IN)
     (pid,) = children()
     os.kill(pid, 9)
-    results = judged(runs[1], seats, BUILT_IN)
+    results = judged(runs[1], worker_processes, BUILT_IN)
     assert results["exploding_tensor"].status == "IssuesFound"
     assert children().isdisjoint({pid})
-    seats.close()
+    worker_processes.close()
 
 
-def test_a_process_that_holds_too_much_is_not_kept(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.judge.worker_processes._MOST_KEPT_BYTES", 1 << 20)
-    seats = WorkerProcesses(is_kept=True)
-    judged(runs[0], seats, BUILT_IN)
+def test_a_process_that_uses_too_much_memory_is_not_reused(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.judge.worker_processes._MAX_KEPT_BYTES", 1 << 20)
+    worker_processes = WorkerProcesses(is_kept=True)
+    judged(runs[0], worker_processes, BUILT_IN)
     assert children() == set()
 
 
-def test_seats_that_were_ended_are_given_to_nobody(runs: list[str]) -> None:
-    seats = WorkerProcesses(is_kept=True)
-    judged(runs[0], seats, BUILT_IN)
-    seats.end()
+def test_a_closed_pool_returns_no_process(runs: list[str]) -> None:
+    worker_processes = WorkerProcesses(is_kept=True)
+    judged(runs[0], worker_processes, BUILT_IN)
+    worker_processes.end()
     with pytest.raises(WorkersClosedError):
-        judged(runs[1], seats, BUILT_IN)
-    seats.close()
+        judged(runs[1], worker_processes, BUILT_IN)
+    worker_processes.close()
     assert children() == set()
 
 
-def test_without_seats_of_its_own_a_judge_leaves_no_process(runs: list[str]) -> None:
+def test_a_judge_without_a_pool_leaves_no_process(runs: list[str]) -> None:
     Judge(runs[0], [BUILT_IN], is_written=False).judge(follow=False)
     assert children() == set()

@@ -1,4 +1,4 @@
-"""A made-up ``/proc``."""
+"""A fake ``/proc``."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from pathlib import Path
 
 
 class FakeProc:
-    """Processes as files; what a kernel would write."""
+    """Process files as a kernel would write them."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder)
         self._folder = folder
 
     def put(self, pid: int, parent: int, **changes: object) -> None:
-        """A process appears, or changes."""
-        known = {"name": "python", "state": "S", "session": 1, "ticks": 0, "threads": 1, "start": pid, "rss": 10}
-        facts = known | changes
+        """Add or change a process."""
+        defaults = {"name": "python", "state": "S", "session": 1, "ticks": 0, "threads": 1, "start": pid, "rss": 10}
+        values = defaults | changes
         fields = ["0"] * 50
-        fields[0], fields[1], fields[3] = str(facts["state"]), str(parent), str(facts["session"])
+        fields[0], fields[1], fields[3] = str(values["state"]), str(parent), str(values["session"])
         fields[11], fields[17], fields[19], fields[21] = (
-            str(facts[key]) for key in ("ticks", "threads", "start", "rss")
+            str(values[key]) for key in ("ticks", "threads", "start", "rss")
         )
-        place = self._folder / str(pid)
-        place.mkdir(exist_ok=True, parents=True)
-        (place / "stat").write_text(f"{pid} ({facts['name']}) {' '.join(fields)}\n")
+        folder = self._folder / str(pid)
+        folder.mkdir(exist_ok=True, parents=True)
+        (folder / "stat").write_text(f"{pid} ({values['name']}) {' '.join(fields)}\n")
 
     def drop(self, pid: int) -> None:
-        """A process is gone."""
+        """Remove a process."""
         shutil.rmtree(self._folder / str(pid))

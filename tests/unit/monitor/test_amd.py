@@ -1,4 +1,4 @@
-"""AMD GPUs, by a library with recorded answers; and accelerators that are there and not read."""
+"""AMD GPUs with a fake library, and accelerators that are present but not supported."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from leadline.monitor.accelerators import UnreadAccelerators
+from leadline.monitor.accelerators import UnsupportedAccelerators
 from leadline.monitor.amd import METRICS, AmdSampler
 
 
 class AmdSmiException(Exception):
-    """As amdsmi's."""
+    """The exception of amdsmi."""
 
 
 class FakeLibrary:
-    """Answers like amdsmi for two MI300X, of which the second tells no power."""
+    """Responds like amdsmi for two MI300X, the second without power readings."""
 
     AmdSmiException = AmdSmiException
     AmdSmiTemperatureType = SimpleNamespace(HOTSPOT=1)
@@ -56,7 +56,9 @@ class FakeLibrary:
 
 def read(sampler: AmdSampler) -> dict[str, float | None]:
     values = sampler.sample(0.0)
-    return {f"{each.device}.{each.metric}": value for each, value in zip(sampler.channels, values, strict=True)}
+    return {
+        f"{channel.device}.{channel.metric}": value for channel, value in zip(sampler.channels, values, strict=True)
+    }
 
 
 def test_all_values_in_our_units() -> None:
@@ -75,7 +77,7 @@ def test_all_values_in_our_units() -> None:
     assert sampler.gpus[1] == {"device": "gpu1", "index": 1, "name": "AMD Instinct MI300X", "uuid": "uuid-1"}
 
 
-def test_what_is_not_told_is_absent() -> None:
+def test_unsupported_values_are_absent() -> None:
     sampler = AmdSampler(FakeLibrary())
     values = read(sampler)
     assert values["gpu1.temperature_celsius"] is None
@@ -83,14 +85,14 @@ def test_what_is_not_told_is_absent() -> None:
     assert sampler.absent == {"gpu1.temperature_celsius": "not supported"}
 
 
-def test_a_driver_that_does_not_answer_is_said() -> None:
+def test_a_driver_that_does_not_respond_is_reported() -> None:
     sampler = AmdSampler(FakeLibrary(starts=False))
     assert read(sampler) == {}
-    assert sampler.absent == {"gpu": "AMD SMI does not answer: driver not loaded"}
+    assert sampler.absent == {"gpu": "AMD SMI is not available: driver not loaded"}
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "text"),
     [
         ([], None),
         (["null", "tty1", "acceleration", "neuronless"], None),
@@ -99,17 +101,17 @@ def test_a_driver_that_does_not_answer_is_said() -> None:
         (["kfd", "davinci0"], "AMD GPU, Huawei Ascend NPU"),
     ],
 )
-def test_what_is_present_and_not_read_is_named(tmp_path: Path, files: list[str], said: str | None) -> None:
-    for each in files:
-        (tmp_path / each).parent.mkdir(exist_ok=True)
-        (tmp_path / each).touch()
-    absent = UnreadAccelerators(str(tmp_path)).absent
-    if said is None:
+def test_unsupported_accelerators_are_named(tmp_path: Path, files: list[str], text: str | None) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    absent = UnsupportedAccelerators(str(tmp_path)).absent
+    if text is None:
         assert absent == {}
     else:
-        assert absent["accelerator"].startswith(f"present, not read: {said}")
+        assert absent["accelerator"].startswith(f"present, not supported: {text}")
 
 
-def test_amd_gpus_that_are_read_are_not_called_unread(tmp_path: Path) -> None:
+def test_sampled_amd_gpus_are_not_reported_as_unsupported(tmp_path: Path) -> None:
     (tmp_path / "kfd").touch()
-    assert UnreadAccelerators(str(tmp_path), are_amd_read=True).absent == {}
+    assert UnsupportedAccelerators(str(tmp_path), are_amd_read=True).absent == {}

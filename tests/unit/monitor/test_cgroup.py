@@ -1,4 +1,4 @@
-"""Limits of control groups, of both versions, on made-up files; and what they make of 100 percent."""
+"""Limits of control groups v1 and v2 with fake files, and utilization relative to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def limits(tmp_path: Path, own: str) -> CgroupLimits:
     return read_limits(str(tmp_path / "proc"), str(tmp_path / "cgroup"))
 
 
-def test_the_second_version(tmp_path: Path) -> None:
+def test_cgroup_v2(tmp_path: Path) -> None:
     write(
         tmp_path / "cgroup/pod/container",
         cpu__max="200000 100000",
@@ -35,30 +35,30 @@ def test_the_second_version(tmp_path: Path) -> None:
         memory__current=str(3 * GIB),
         memory__stat=f"anon 5\ninactive_file {GIB}",
     )
-    found = limits(tmp_path, "0::/pod/container")
-    assert found.cpu is not None
-    assert found.memory is not None
-    assert (found.cpu.cores, found.cpu.used_seconds()) == (2.0, 3.5)
-    assert (found.memory.limit_bytes, found.memory.used_bytes()) == (4 * GIB, 2 * GIB)
+    result = limits(tmp_path, "0::/pod/container")
+    assert result.cpu is not None
+    assert result.memory is not None
+    assert (result.cpu.cores, result.cpu.used_seconds()) == (2.0, 3.5)
+    assert (result.memory.limit_bytes, result.memory.used_bytes()) == (4 * GIB, 2 * GIB)
 
 
-def test_the_tightest_of_the_group_and_those_above_holds(tmp_path: Path) -> None:
+def test_the_strictest_limit_of_a_group_and_its_parents_applies(tmp_path: Path) -> None:
     write(tmp_path / "cgroup/pod", cpu__max="150000 100000", cpu__stat="usage_usec 9", memory__max=str(GIB))
     write(tmp_path / "cgroup/pod/container", cpu__max="400000 100000", memory__max="max")
-    found = limits(tmp_path, "0::/pod/container")
-    assert found.cpu is not None
-    assert found.memory is not None
-    assert (found.cpu.cores, found.memory.limit_bytes) == (1.5, GIB)
+    result = limits(tmp_path, "0::/pod/container")
+    assert result.cpu is not None
+    assert result.memory is not None
+    assert (result.cpu.cores, result.memory.limit_bytes) == (1.5, GIB)
 
 
-def test_within_a_container_the_own_path_may_be_missing(tmp_path: Path) -> None:
+def test_the_own_path_may_be_missing_in_a_container(tmp_path: Path) -> None:
     write(tmp_path / "cgroup", cpu__max="100000 100000")
-    found = limits(tmp_path, "0::/system.slice/docker-abc.scope")
-    assert found.cpu is not None
-    assert found.cpu.cores == 1.0
+    result = limits(tmp_path, "0::/system.slice/docker-abc.scope")
+    assert result.cpu is not None
+    assert result.cpu.cores == 1.0
 
 
-def test_the_first_version(tmp_path: Path) -> None:
+def test_cgroup_v1(tmp_path: Path) -> None:
     write(tmp_path / "cgroup/cpu/job", cpu__cfs_quota_us="250000", cpu__cfs_period_us="100000")
     write(tmp_path / "cgroup/cpuacct/job", cpuacct__usage="1500000000")
     write(
@@ -67,11 +67,11 @@ def test_the_first_version(tmp_path: Path) -> None:
         memory__usage_in_bytes=str(GIB),
         memory__stat="total_inactive_file 24",
     )
-    found = limits(tmp_path, "4:memory:/job\n2:cpuacct:/job\n1:cpu:/job\n0::/")
-    assert found.cpu is not None
-    assert found.memory is not None
-    assert (found.cpu.cores, found.cpu.used_seconds()) == (2.5, 1.5)
-    assert (found.memory.limit_bytes, found.memory.used_bytes()) == (2 * GIB, GIB - 24)
+    result = limits(tmp_path, "4:memory:/job\n2:cpuacct:/job\n1:cpu:/job\n0::/")
+    assert result.cpu is not None
+    assert result.memory is not None
+    assert (result.cpu.cores, result.cpu.used_seconds()) == (2.5, 1.5)
+    assert (result.memory.limit_bytes, result.memory.used_bytes()) == (2 * GIB, GIB - 24)
 
 
 @pytest.mark.parametrize("own", ["0::/", "1:cpu:/\n4:memory:/", ""])
@@ -83,7 +83,7 @@ def test_without_limits_there_are_none(tmp_path: Path, own: str) -> None:
 
 
 class Account:
-    """What a group has used."""
+    """The CPU time used by a group."""
 
     seconds: float | None = 0.0
 
@@ -98,14 +98,16 @@ def four_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def tick(proc: Path, *busy: int, second: int) -> None:
-    """So many busy ticks of each core in all, of a hundred a second."""
-    cores = [f"cpu{i} {each} 0 0 {100 * second - each} 0 0 0 0 0 0" for i, each in enumerate(busy)]
+    """Write the total busy ticks of each core, at 100 ticks per second."""
+    cores = [f"cpu{i} {ticks} 0 0 {100 * second - ticks} 0 0 0 0 0 0" for i, ticks in enumerate(busy)]
     (proc / "stat").write_text("\n".join(["cpu  0 0 0 0 0 0 0 0 0 0", *cores]) + "\n")
 
 
 def read(sampler: CpuSampler | MemorySampler, now: float) -> dict[str, float | None]:
     values = sampler.sample(now)
-    return {f"{each.device}.{each.metric}": value for each, value in zip(sampler.channels, values, strict=True)}
+    return {
+        f"{channel.device}.{channel.metric}": value for channel, value in zip(sampler.channels, values, strict=True)
+    }
 
 
 def test_two_cores_of_a_container_are_a_hundred_percent(four_cores: Path) -> None:
@@ -122,7 +124,7 @@ def test_two_cores_of_a_container_are_a_hundred_percent(four_cores: Path) -> Non
     assert read(sampler, 2.0)["total.utilization_percent"] == 25.0
 
 
-def test_an_account_that_cannot_be_read_is_absent_not_zero(four_cores: Path) -> None:
+def test_unreadable_cpu_accounting_is_absent_not_zero(four_cores: Path) -> None:
     account = Account()
     sampler = CpuSampler(CpuLimit(1.0, account), allowed=lambda: {0, 1})
     tick(four_cores, 0, 0, second=1)
@@ -133,7 +135,7 @@ def test_an_account_that_cannot_be_read_is_absent_not_zero(four_cores: Path) -> 
     assert "total.utilization_percent" in sampler.absent
 
 
-def test_cores_that_others_have_do_not_count(four_cores: Path) -> None:
+def test_cores_outside_the_affinity_do_not_count(four_cores: Path) -> None:
     sampler = CpuSampler(allowed=lambda: {1, 3})
     tick(four_cores, 0, 0, 0, 0, second=1)
     read(sampler, 0.0)
@@ -146,7 +148,7 @@ def test_cores_that_others_have_do_not_count(four_cores: Path) -> None:
     }
 
 
-def test_a_quota_beyond_the_cores_is_none(four_cores: Path) -> None:
+def test_a_quota_larger_than_the_cores_is_ignored(four_cores: Path) -> None:
     sampler = CpuSampler(CpuLimit(8.0, Account()), allowed=lambda: {0, 1})
     tick(four_cores, 0, 0, second=1)
     read(sampler, 0.0)
@@ -154,7 +156,7 @@ def test_a_quota_beyond_the_cores_is_none(four_cores: Path) -> None:
     assert read(sampler, 1.0)["total.utilization_percent"] == 50.0
 
 
-def test_memory_is_that_of_the_group(tmp_path: Path) -> None:
+def test_memory_is_relative_to_the_groups_limit(tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text(
         "MemTotal: 8388608 kB\nMemAvailable: 524288 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
     )
@@ -163,4 +165,4 @@ def test_memory_is_that_of_the_group(tmp_path: Path) -> None:
     assert values["total.used_percent"] == 75.0
     assert values["total.available_bytes"] == 0.5 * GIB, "the machine has no more"
     roomy = read(MemorySampler(str(tmp_path), MemoryLimit(16 * GIB, lambda: GIB)), 0.0)
-    assert roomy["total.used_bytes"] == 7.5 * GIB, "a limit beyond the machine is none"
+    assert roomy["total.used_bytes"] == 7.5 * GIB, "a limit above the machine's memory is ignored"

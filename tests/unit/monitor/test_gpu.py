@@ -1,4 +1,4 @@
-"""GPUs, by a driver with recorded answers."""
+"""NVIDIA GPUs with a fake driver."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from leadline.monitor.gpu import METRICS, GpuSampler, visible_devices
 
 
 class NVMLError(Exception):
-    """As pynvml's."""
+    """The exception of pynvml."""
 
 
 class NotSupported(NVMLError):
-    """As pynvml's."""
+    """The exception of pynvml."""
 
     def __str__(self) -> str:
         return "Not Supported"
 
 
 class FakeDriver:
-    """Answers like pynvml for two H200s, the second split into instances."""
+    """Responds like pynvml for two H200s, the second split into MIG instances."""
 
     NVMLError = NVMLError
     NVMLError_NotSupported = NotSupported
@@ -36,7 +36,7 @@ class FakeDriver:
         self._starts = starts
         self.devices = {index: f"GPU-{index}aaa-bbb" for index in range(gpus)}
         self.failing: dict[str, NVMLError] = {}
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.reasons = 0
 
     def nvmlInit(self) -> None:
@@ -73,10 +73,10 @@ class FakeDriver:
     def nvmlDeviceGetName(self, handle: Any) -> bytes:
         return b"NVIDIA H200"
 
-    def _answer(self, question: str, value: Any) -> Any:
-        self.asked.append(question)
-        if question in self.failing:
-            raise self.failing[question]
+    def _answer(self, query: str, value: Any) -> Any:
+        self.queries.append(query)
+        if query in self.failing:
+            raise self.failing[query]
         return value
 
     def nvmlDeviceGetMemoryInfo(self, handle: Any) -> Any:
@@ -101,8 +101,8 @@ class FakeDriver:
         return int(self._answer("ecc", 3))
 
 
-def looked(driver: FakeDriver, visible: str | None) -> GpuSampler:
-    """A sampler that has taken its first sample."""
+def sampled(driver: FakeDriver, visible: str | None) -> GpuSampler:
+    """Return a sampler that has taken its first sample."""
     sampler = GpuSampler(driver, visible)
     sampler.sample(0.0)
     return sampler
@@ -111,7 +111,9 @@ def looked(driver: FakeDriver, visible: str | None) -> GpuSampler:
 def named(sampler: GpuSampler) -> dict[str, float | None]:
     sampler.sample(0.0)
     values = sampler.sample(0.5)
-    return {f"{each.device}.{each.metric}": value for each, value in zip(sampler.channels, values, strict=True)}
+    return {
+        f"{channel.device}.{channel.metric}": value for channel, value in zip(sampler.channels, values, strict=True)
+    }
 
 
 def test_all_values_of_all_gpus() -> None:
@@ -144,20 +146,20 @@ def test_all_values_of_all_gpus() -> None:
     ("reasons", "thermal", "power"),
     [(0x20, 100.0, 0.0), (0x40 | 0x8, 100.0, 0.0), (0x80, 0.0, 100.0), (0x1 | 0x4, 0.0, 0.0)],
 )
-def test_brakes_are_told_from_idling_and_from_the_own_power_limit(reasons: int, thermal: float, power: float) -> None:
+def test_throttling_excludes_idling_and_the_own_power_limit(reasons: int, thermal: float, power: float) -> None:
     driver = FakeDriver(1)
     driver.reasons = reasons
     values = named(GpuSampler(driver, None))
     assert (values["gpu0.thermal_throttle_percent"], values["gpu0.power_throttle_percent"]) == (thermal, power)
 
 
-def test_only_the_visible_ones() -> None:
-    assert {each.device for each in looked(FakeDriver(), "1").channels} == {"gpu1"}
+def test_only_visible_gpus_are_sampled() -> None:
+    assert {channel.device for channel in sampled(FakeDriver(), "1").channels} == {"gpu1"}
 
 
-def test_by_uuid_also_abbreviated() -> None:
+def test_uuids_may_be_abbreviated() -> None:
     for name in ("GPU-1aaa-bbb", "GPU-1a"):
-        assert {each.device for each in looked(FakeDriver(), name).channels} == {"gpu1"}
+        assert {channel.device for channel in sampled(FakeDriver(), name).channels} == {"gpu1"}
 
 
 def test_an_instance_has_memory_but_no_utilization() -> None:
@@ -168,21 +170,21 @@ def test_an_instance_has_memory_but_no_utilization() -> None:
     assert sampler.absent == {"gpu1-mig5.utilization_percent": "Not Supported"}
 
 
-def test_an_unknown_uuid_is_said() -> None:
-    sampler = looked(FakeDriver(), "GPU-nothing")
+def test_an_unknown_uuid_is_reported() -> None:
+    sampler = sampled(FakeDriver(), "GPU-nothing")
     assert sampler.channels == ()
     assert sampler.absent["gpu GPU-nothing"] == "Not Found"
-    assert sampler.absent["gpu"] == "none is visible to the job"
+    assert sampler.absent["gpu"] == "no GPU is visible to the job"
 
 
-def test_no_driver_is_said() -> None:
+def test_a_missing_driver_is_reported() -> None:
     sampler = GpuSampler(FakeDriver(starts=False), None)
     assert sampler.sample(0.0) == []
-    assert sampler.absent == {"gpu": "no NVIDIA driver answers: Driver Not Loaded"}
+    assert sampler.absent == {"gpu": "NVML is not available: Driver Not Loaded"}
 
 
-def test_no_gpu_is_said() -> None:
-    assert looked(FakeDriver(0), None).absent == {"gpu": "no GPU on this node"}
+def test_a_node_without_gpus_is_reported() -> None:
+    assert sampled(FakeDriver(0), None).absent == {"gpu": "no GPU on this node"}
 
 
 def test_a_failing_value_is_absent_and_the_others_are_not() -> None:
@@ -197,13 +199,13 @@ def test_a_failing_value_is_absent_and_the_others_are_not() -> None:
     assert named(sampler)["gpu0.power_watts"] == 412.5
 
 
-def test_what_is_not_supported_is_not_asked_again() -> None:
+def test_unsupported_values_are_not_queried_again() -> None:
     driver = FakeDriver(1)
     sampler = GpuSampler(driver, None)
     driver.failing["power"] = NotSupported()
     for _ in range(3):
         assert named(sampler)["gpu0.power_watts"] is None
-    assert driver.asked.count("power") == 1
+    assert driver.queries.count("power") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The monitor goes on, whatever fails."""
+"""The monitor: storage of samples, and continuing after errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.store.segments import Segment
 
 
 class Scripted:
-    """A sampler that gives what it is told."""
+    """A sampler with given values."""
 
     def __init__(self, kind: str, *values: float | None) -> None:
         self.kind = kind
@@ -34,7 +34,7 @@ class Scripted:
 
 
 class Clock:
-    """Time that passes when it is told."""
+    """A clock set by the test."""
 
     now = 0.0
 
@@ -62,11 +62,13 @@ def monitor(run: Path, clock: Clock, *samplers: Scripted) -> Monitor:
 
 
 def rows(run: Path) -> list[tuple[int, int, str, float]]:
-    """Segment, sequence, channel and value of everything that is stored."""
+    """Return segment, sequence, channel and value of everything that is stored."""
     found = []
     for number, path in enumerate(sorted((run / "system" / "n").iterdir()), 1):
         with pyarrow.ipc.open_stream(path) as stream:
-            names = [each[0] + "." + each[2] for each in json.loads(stream.schema.metadata[b"leadline.channels"])]
+            names = [
+                channel[0] + "." + channel[2] for channel in json.loads(stream.schema.metadata[b"leadline.channels"])
+            ]
             table = stream.read_all().to_pydict()
         found += [
             (number, sequence, names[channel], value)
@@ -76,14 +78,14 @@ def rows(run: Path) -> list[tuple[int, int, str, float]]:
 
 
 def test_samples_are_stored_in_sequence(run: Path, clock: Clock) -> None:
-    watched = monitor(run, clock, Scripted("a", 1.0, None), Scripted("b", 2.0))
-    watched.sample()
+    running = monitor(run, clock, Scripted("a", 1.0, None), Scripted("b", 2.0))
+    running.sample()
     clock.now = 0.5
-    watched.sample()
+    running.sample()
     assert rows(run) == [(1, 0, "a.m0", 1.0), (1, 0, "b.m0", 2.0), (1, 1, "a.m0", 1.0), (1, 1, "b.m0", 2.0)]
 
 
-def test_what_is_not_a_number_is_absent(run: Path, clock: Clock) -> None:
+def test_non_finite_values_are_absent(run: Path, clock: Clock) -> None:
     monitor(run, clock, Scripted("a", float("nan"), float("inf"), 3.0)).sample()
     assert rows(run) == [(1, 0, "a.m2", 3.0)]
 
@@ -91,30 +93,30 @@ def test_what_is_not_a_number_is_absent(run: Path, clock: Clock) -> None:
 def test_a_sampler_that_raises_costs_its_own_values(run: Path, clock: Clock) -> None:
     bad = Scripted("bad", 1.0)
     bad.values = RuntimeError("broken")
-    watched = monitor(run, clock, bad, Scripted("good", 2.0))
-    watched.sample()
+    running = monitor(run, clock, bad, Scripted("good", 2.0))
+    running.sample()
     assert rows(run) == [(1, 0, "good.m0", 2.0)]
-    assert watched.absent() == {"bad": "RuntimeError: broken"}
+    assert running.absent() == {"bad": "RuntimeError: broken"}
     bad.values = (7.0,)
-    watched.sample()
+    running.sample()
     assert rows(run)[1] == (1, 1, "bad.m0", 7.0)
 
 
 def test_a_change_of_channels_opens_the_next_segment(run: Path, clock: Clock) -> None:
     sampler = Scripted("a", 1.0)
-    watched = monitor(run, clock, sampler)
-    watched.sample()
+    running = monitor(run, clock, sampler)
+    running.sample()
     sampler.channels = (*sampler.channels, Channel("a", "d", "new"))
     sampler.values = (1.0, 2.0)
-    watched.sample()
+    running.sample()
     assert rows(run) == [(1, 0, "a.m0", 1.0), (2, 1, "a.m0", 1.0), (2, 1, "a.new", 2.0)]
 
 
-def test_a_full_disk_is_told_once_counted_and_tried_again(
+def test_a_full_disk_is_reported_once_counted_and_retried(
     run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = monitor(run, clock, Scripted("a", 1.0))
-    watched.sample()
+    running = monitor(run, clock, Scripted("a", 1.0))
+    running.sample()
     real_append, tries = Segment.append, []
 
     def refuse(self: Segment, *arguments: Any) -> int:
@@ -125,65 +127,65 @@ def test_a_full_disk_is_told_once_counted_and_tried_again(
     monkeypatch.setattr(Segment, "append", refuse)
     for tick in range(1, 14):
         clock.now = float(tick)
-        watched.sample()
+        running.sample()
     assert tries == [1.0, 6.0, 11.0]
-    assert watched.lost() == {"samples": 13, "since_ns": 10**9, "reason": "No space left on device"}
-    assert len(watched.take_notices()) == 1
-    assert watched.take_notices() == []
+    assert running.dropped() == {"samples": 13, "since_ns": 10**9, "reason": "No space left on device"}
+    assert len(running.take_warnings()) == 1
+    assert running.take_warnings() == []
     monkeypatch.setattr(Segment, "append", real_append)
     clock.now = 16.0
-    watched.sample()
+    running.sample()
     assert rows_of_whole(run)[-1][1] == 1  # the sequence has no gap
-    assert watched.describe_lost() == "13 samples of the machine: No space left on device"
+    assert running.describe_dropped() == "13 system metric samples: No space left on device"
 
 
 def rows_of_whole(run: Path) -> list[tuple[int, int, str, float]]:
-    """The same, of segments that hold something."""
+    """Return the same for segments that are not empty."""
     for path in (run / "system" / "n").iterdir():
         if path.stat().st_size == 0:
             path.unlink()
     return rows(run)
 
 
-def test_a_disk_without_room_is_not_filled_with_empty_segments(
+def test_a_full_disk_is_not_filled_with_empty_segments(
     run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched = monitor(run, clock, Scripted("a", 1.0))
+    running = monitor(run, clock, Scripted("a", 1.0))
 
     def refuse(self: Segment, *arguments: Any) -> int:
         self.close()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Segment, "append", refuse)
-    watched.sample()
+    running.sample()
     full = os.statvfs_result((4096, 4096, 100, 1, 1, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda path: full)
     for tick in range(1, 30):
         clock.now = float(tick)
-        watched.sample()
+        running.sample()
     assert len(list((run / "system" / "n").iterdir())) == 1
 
 
-def test_a_run_that_was_deleted_does_not_come_back(run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = monitor(run, clock, Scripted("a", 1.0))
+def test_a_deleted_run_is_not_created_again(run: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = monitor(run, clock, Scripted("a", 1.0))
     monkeypatch.setattr("leadline.store.segments.SegmentFolder.open", lambda *_: (_ for _ in ()).throw(OSError(2, "x")))
-    watched.sample()
+    running.sample()
     monkeypatch.undo()
     (run / layout.MANIFEST).unlink()
     clock.now = 6.0
-    watched.sample()
+    running.sample()
     assert list((run / "system").iterdir()) == []
 
 
 def test_the_thread_takes_a_last_sample(run: Path) -> None:
-    watched = Monitor(str(run), "n", lambda: [Scripted("a", 1.0)], interval_seconds=60)
-    watched.start()
-    watched.stop()
+    running = Monitor(str(run), "n", lambda: [Scripted("a", 1.0)], interval_seconds=60)
+    running.start()
+    running.stop()
     assert len(rows(run)) >= 1
 
 
-def test_what_raises_anywhere_else_in_the_loop_is_reported_too(run: Path) -> None:
-    watched = Monitor(str(run), "n", lambda: 1 / 0, interval_seconds=60)  # type: ignore[arg-type, return-value]
-    watched.start()
-    watched.stop()
-    assert watched.absent() == {"monitor": "ZeroDivisionError: division by zero"}
+def test_an_error_elsewhere_in_the_loop_is_reported_too(run: Path) -> None:
+    running = Monitor(str(run), "n", lambda: 1 / 0, interval_seconds=60)  # type: ignore[arg-type, return-value]
+    running.start()
+    running.stop()
+    assert running.absent() == {"monitor": "ZeroDivisionError: division by zero"}

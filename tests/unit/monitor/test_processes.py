@@ -1,4 +1,4 @@
-"""The processes of a job are found, and no other is taken for one."""
+"""Identification of the processes of a job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from proc_tree import FakeProc
 
-from leadline.monitor.processes import ProcessStat, ProcessTree, identify, leaves_first, read_stat
+from leadline.monitor.processes import ProcessStat, ProcessTree, children_first, identify, read_stat
 
 AGENT = 100
 
@@ -22,7 +22,7 @@ def proc(tmp_path: Path) -> FakeProc:
 
 
 def launched(proc: FakeProc) -> ProcessTree:
-    return ProcessTree(adopter=AGENT, outsiders={AGENT}, proc=proc.path)
+    return ProcessTree(subreaper=AGENT, excluded={AGENT}, proc=proc.path)
 
 
 def pids(stats: list[ProcessStat]) -> set[int]:
@@ -60,7 +60,7 @@ def test_a_child_with_a_smaller_pid_than_its_parent(proc: FakeProc) -> None:
     assert pids(launched(proc).rescan()) == {300, 20}
 
 
-def test_what_comes_later_is_found_by_a_rescan_only(proc: FakeProc) -> None:
+def test_later_processes_are_found_by_a_rescan_only(proc: FakeProc) -> None:
     proc.put(110, AGENT)
     tree = launched(proc)
     tree.rescan()
@@ -79,7 +79,7 @@ def test_an_orphan_stays_known(proc: FakeProc) -> None:
     assert pids(tree.rescan()) == {111}
 
 
-def test_an_orphan_whose_parent_ended_unseen_is_asked_again(proc: FakeProc) -> None:
+def test_an_orphan_whose_parent_ended_unseen_is_checked_again(proc: FakeProc) -> None:
     tree = launched(proc)
     proc.put(111, 110)  # 110 has just ended, the adoption is not done yet
     assert pids(tree.rescan()) == set()
@@ -87,7 +87,7 @@ def test_an_orphan_whose_parent_ended_unseen_is_asked_again(proc: FakeProc) -> N
     assert pids(tree.rescan()) == {111}
 
 
-def test_the_judge_and_its_processes_are_no_part(proc: FakeProc) -> None:
+def test_the_judge_and_its_processes_are_excluded(proc: FakeProc) -> None:
     proc.put(110, AGENT)
     proc.put(120, AGENT, session=120)
     proc.put(121, 120, session=120)
@@ -96,7 +96,7 @@ def test_the_judge_and_its_processes_are_no_part(proc: FakeProc) -> None:
     assert pids(tree.rescan()) == {110}
 
 
-def test_a_pid_that_came_to_another_is_not_the_job(proc: FakeProc) -> None:
+def test_a_reused_pid_is_not_part_of_the_job(proc: FakeProc) -> None:
     proc.put(110, AGENT, start=5)
     tree = launched(proc)
     tree.rescan()
@@ -105,12 +105,12 @@ def test_a_pid_that_came_to_another_is_not_the_job(proc: FakeProc) -> None:
     assert tree.rescan() == []
 
 
-def test_attached_the_agent_below_the_target_is_no_part(proc: FakeProc) -> None:
+def test_an_attached_agent_below_the_target_is_excluded(proc: FakeProc) -> None:
     proc.put(60, 1, start=6)
     proc.put(61, 60)
     proc.put(AGENT, 60)
     proc.put(120, AGENT, session=120)
-    tree = ProcessTree(first={(60, 6)}, outsiders={AGENT}, proc=proc.path)
+    tree = ProcessTree(first={(60, 6)}, excluded={AGENT}, proc=proc.path)
     assert pids(tree.rescan()) == {60, 61}
 
 
@@ -137,9 +137,9 @@ def test_only_new_processes_are_read(proc: FakeProc, monkeypatch: pytest.MonkeyP
     assert read == [110, 231]
 
 
-def test_leaves_come_first(proc: FakeProc) -> None:
+def test_children_precede_parents(proc: FakeProc) -> None:
     for pid, parent in ((110, AGENT), (111, 110), (112, 111), (113, 110)):
         proc.put(pid, parent)
-    order = [stat.pid for stat in leaves_first(launched(proc).rescan())]
+    order = [stat.pid for stat in children_first(launched(proc).rescan())]
     assert order[0] == 112
     assert order[-1] == 110

@@ -1,4 +1,4 @@
-"""Every sampler keeps the promises of the protocol, on the machine that runs the tests."""
+"""The contract of the sampler protocol, for every sampler on this machine."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_the_channels_stay_the_same_tuple(sampler: Sampler) -> None:
 
 def test_channels_are_of_its_kind_and_unique(sampler: Sampler) -> None:
     sampler.sample(0.0)
-    assert {each.kind for each in sampler.channels} <= {sampler.kind}
+    assert {channel.kind for channel in sampler.channels} <= {sampler.kind}
     assert len(set(sampler.channels)) == len(sampler.channels)
 
 
 def test_the_unit_ends_the_name(sampler: Sampler) -> None:
     sampler.sample(0.0)
     units = ("_percent", "_bytes", "_per_second", "_count", "_celsius", "_watts")
-    assert all(each.metric.endswith(units) for each in sampler.channels)
+    assert all(channel.metric.endswith(units) for channel in sampler.channels)
 
 
 def test_values_are_finite_and_percents_are_percents(sampler: Sampler) -> None:
@@ -63,10 +63,10 @@ def test_values_are_finite_and_percents_are_percents(sampler: Sampler) -> None:
 
 def test_a_rate_is_absent_at_first(sampler: Sampler) -> None:
     first = sampler.sample(0.0)
-    rates = [each.metric.endswith("_per_second") for each in sampler.channels]
+    rates = [channel.metric.endswith("_per_second") for channel in sampler.channels]
     assert all(value is None for value, is_rate in zip(first, rates, strict=True) if is_rate)
 
 
-def test_what_is_absent_says_why(sampler: Sampler) -> None:
+def test_absent_values_have_a_reason(sampler: Sampler) -> None:
     sampler.sample(0.0)
     assert all(why for why in sampler.absent.values())

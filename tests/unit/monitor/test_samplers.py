@@ -1,4 +1,4 @@
-"""The samplers on made-up files: numbers that are there are right, those that are not are absent."""
+"""The samplers with fake files: present values are correct, missing values absent."""
 
 from __future__ import annotations
 
@@ -30,11 +30,13 @@ def proc(tmp_path: Path) -> Iterator[Path]:
 
 def named(sampler: Sampler, now: float) -> dict[str, float | None]:
     values = sampler.sample(now)
-    return {f"{each.device}.{each.metric}": value for each, value in zip(sampler.channels, values, strict=True)}
+    return {
+        f"{channel.device}.{channel.metric}": value for channel, value in zip(sampler.channels, values, strict=True)
+    }
 
 
 def write_cpu(proc: Path, *cores: tuple[int, int, int]) -> None:
-    """user, idle, iowait ticks of each core."""
+    """Write user, idle and iowait ticks of each core."""
     lines = ["cpu  0 0 0 0 0 0 0 0 0 0"]
     lines += [f"cpu{i} {user} 0 0 {idle} {wait} 0 0 0 0 0" for i, (user, idle, wait) in enumerate(cores)]
     (proc / "stat").write_text("\n".join(lines) + "\n")
@@ -60,7 +62,7 @@ def test_a_cpu_that_did_not_tick_is_absent(proc: Path) -> None:
     assert set(sampler.sample(0.001)) == {None}
 
 
-def test_a_core_that_goes_changes_the_channels(proc: Path) -> None:
+def test_a_removed_core_changes_the_channels(proc: Path) -> None:
     sampler = CpuSampler(allowed=lambda: {0, 1})
     write_cpu(proc, (0, 0, 0), (0, 0, 0))
     sampler.sample(0)
@@ -70,7 +72,7 @@ def test_a_core_that_goes_changes_the_channels(proc: Path) -> None:
     assert len(sampler.channels) == len(before) - 1
 
 
-def test_idle_counters_that_go_back_stay_within_bounds(proc: Path) -> None:
+def test_decreasing_idle_counters_stay_within_bounds(proc: Path) -> None:
     sampler = CpuSampler(allowed=lambda: {0, 1})
     write_cpu(proc, (0, 100, 0))
     sampler.sample(0)
@@ -98,7 +100,7 @@ def test_a_line_that_is_missing_is_absent_and_not_0(proc: Path) -> None:
 
 
 def write_disks(proc: Path, **disks: tuple[int, int]) -> None:
-    """Sectors read and written of each line."""
+    """Write the sectors read and written of each device."""
     lines = [f"   8  0 {name} 1 0 {read} 5 1 0 {written} 5 0 0 0" for name, (read, written) in disks.items()]
     (proc / "diskstats").write_text("\n".join(lines) + "\n")
 
@@ -126,7 +128,7 @@ def test_no_disk_is_absent_and_not_idle(proc: Path, tmp_path: Path) -> None:
     assert "cannot be read" in sampler.absent["disk.total"]
 
 
-def test_the_run_folder_may_vanish(proc: Path, tmp_path: Path) -> None:
+def test_the_run_folder_may_disappear(proc: Path, tmp_path: Path) -> None:
     sampler = DiskSampler(str(tmp_path / "gone"), str(proc), str(tmp_path / "nothing"))
     assert named(sampler, 0)["run.free_bytes"] is None
 
@@ -156,7 +158,7 @@ def test_no_network_is_absent(proc: Path) -> None:
     assert set(sampler.sample(1)) == {None}
 
 
-def test_a_counter_that_goes_back_has_no_rate() -> None:
+def test_a_decreasing_counter_has_no_rate() -> None:
     rate = Rate()
     assert rate.per_second(10, 0) is None
     assert rate.per_second(20, 2) == 5.0
@@ -176,7 +178,7 @@ def fake(tmp_path: Path) -> FakeProc:
 
 
 def job_sampler(fake: FakeProc) -> JobSampler:
-    return JobSampler(ProcessTree(adopter=100, outsiders={100}, proc=fake.path), fake.path)
+    return JobSampler(ProcessTree(subreaper=100, excluded={100}, proc=fake.path), fake.path)
 
 
 def test_the_job_is_the_sum_of_its_processes(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_the_job_is_the_sum_of_its_processes(fake: FakeProc, monkeypatch: pytest
     assert named(sampler, 1)["job.cpu_percent"] == 150.0
 
 
-def test_a_new_process_does_not_bring_its_past(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_past_cpu_time_of_a_new_process_does_not_count(fake: FakeProc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_CLK_TCK": 100}[name])
     sampler = job_sampler(fake)
     named(sampler, 0)
@@ -203,7 +205,7 @@ def test_a_new_process_does_not_bring_its_past(fake: FakeProc, monkeypatch: pyte
     assert later["job.cpu_percent"] == 0.0
 
 
-def test_a_job_that_is_gone_is_absent(fake: FakeProc) -> None:
+def test_a_job_that_has_ended_is_absent(fake: FakeProc) -> None:
     sampler = job_sampler(fake)
     named(sampler, 0)
     fake.drop(110)

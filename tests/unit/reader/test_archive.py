@@ -1,4 +1,4 @@
-"""What of a run is read when: a part when it is asked for, and a large one only by who wants its rows."""
+"""Lazy reading of the parts of a run; large parts are read only on request."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import pytest
 from leadline.reader import archive
 from leadline.reader.run import Run
 from leadline.store import layout
-from leadline.testing.runs import START_NS, Capture, Heartbeat, RunWriter
+from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample
 from leadline.testing.timelines import step_rows
 
-STORY = [
+RUN_PARTS = [
     Capture(0, {"loss": {"value": 1.0}, "fc.weight": {"l2": 2.0}}),
     Capture(1, {"accuracy": {"value": 0.5}}, mode="eval"),
-    Heartbeat(START_NS),
+    SystemSample(START_NS),
     *step_rows(0, START_NS, {"data": 5.0}),
 ]
 
 
 @pytest.fixture
 def path(tmp_path) -> str:
-    return RunWriter(tmp_path / "run").write_all(STORY).end().path
+    return RunWriter(tmp_path / "run").write_all(RUN_PARTS).end().path
 
 
 def read_parts(run: Run) -> set[str]:
     return {part for part, _ in run.archive._streams}
 
 
-def test_a_part_is_read_when_it_is_asked_for(path: str) -> None:
+def test_a_part_is_read_when_it_is_accessed(path: str) -> None:
     run = Run(path)
     assert read_parts(run) == set()
     assert run.system_metrics().num_rows == 1
@@ -39,10 +39,10 @@ def test_a_part_is_read_when_it_is_asked_for(path: str) -> None:
     assert read_parts(run) == {layout.SYSTEM, layout.SERIES, layout.TIMELINE}
 
 
-def test_of_a_large_run_names_are_told_without_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_a_large_run_are_read_without_its_rows(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small = Run(path)
     expected = (small.tensor_names(), small.workers(), small.archive.infos())
-    monkeypatch.setattr(archive, "MUCH_BYTES", 10)
+    monkeypatch.setattr(archive, "LARGE_PART_BYTES", 10)
     run = Run(path)
     assert (run.tensor_names(), run.workers(), run.archive.infos()) == expected
     assert run.damage == []
@@ -54,7 +54,7 @@ def test_of_a_large_run_names_are_told_without_its_rows(path: str, monkeypatch: 
 
 
 def test_verifying_reads_even_a_large_run(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MUCH_BYTES", 10)
+    monkeypatch.setattr(archive, "LARGE_PART_BYTES", 10)
     segment = f"{path}/{layout.segment(layout.SYSTEM, 'node', 1)}"
     with open(segment, "r+b") as file:
         file.seek(-30, 2)

@@ -1,4 +1,4 @@
-"""Windows are asked for by step, worker and name; where none is meant, that is said."""
+"""Selection of profile windows by step, worker and name."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ import pytest
 
 from leadline.errors import NotCapturedError
 from leadline.reader.run import Run
-from leadline.testing.runs import START_NS, Detailed, RunWriter
+from leadline.testing.runs import START_NS, DetailedProfile, RunWriter
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    parts = [Detailed("early", 3, START_NS, [("a", 0.0, 1.0)]), Detailed("late", 9, START_NS, [("b", 0.0, 1.0)])]
+    parts = [
+        DetailedProfile("early", 3, START_NS, [("a", 0.0, 1.0)]),
+        DetailedProfile("late", 9, START_NS, [("b", 0.0, 1.0)]),
+    ]
     RunWriter(tmp_path / "run").write_all(parts).end()
     return Run(str(tmp_path / "run"))
 
 
-def test_a_step_chooses_the_window_that_covers_it(run: Run) -> None:
+def test_a_step_selects_the_window_that_covers_it(run: Run) -> None:
     assert run.operator_calls(step=9)["operator"].to_pylist() == ["b"]
     assert run.operators(("operator",), step=(3, 4))["operator"].to_pylist() == ["a"]
 
 
 @pytest.mark.parametrize("asked", [{"step": 5}, {"step": (4, 9)}, {"worker": "rank9-1"}, {"window": "late", "step": 3}])
-def test_what_no_window_covers_is_said_in_words(asked: dict[str, object], run: Run) -> None:
-    with pytest.raises(NotCapturedError, match="no detailed window covers that"):
+def test_a_query_without_a_window_is_a_clear_error(asked: dict[str, object], run: Run) -> None:
+    with pytest.raises(NotCapturedError, match="no detailed window matches"):
         run.operator_calls(**asked)  # type: ignore[arg-type]

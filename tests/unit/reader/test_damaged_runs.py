@@ -1,4 +1,4 @@
-"""Whatever a byte of a run is turned into, it opens, is asked and is judged; or there is one clear line."""
+"""Runs with a damaged byte: they open and can be judged, or there is one clear error line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.records.manifest import RuleSpec
 from leadline.rules.registry import BUILT_IN, find_rule
-from leadline.testing.runs import START_NS, Capture, Happening, Heartbeat, RunWriter
+from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample, TimelineEvent
 from leadline.testing.scenarios import float_tensors
 
 
@@ -31,8 +31,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for step in range(4):
         writer.write(Capture(step, {"loss": {"value": float("nan") if step == 2 else 1.0}}))
         writer.write(float_tensors(step, {"a.weight": [1.0, 2.0]}))
-        writer.write(Heartbeat(START_NS + step * 10**9))
-    writer.write(Happening(Event("forward", 0, START_NS, 5)))
+        writer.write(SystemSample(START_NS + step * 10**9))
+    writer.write(TimelineEvent(Event("forward", 0, START_NS, 5)))
     judge_run(writer.end().path, write=True)
     return path
 
@@ -54,7 +54,7 @@ def ask_everything(path: Path) -> None:
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damage_never_becomes_a_traceback(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
+def test_damage_never_causes_a_traceback(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
     copy = tmp_path / "run"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(whole, copy)

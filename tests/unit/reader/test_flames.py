@@ -1,4 +1,4 @@
-"""Samples of stacks become calls in the order of time."""
+"""Reconstruction of calls from pyinstrument samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def frame(name: str, line: int = 1, at: int = 1) -> str:
     return f"{name}\0f.py\0{line}\x01l{at}"
 
 
-def test_calls_last_as_long_as_samples_see_them() -> None:
+def test_calls_last_as_long_as_they_are_sampled() -> None:
     main, inner, other = frame("main"), frame("inner"), frame("other")
     records = [
         ([THREAD, main, inner], 0.001),
@@ -29,7 +29,7 @@ def test_calls_last_as_long_as_samples_see_them() -> None:
     assert (found[0].file, found[0].line) == ("f.py", 1)
 
 
-def test_a_function_that_calls_itself_is_there_twice() -> None:
+def test_a_recursive_function_has_two_calls() -> None:
     again = frame("again")
     found = _flames([([THREAD, again], 0.001), ([THREAD, again, again], 0.001)], 0)
     assert [(each.function, each.start_ns, each.duration_ns) for each in found] == [
@@ -38,5 +38,5 @@ def test_a_function_that_calls_itself_is_there_twice() -> None:
     ]
 
 
-def test_no_samples_are_no_calls() -> None:
+def test_without_samples_there_are_no_calls() -> None:
     assert _flames([], 0) == []

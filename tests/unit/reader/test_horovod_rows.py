@@ -1,4 +1,4 @@
-"""Horovod's events become activities with a begin, a length and the wall clock's time."""
+"""Conversion of Horovod events to activities with start, duration and wall-clock time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(each["tensor"], each["activity"], each["depth"], each["start_us"], each["length_us"]) for each in found]
 
 
-def test_begin_and_end_are_one_and_what_has_not_ended_is_not_there_yet() -> None:
+def test_begin_and_end_are_joined_and_open_activities_are_omitted() -> None:
     assert rows(NAMES + EVENTS) == [
         ("conv1.weight", "NEGOTIATE_ALLREDUCE", 0, 5000, 200),
         ("conv1.weight", "0", 1, 5100, 0),
@@ -45,12 +45,12 @@ def test_begin_and_end_are_one_and_what_has_not_ended_is_not_there_yet() -> None
     ]
 
 
-def test_what_an_end_says_is_kept() -> None:
+def test_args_of_end_events_are_kept() -> None:
     (found,) = [each for each in join_pairs(NAMES + EVENTS) if each["args"]]
     assert (found["activity"], found["args"]) == ("ALLREDUCE", {"dtype": "float", "shape": "[64]"})
 
 
-def test_every_prefix_of_a_file_is_read_as_far_as_it_is_whole() -> None:
+def test_every_prefix_of_a_file_is_read_up_to_its_last_complete_event() -> None:
     text = "[\n" + "".join(json.dumps(each) + ",\n" for each in NAMES + EVENTS)
     data = text.encode()
     counts = [len(list(parse_events(data[:end].splitlines(keepends=True)))) for end in range(len(data) + 1)]
@@ -69,18 +69,20 @@ def stored(run: Path, events: list[dict[str, Any]], clock: dict[str, int]) -> Pa
 
 
 @pytest.mark.parametrize(
-    ("since_us", "clock", "said"),
+    ("since_us", "clock", "epoch_us"),
     [
         (90_000_000, {"boot_ns": 10**18, "modified_ns": 10**18 + 90_010_000_000}, None),
         (0, {"boot_ns": 10**18, "modified_ns": 10**18 + 90_005_600_000}, None),
         (0, {"boot_ns": 0, "modified_ns": 0}, 10**15 + 90_000_000),
     ],
-    ids=["since the boot", "since the file began", "as it says itself"],
+    ids=["since boot", "since file creation", "as recorded"],
 )
-def test_the_wall_clocks_time_is_found(tmp_path: Path, since_us: int, clock: dict[str, int], said: int | None) -> None:
+def test_timestamps_are_converted_to_wall_clock_time(
+    tmp_path: Path, since_us: int, clock: dict[str, int], epoch_us: int | None
+) -> None:
     events = [{**each, "ts": each["ts"] + since_us} if "ts" in each else each for each in NAMES + EVENTS]
-    if said is not None:
-        started = {"start_time_since_epoch_in_micros": said}
+    if epoch_us is not None:
+        started = {"start_time_since_epoch_in_micros": epoch_us}
         events = [{"name": "process_name", "ph": "M", "pid": 0, "args": started}, *events]
     found = read_horovod(str(stored(tmp_path, events, clock)))
     first = found.to_pylist()[0]

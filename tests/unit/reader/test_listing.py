@@ -1,4 +1,4 @@
-"""The list of runs: what it picks out of a run's documents is what the whole documents say, whatever they are."""
+"""The run list: its fields equal those of the completely parsed documents."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from leadline.store.documents import InPlaceDocument, read_document
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
 
 NOBODY: Final = 2**22 + 1
-"""The number of no process."""
+"""A pid without a process."""
 HOST: Final = os.uname().nodename
 RULES: Final = (RuleSpec("loss_spike", "loss_spike"), RuleSpec("mine", "mine.py:Mine", {"threshold": 2}))
 
 
 def write(path: Path, *, is_over: bool = True, status: str = "Completed", **changes: Any) -> RunWriter:
-    """A run of five steps that has ended, or goes on."""
+    """Write a run of five steps, ended or running."""
     writer = RunWriter(path, rules=RULES, actions=[ActionSpec("*", "stop_training")])
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
-    told = {"losses": {"loss": 0.25}, "own_ns": 3, "loop_ns": 100}
-    writer.write_worker("rank0-1", state="ended" if is_over else "running", **told)
+    result = {"losses": {"loss": 0.25}, "own_ns": 3, "loop_ns": 100}
+    writer.write_worker("rank0-1", state="ended" if is_over else "running", **result)
     if is_over:
         changes = {"exit_status": 0, "ended_ns": START_NS + 9 * SECOND_NS, **changes}
     writer.set_status(status, **changes)
@@ -48,7 +48,7 @@ def write(path: Path, *, is_over: bool = True, status: str = "Completed", **chan
 
 
 def complete(path: Path) -> None:
-    """Give the manifest a plan and all else that ``leadline run`` writes."""
+    """Add a plan and the other fields written by ``leadline run`` to the manifest."""
     plan = CapturePlan((CaptureItem("losses", statistics=("value",)),), disk_bytes=sum(path.name.encode()))
     change(
         path / layout.MANIFEST,
@@ -80,13 +80,13 @@ def judge(path: Path, **findings: int) -> None:
 
 
 def change(document: Path, *without: str, **changes: Any) -> None:
-    """Say something else in a document."""
-    told = {**json.loads(document.read_text()), **changes}
-    document.write_text(json.dumps({key: value for key, value in told.items() if key not in without}))
+    """Change fields of a document."""
+    result = {**json.loads(document.read_text()), **changes}
+    document.write_text(json.dumps({key: value for key, value in result.items() if key not in without}))
 
 
 def gone(**changes: Any) -> dict[str, Any]:
-    """A status whose agent was killed on this host."""
+    """Write the status of an agent that was killed on this host."""
     return {"status": "InProgress", "is_over": False, "node": HOST, "agent_pid": NOBODY, "job_pid": NOBODY, **changes}
 
 
@@ -122,7 +122,7 @@ def rewritten_in_place(path: Path) -> None:
 
 
 def put(*place: str, text: str | bytes) -> Callable[[Path], None]:
-    """A run one of whose documents is something else."""
+    """Write a run with other contents in one of its documents."""
 
     def made(path: Path) -> None:
         write(path)
@@ -141,8 +141,8 @@ def left_out(*place: str) -> Callable[[Path], None]:
     return made
 
 
-def told(*without: str, **changes: Any) -> Callable[[Path], None]:
-    """A run whose manifest says something else."""
+def result(*without: str, **changes: Any) -> Callable[[Path], None]:
+    """Write a run with changed fields in its manifest."""
 
     def made(path: Path) -> None:
         write(path)
@@ -152,7 +152,7 @@ def told(*without: str, **changes: Any) -> Callable[[Path], None]:
 
 
 def encoded(encoding: str) -> Callable[[Path], None]:
-    """A run whose manifest is in another encoding, with a text that is not ASCII in what a list skips."""
+    """Write a run whose manifest has another encoding, with non-ASCII text in a field that lists skip."""
 
     def made(path: Path) -> None:
         write(path)
@@ -201,11 +201,11 @@ WHOLE: Final[Mapping[str, Callable[[Path], Any]]] = {
     "worker without steps": worker('{"worker":"rank0-1"}'),
     "torn verdicts": put(layout.RULE_SUMMARY, text='{"rules":['),
     "another's verdicts": put(layout.RULE_SUMMARY, text='[{"name":"x"}]'),
-    "newer manifest": told(novelty={"x": 1}, profile=[{"kind": "cprofile", "novelty": 1}]),
-    "older manifest": told("profile", "workers", "nodes", "settings", "preset", "format"),
-    "action of format 1": told(actions=[{"rule": "*", "action": "stop_training", "status": "Error"}]),
-    "command in one": told(command="train"),
-    "manifest with NaN": told(settings={"threshold": float("nan")}),
+    "newer manifest": result(novelty={"x": 1}, profile=[{"kind": "cprofile", "novelty": 1}]),
+    "older manifest": result("profile", "workers", "nodes", "settings", "preset", "format"),
+    "action of format 1": result(actions=[{"rule": "*", "action": "stop_training", "status": "Error"}]),
+    "command in one": result(command="train"),
+    "manifest with NaN": result(settings={"threshold": float("nan")}),
     "manifest in UTF-8": encoded("utf-8"),
     "manifest in UTF-16": encoded("utf-16"),
 }
@@ -215,18 +215,18 @@ DAMAGED: Final[Mapping[str, Callable[[Path], Any]]] = {
     "another's manifest": put(layout.MANIFEST, text='{"name":"app","started_ns":17,"version":"1.0"}'),
     "manifest in brackets": put(layout.MANIFEST, text="[]"),
     "manifest in Latin-1": encoded("latin-1"),
-    "no command": told("command"),
-    "no place": told("uri"),
-    "no version": told("leadline"),
-    "no plan": told("plan"),
-    "plan without items": told(plan={"budget": 0.02}),
-    "newer plan": told(plan={"items": [], "novelty": 1}),
-    "newer item": told(plan={"items": [{**ITEM, "novelty": 1}]}),
-    "newer rule": told(rules=[{"alias": "a", "rule": "a", "novelty": 1}]),
-    "rules without names": told(rules=[{}]),
-    "no actions": told(actions=None),
-    "no list of workers": told(workers=None),
-    "no list of nodes": told(nodes=3),
+    "no command": result("command"),
+    "no place": result("uri"),
+    "no version": result("leadline"),
+    "no plan": result("plan"),
+    "plan without items": result(plan={"budget": 0.02}),
+    "newer plan": result(plan={"items": [], "novelty": 1}),
+    "newer item": result(plan={"items": [{**ITEM, "novelty": 1}]}),
+    "newer rule": result(rules=[{"alias": "a", "rule": "a", "novelty": 1}]),
+    "rules without names": result(rules=[{}]),
+    "no actions": result(actions=None),
+    "no list of workers": result(workers=None),
+    "no list of nodes": result(nodes=3),
 }
 SHOWN: Final = (
     "name",
@@ -244,7 +244,7 @@ SHOWN: Final = (
 
 
 def at_length(path: str) -> dict[str, Any] | None:
-    """What a list shows of a run, as its whole documents say it; None: it cannot be opened."""
+    """Return the listed fields from the completely parsed documents; None if the run cannot be opened."""
     try:
         run = open_run(path)
     except (DamagedRunError, RunNotFoundError):
@@ -261,7 +261,7 @@ def at_length(path: str) -> dict[str, Any] | None:
         "ended_ns": run.status_document.get("ended_ns"),
         "preset": run.manifest.preset,
         "command": run.manifest.command,
-        "steps": {mode: max(each.get(mode, 0) for each in steps) for told in steps for mode in told},
+        "steps": {mode: max(each.get(mode, 0) for each in steps) for result in steps for mode in result},
         "loss": next((loss for each in workers for loss in (each.get("losses") or {}).values()), None),
         "cost_ratio": step_share(workers),
         "rules": [tuple(rule[key] for key in ("name", "status", "verdict", "findings")) for rule in rules],
@@ -269,7 +269,7 @@ def at_length(path: str) -> dict[str, Any] | None:
 
 
 def in_the_list(root: Path) -> dict[str, dict[str, Any]]:
-    """What the list shows, by the folders' names."""
+    """Return the listed runs, by folder name."""
     found = {}
     for each in list_runs(root):
         rules = [(rule.name, rule.status, rule.verdict, rule.findings) for rule in each.rules]
@@ -278,14 +278,14 @@ def in_the_list(root: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", [*WHOLE, *DAMAGED])
-def test_a_run_in_the_list_is_what_its_whole_documents_say(tmp_path: Path, name: str) -> None:
+def test_a_listed_run_equals_its_complete_documents(tmp_path: Path, name: str) -> None:
     (WHOLE | DAMAGED)[name](tmp_path / name)
     expected = at_length(str(tmp_path / name))
     assert (expected is not None) == (name in WHOLE)
     assert in_the_list(tmp_path) == ({name: expected} if expected is not None else {})
 
 
-def test_every_status_is_among_those_runs(tmp_path: Path) -> None:
+def test_the_runs_cover_every_status(tmp_path: Path) -> None:
     for name, make in WHOLE.items():
         make(tmp_path / name)
     found = {name: each["status"] for name, each in in_the_list(tmp_path).items()}
@@ -340,9 +340,7 @@ _WRONG: Final = (
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_damaged_manifest_is_in_the_list_where_it_can_be_read(
-    whole: Path, tmp_path: Path, data: st.DataObject
-) -> None:
+def test_a_damaged_manifest_is_listed_if_it_can_be_parsed(whole: Path, tmp_path: Path, data: st.DataObject) -> None:
     copy = tmp_path / "run"
     copy.mkdir(exist_ok=True)
     text = bytearray((whole / layout.MANIFEST).read_bytes())
@@ -369,7 +367,7 @@ def test_a_damaged_manifest_is_in_the_list_where_it_can_be_read(
     assert (found.name, found.started_ns, found.command) == (expected.name, expected.started_ns, expected.command)
 
 
-def test_runs_are_listed_the_latest_first_then_by_name(tmp_path: Path) -> None:
+def test_runs_are_listed_latest_first_then_by_name(tmp_path: Path) -> None:
     for name, second in {"b": 2, "a": 2, "c": 1, "d": 3}.items():
         RunWriter(tmp_path / name, started_ns=START_NS + second * SECOND_NS).end()
     assert [each.name for each in list_runs(tmp_path)] == ["d", "b", "a", "c"]
@@ -377,15 +375,15 @@ def test_runs_are_listed_the_latest_first_then_by_name(tmp_path: Path) -> None:
     assert find_run("-3", root=tmp_path) == str(tmp_path / "c")
 
 
-def test_a_run_without_a_time_or_a_name_is_left_out(tmp_path: Path) -> None:
+def test_a_run_without_a_time_or_a_name_is_not_listed(tmp_path: Path) -> None:
     write(tmp_path / "whole")
     for at, changes in enumerate(({"started_ns": "now"}, {"started_ns": 10**400}, {"name": 3})):
-        told(**changes)(tmp_path / f"run-{at}")
+        result(**changes)(tmp_path / f"run-{at}")
     assert set(in_the_list(tmp_path)) == {"whole"}
     assert find_run(root=tmp_path) == str(tmp_path / "whole")
 
 
-def test_links_are_followed_and_what_is_no_run_is_passed_by(tmp_path: Path) -> None:
+def test_links_are_followed_and_other_folders_are_skipped(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     write(root / "here")
     write(root / "here" / "nested")
@@ -411,7 +409,7 @@ def files(folder: Path) -> Iterator[tuple[str, int, int]]:
             yield os.path.join(above, name), seen.st_mtime_ns, seen.st_size
 
 
-def test_what_changes_in_place_is_seen_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_place_changes_are_noticed_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     run = tmp_path / "runs" / "run"
@@ -429,7 +427,7 @@ def test_what_changes_in_place_is_seen_and_nothing_is_kept(tmp_path: Path, monke
     assert in_the_list(tmp_path / "runs")["run"]["loss"] == 0.75
 
 
-def test_whole_runs_are_never_read_at_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_does_not_parse_documents_completely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         write(tmp_path / f"run-{number}")
     lengths = [
@@ -440,7 +438,7 @@ def test_whole_runs_are_never_read_at_length(tmp_path: Path, monkeypatch: pytest
     original = summary.Manifest.from_dict
     monkeypatch.setattr(summary.Manifest, "from_dict", lambda data: tried.append(data) or original(data))
     monkeypatch.setattr(summary.msgspec, "convert", lambda *_: pytest.fail("a document was read at length"))
-    summary._can_be_read.cache_clear()
+    summary._is_parsable.cache_clear()
     assert len(list_runs(tmp_path)) == 20
     assert len(tried) == 1, "one wording of plan, rules and actions"
     assert find_run(root=tmp_path).startswith(str(tmp_path))

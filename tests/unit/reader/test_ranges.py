@@ -1,34 +1,34 @@
-"""Timelines and metrics are asked by range, step and device: what is given is what a plain loop picks."""
+"""Queries of timelines and metrics by range, step and device, compared with a plain loop."""
 
 from __future__ import annotations
 
 import pytest
 
 from leadline.reader.run import Run, open_run
-from leadline.testing.runs import SECOND_NS, START_NS, Happening, Heartbeat, Part, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MS, gpu, in_time, sampled, training
+from leadline.testing.runs import SECOND_NS, START_NS, Part, RunWriter, SystemSample, TimelineEvent
+from leadline.testing.timelines import CPU, IOWAIT, MS, gpu, merge_by_time, sampled, training
 
 TRAININGS = [training([{"data": 40.0, "forward": 60.0}] * 20, worker=f"rank{rank}-{rank}") for rank in (0, 1)]
 SAMPLES = [sampled({CPU: [1.0] * 6, IOWAIT: [2.0] * 6, gpu(0): [3.0] * 6}, node=node) for node in ("a", "b")]
-STORY: list[Part] = in_time(*TRAININGS, *SAMPLES)
-EVENTS = [(part.worker, part.event) for part in STORY if isinstance(part, Happening)]
-BEATS = [part for part in STORY if isinstance(part, Heartbeat)]
+RUN_PARTS: list[Part] = merge_by_time(*TRAININGS, *SAMPLES)
+EVENTS = [(part.worker, part.event) for part in RUN_PARTS if isinstance(part, TimelineEvent)]
+BEATS = [part for part in RUN_PARTS if isinstance(part, SystemSample)]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     path = tmp_path_factory.mktemp("ranges") / "run"
-    return open_run(RunWriter(path, batch_rows=7, segment_batches=3).write_all(STORY).end().path)
+    return open_run(RunWriter(path, batch_rows=7, segment_batches=3).write_all(RUN_PARTS).end().path)
 
 
-def test_everything_is_given_once_in_order(run: Run) -> None:
+def test_all_rows_are_returned_once_in_order(run: Run) -> None:
     timeline, system = run.timeline(), run.system_metrics()
     assert (timeline.num_rows, system.num_rows) == (len(EVENTS), len(BEATS))
     assert timeline["start_ns"].to_pylist() == sorted(each.start_ns for _, each in EVENTS)
     assert system["time_ns"].to_pylist() == sorted(each.time_ns for each in BEATS)
 
 
-def test_steps_names_and_workers_are_chosen(run: Run) -> None:
+def test_rows_are_selected_by_step_name_and_worker(run: Run) -> None:
     found = run.timeline("data", worker="rank1-1", start_step=3, end_step=6).to_pylist()
     assert [(each["step"], each["name"], each["worker"]) for each in found] == [
         (s, "data", "rank1-1") for s in (3, 4, 5)
@@ -38,7 +38,7 @@ def test_steps_names_and_workers_are_chosen(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(250, 610), (300, 300), (0, 40), (1999, 5000)])
-def test_a_range_of_time_gives_what_was_under_way(run: Run, start: int, end: int) -> None:
+def test_a_time_range_returns_overlapping_rows(run: Run, start: int, end: int) -> None:
     low, high = START_NS + start * MS, START_NS + end * MS
     expected = sorted(
         (each.start_ns, worker, each.name)
@@ -49,7 +49,7 @@ def test_a_range_of_time_gives_what_was_under_way(run: Run, start: int, end: int
     assert sorted((each["start_ns"], each["worker"], each["name"]) for each in found) == expected
 
 
-def test_samples_are_chosen_by_device_node_and_time(run: Run) -> None:
+def test_samples_are_selected_by_device_node_and_time(run: Run) -> None:
     low, high = START_NS + SECOND_NS, START_NS + 2 * SECOND_NS
     found = run.system_metrics("gpu", "gpu0", "utilization_percent", node="b", start_ns=low, end_ns=high)
     assert found.to_pylist() == [

@@ -1,4 +1,4 @@
-"""A run opened for questions: finding it, its tensors and tables, and errors that tell "not yet" from "never"."""
+"""Runs opened for reading: lookup, tensors, tables, and the errors "not yet" and "not captured"."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from leadline.errors import ConfigurationError, DamagedRunError, NotCapturedErro
 from leadline.reader.find_runs import list_runs
 from leadline.records.event import Event
 from leadline.store import layout
-from leadline.testing.runs import START_NS, Capture, Happening, Heartbeat, Part, Raw, RunWriter
+from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter, SystemSample, TimelineEvent
 from leadline.testing.scenarios import float_tensors
 
 GRADIENT = "gradient/a.weight"
 
 
 def parts() -> list[Part]:
-    story: list[Part] = []
+    run_parts: list[Part] = []
     for step in range(6):
         mode = "eval" if step == 4 else "train"
         if step == 2:
-            story.append(float_tensors(step, {"a.weight": [1.0, -3.0]}))
-        story.append(
+            run_parts.append(float_tensors(step, {"a.weight": [1.0, -3.0]}))
+        run_parts.append(
             Capture(step, {"loss": {"value": 1.0 / (step + 1)}}, mode=mode, mode_step=0 if step == 4 else step)
         )
         if step % 2 == 0:
-            story.append(Capture(step, {GRADIENT: {"abs_mean": 0.1 * step}}))
-        story.append(Heartbeat(START_NS + step * 10**8, 10.0 * step))
-    story.append(Happening(Event("forward", 3, START_NS, 5, "train", 1, {"a": 1})))
-    return story
+            run_parts.append(Capture(step, {GRADIENT: {"abs_mean": 0.1 * step}}))
+        run_parts.append(SystemSample(START_NS + step * 10**8, 10.0 * step))
+    run_parts.append(TimelineEvent(Event("forward", 3, START_NS, 5, "train", 1, {"a": 1})))
+    return run_parts
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_tables(writer: RunWriter) -> None:
     assert run.sql("select max(value) m from system").to_pylist() == [{"m": 50.0}]
 
 
-def test_never_and_not_yet_are_told_apart(writer: RunWriter) -> None:
+def test_not_captured_and_not_yet_are_different_errors(writer: RunWriter) -> None:
     writer.write_all(parts()[:6])
     run = leadline.open_run(writer.path)
     assert run.status == "InProgress"
@@ -115,7 +115,7 @@ def test_a_run_is_read_while_it_grows(writer: RunWriter) -> None:
     assert len(run.scalars()) == len(leadline.open_run(writer.path).scalars()) == 6
 
 
-def test_a_run_is_found_by_path_name_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_found_by_path_name_or_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "runs"
     for age, name in enumerate(["newest", "middle", "oldest"]):
         RunWriter(root / name, started_ns=START_NS - age).end()
@@ -135,16 +135,16 @@ def test_a_run_is_found_by_path_name_age(tmp_path: Path, monkeypatch: pytest.Mon
         leadline.open_run("s3://bucket/run")
 
 
-def test_a_broken_manifest_is_one_line_and_does_not_hide_other_runs(tmp_path: Path) -> None:
+def test_a_broken_manifest_is_a_one_line_error_and_does_not_hide_other_runs(tmp_path: Path) -> None:
     RunWriter(tmp_path / "whole")
     (Path(RunWriter(tmp_path / "broken").path) / layout.MANIFEST).write_text('{"name": 3')
-    with pytest.raises(DamagedRunError, match="no manifest"):
+    with pytest.raises(DamagedRunError, match="cannot be read as a manifest"):
         leadline.open_run(tmp_path / "broken")
     assert [each.name for each in list_runs(tmp_path)] == ["whole"]
     assert leadline.open_run(root=tmp_path).name == "whole"
 
 
-def test_an_agent_that_is_gone_leaves_a_run_that_ended(writer: RunWriter) -> None:
+def test_a_run_whose_agent_died_has_ended(writer: RunWriter) -> None:
     host = os.uname().nodename
     writer.write_all(parts())
     writer.set_status("InProgress", node=host, agent_pid=2**22 + 1, job_pid=2**22 + 1)
@@ -159,7 +159,7 @@ def test_an_agent_that_is_gone_leaves_a_run_that_ended(writer: RunWriter) -> Non
 def test_tensors_of_other_types(writer: RunWriter) -> None:
     halves = {"h": ("BF16", (2,), struct.pack("<HH", 0x3F80, 0xC000)), "s": ("F64", (), struct.pack("<d", 2.5))}
     strange = {"f8": ("F8_E8M0", (1,), b"\0")}
-    writer.write_all([Raw(0, {**halves, **strange}), Capture(0)]).end()
+    writer.write_all([RawTensors(0, {**halves, **strange}), Capture(0)]).end()
     run = leadline.open_run(writer.path)
     value = run.tensor("h").value(0)
     assert value.dtype == np.float32
@@ -169,7 +169,7 @@ def test_tensors_of_other_types(writer: RunWriter) -> None:
         run.tensor("f8").value(0)
 
 
-def test_a_safetensors_segment_that_is_cut_is_damage_and_the_rest_is_read(writer: RunWriter) -> None:
+def test_a_truncated_safetensors_segment_is_damage_and_the_rest_is_read(writer: RunWriter) -> None:
     writer.write_all([float_tensors(0, {"a": [1.0]}), float_tensors(1, {"a": [2.0]}), Capture(1)]).end()
     path = Path(writer.path) / layout.tensor_segment("rank0-1", 1)
     path.write_bytes(path.read_bytes()[:-1])
@@ -179,7 +179,7 @@ def test_a_safetensors_segment_that_is_cut_is_damage_and_the_rest_is_read(writer
     assert line.startswith("tensors/rank0-1/000001.safetensors: ")
 
 
-def test_a_folder_full_of_rubbish_opens(writer: RunWriter) -> None:
+def test_a_run_with_foreign_files_opens(writer: RunWriter) -> None:
     for each in layout.FOLDERS:
         (Path(writer.path) / each / "rubbish").write_bytes(b"\0\1")
     (Path(writer.path) / layout.SERIES / "w").mkdir()

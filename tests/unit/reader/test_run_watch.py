@@ -1,4 +1,4 @@
-"""What is noticed of a run that grows."""
+"""Detection of new data in a growing run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def writer(tmp_path: Path) -> RunWriter:
 
 
 def settle(writer: RunWriter) -> None:
-    """Let the folders be old, so that what their clocks say can be relied on."""
+    """Set old modification times, so that folders count as settled."""
     for part in (layout.SERIES, layout.TENSORS):
         os.utime(os.path.join(writer.path, part, WORKER), ns=(10**18, 10**18))
 
 
-def test_rows_and_tensors_that_come_are_noticed_once(writer: RunWriter) -> None:
+def test_new_rows_and_tensors_are_noticed_once(writer: RunWriter) -> None:
     watch = RunWatch(writer.path)
     assert watch.has_changed()
     assert not watch.has_changed()
@@ -42,7 +42,7 @@ def test_rows_and_tensors_that_come_are_noticed_once(writer: RunWriter) -> None:
     assert not watch.has_changed()
 
 
-def test_a_tensor_that_takes_the_place_of_another_is_noticed(writer: RunWriter) -> None:
+def test_a_replaced_tensor_is_noticed(writer: RunWriter) -> None:
     watch = RunWatch(writer.path)
     watch.has_changed()
     folder = Path(writer.path, layout.TENSORS, WORKER)
@@ -51,14 +51,14 @@ def test_a_tensor_that_takes_the_place_of_another_is_noticed(writer: RunWriter) 
     assert watch.has_changed()
 
 
-def test_a_file_that_is_being_written_is_no_news(writer: RunWriter) -> None:
+def test_a_partial_file_is_not_noticed(writer: RunWriter) -> None:
     watch = RunWatch(writer.path)
     watch.has_changed()
     Path(writer.path, layout.TENSORS, WORKER, "new.safetensors.part").touch()
     assert not watch.has_changed()
 
 
-def test_tensors_are_found_in_a_folder_that_was_old_and_changes(writer: RunWriter) -> None:
+def test_tensors_are_found_in_an_old_folder_that_changes(writer: RunWriter) -> None:
     folder = TensorIndex(writer.path, WORKER)
     settle(writer)
     assert [each.step for each in folder.read_new()] == [0]
@@ -68,7 +68,7 @@ def test_tensors_are_found_in_a_folder_that_was_old_and_changes(writer: RunWrite
     assert folder.read_new() == []
 
 
-def test_a_folder_that_did_not_change_is_not_listed_again(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unchanged_folder_is_not_listed_again(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = TensorIndex(writer.path, WORKER)
     settle(writer)
     folder.read_new()

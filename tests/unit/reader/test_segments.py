@@ -1,4 +1,4 @@
-"""Segments: a torn tail is not there yet, a flipped bit is noticed, what is read is a prefix of what was written."""
+"""Segments: incomplete batches are not returned, flipped bits are detected, reads return a prefix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from leadline.reader.stream import StreamTail
 from leadline.store import layout
-from leadline.testing.runs import START_NS, Capture, Heartbeat, RunWriter
+from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample
 
 WORKER = "rank0-1"
 TRUTH = [(step, float(step)) for step in range(4)]
@@ -39,7 +39,7 @@ def tail(path: Path) -> StreamTail:
     return StreamTail(str(path), layout.SERIES, WORKER)
 
 
-def test_a_file_cut_at_any_byte_gives_its_whole_batches_and_then_the_rest(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_byte_returns_its_complete_batches_first(tmp_path: Path) -> None:
     whole = segment(Path(make(tmp_path / "run").path))
     data = whole.read_bytes()
     for cut in range(len(data)):
@@ -66,7 +66,7 @@ def test_a_file_growing_byte_by_byte_is_read_to_the_end(tmp_path: Path) -> None:
     assert stream.damage == []
 
 
-def test_a_flipped_bit_never_gives_a_wrong_number(tmp_path: Path) -> None:
+def test_a_flipped_bit_never_returns_a_wrong_value(tmp_path: Path) -> None:
     whole = segment(Path(make(tmp_path / "run").path))
     data = whole.read_bytes()
     for place in range(len(data)):
@@ -91,7 +91,7 @@ def test_damage_names_path_and_offset(tmp_path: Path) -> None:
     assert "(at byte " in line
 
 
-def test_a_torn_tail_is_told_once_nobody_writes_any_more(tmp_path: Path) -> None:
+def test_an_incomplete_tail_is_reported_after_the_run_has_ended(tmp_path: Path) -> None:
     whole = segment(Path(make(tmp_path / "run").path))
     whole.write_bytes(whole.read_bytes()[:-1])
     stream = tail(tmp_path / "run")
@@ -100,10 +100,10 @@ def test_a_torn_tail_is_told_once_nobody_writes_any_more(tmp_path: Path) -> None
     assert rows(stream, is_finished=True) == []
     assert rows(stream, is_finished=True) == []
     (line,) = stream.damage
-    assert "ends within a batch" in line
+    assert "ends with an incomplete batch" in line
 
 
-def test_what_comes_early_is_held_back_until_the_gap_is_filled(tmp_path: Path) -> None:
+def test_early_batches_wait_until_the_gap_is_filled(tmp_path: Path) -> None:
     writer = make(tmp_path / "run", segment_batches=1)
     first, hidden = segment(Path(writer.path)), tmp_path / "hidden"
     shutil.move(first, hidden)
@@ -113,7 +113,7 @@ def test_what_comes_early_is_held_back_until_the_gap_is_filled(tmp_path: Path) -
     assert rows(stream) == TRUTH
 
 
-def test_a_missing_batch_is_passed_over_and_told_once_the_run_is_over(tmp_path: Path) -> None:
+def test_a_missing_batch_is_skipped_and_reported_after_the_run_has_ended(tmp_path: Path) -> None:
     writer = make(tmp_path / "run", segment_batches=1)
     segment(Path(writer.path)).unlink()
     stream = tail(tmp_path / "run")
@@ -122,7 +122,7 @@ def test_a_missing_batch_is_passed_over_and_told_once_the_run_is_over(tmp_path: 
     assert stream.damage == ["series/rank0-1: batch 0 missing before series/rank0-1/000002.arrow"]
 
 
-def test_what_follows_a_damaged_segment_is_read(tmp_path: Path) -> None:
+def test_segments_after_a_damaged_one_are_read(tmp_path: Path) -> None:
     writer = make(tmp_path / "run", segment_batches=1)
     first = segment(Path(writer.path))
     first.write_bytes(b"\0" * first.stat().st_size)
@@ -131,25 +131,25 @@ def test_what_follows_a_damaged_segment_is_read(tmp_path: Path) -> None:
     assert len(stream.damage) == 2
 
 
-def test_a_batch_that_stands_twice_is_damage(tmp_path: Path) -> None:
+def test_a_duplicate_batch_is_damage(tmp_path: Path) -> None:
     writer = make(tmp_path / "run", segment_batches=1)
     shutil.copy(segment(Path(writer.path)), segment(Path(writer.path), 9))
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH
-    assert "a second time" in stream.damage[0]
+    assert "twice" in stream.damage[0]
 
 
-def test_a_segment_that_shrinks_below_what_was_read_is_damage(tmp_path: Path) -> None:
+def test_a_truncated_segment_is_damage(tmp_path: Path) -> None:
     whole = segment(Path(make(tmp_path / "run").path))
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH
     whole.write_bytes(whole.read_bytes()[:100])
     assert rows(stream) == []
-    assert "shorter" in stream.damage[0]
+    assert "truncated" in stream.damage[0]
 
 
 @pytest.mark.parametrize("leftover", [b"", b"\xff\xff", b"\xff\xff\xff\xff\x20\0\0\0"])
-def test_leftovers_of_a_full_disk_do_no_harm(tmp_path: Path, leftover: bytes) -> None:
+def test_partial_files_of_a_full_disk_are_ignored(tmp_path: Path, leftover: bytes) -> None:
     writer = make(tmp_path / "run")
     segment(Path(writer.path), 2).write_bytes(leftover)
     stream = tail(tmp_path / "run")
@@ -158,15 +158,15 @@ def test_leftovers_of_a_full_disk_do_no_harm(tmp_path: Path, leftover: bytes) ->
     assert len(stream.damage) == bool(leftover)
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_other_files_are_ignored(tmp_path: Path) -> None:
     writer = make(tmp_path / "run")
     segment(Path(writer.path)).with_name("000002.arrow.part").write_bytes(b"no")
     assert rows(tail(tmp_path / "run")) == TRUTH
 
 
-def test_nan_and_infinity_come_as_they_were_written(tmp_path: Path) -> None:
+def test_nan_and_infinity_are_read_as_written(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run").write_all(
-        [Capture(0, {"loss": {"value": math.nan}}), Capture(1, {"loss": {"value": -math.inf}}), Heartbeat(START_NS)]
+        [Capture(0, {"loss": {"value": math.nan}}), Capture(1, {"loss": {"value": -math.inf}}), SystemSample(START_NS)]
     )
     found = rows(tail(Path(writer.path)))
     assert math.isnan(found[0][1])

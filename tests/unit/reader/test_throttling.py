@@ -1,4 +1,4 @@
-"""What the timeline says of thinning, and what rules are told of it."""
+"""Throttling events in the timeline and their effect on rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.store import layout
 from leadline.store.documents import read_document, write_document
-from leadline.testing.runs import START_NS, Capture, Happening, Part, RunWriter
+from leadline.testing.runs import START_NS, Capture, Part, RunWriter, TimelineEvent
 
 GRADIENT = "gradient/a.weight"
 
@@ -38,12 +38,12 @@ class Gradients(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         if window.readings("abs_mean", where=lambda values: values > 10):
             return Fired("too large")
-        return Undecided("part of it is missing") if window.is_thinned else Clear()
+        return Undecided("part of it is missing") if window.is_incomplete else Clear()
 
 
-def thinned(
+def throttled(
     since: int, to: int, *, every: int = 1, sources: tuple[str, ...] = ("preset",), **more: object
-) -> Happening:
+) -> TimelineEvent:
     args = {
         "collection": "gradients",
         "statistics": ["abs_mean"],
@@ -55,20 +55,20 @@ def thinned(
         "since_step": since,
         **more,
     }
-    return Happening(Event("capture_thinned", since - 1, START_NS, args=args))
+    return TimelineEvent(Event("capture_thinned", since - 1, START_NS, args=args))
 
 
-def story(steps: int, *, since: int, to: int, until: int | None = None, value: float = 1.0) -> list[Part]:
-    """Losses of every step; gradients of every step, from ``since`` to ``until`` of every ``to``-th."""
+def run_parts(steps: int, *, since: int, to: int, until: int | None = None, value: float = 1.0) -> list[Part]:
+    """Losses and gradients of every step; from ``since`` to ``until`` gradients of every ``to``-th step only."""
     parts: list[Part] = []
     for step in range(steps):
         if step == since:
-            parts.append(thinned(since, to))
+            parts.append(throttled(since, to))
         if step == until:
-            parts.append(thinned(step, 1))
+            parts.append(throttled(step, 1))
         parts.append(Capture(step, {"loss": {"value": 1.0}}))
-        is_thinned = step >= since and (until is None or step < until)
-        if not is_thinned or step % to == 0:
+        is_incomplete = step >= since and (until is None or step < until)
+        if not is_incomplete or step % to == 0:
             parts.append(Capture(step, {GRADIENT: {"abs_mean": value}}))
     return parts
 
@@ -89,42 +89,43 @@ def judge(path: str, rule: Rule | None = None, alias: str = "mine") -> dict[str,
     return judging.advance(is_over=True).rules[alias]
 
 
-def test_a_rule_whose_steps_were_left_out_is_undecided_and_says_why(tmp_path: Path) -> None:
-    state = judge(write(tmp_path / "run", story(20, since=9, to=4)))
+def test_a_rule_with_throttled_steps_is_undecided_with_a_reason(tmp_path: Path) -> None:
+    state = judge(write(tmp_path / "run", run_parts(20, since=9, to=4)))
     assert (state["verdict"], state["judged_steps"]) == ("undecided", 9 + 2)
     assert state["why"] == (
-        "the overhead budget thinned gradients from step 9 on: every 4 steps, not every step; --budget off keeps all"
+        "gradients throttled since step 9 to stay within the overhead budget: every 4 steps instead of every step; "
+        "--budget off disables throttling"
     )
 
 
-def test_a_rule_of_something_else_is_clear(tmp_path: Path) -> None:
-    path = write(tmp_path / "run", story(20, since=9, to=4))
+def test_a_rule_on_other_tensors_is_clear(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", run_parts(20, since=9, to=4))
     assert judge(path, Gradients(collections=("losses",)))["verdict"] == "clear"
 
 
-def test_what_was_found_stays_found(tmp_path: Path) -> None:
-    assert judge(write(tmp_path / "run", story(20, since=9, to=4, value=11.0)))["verdict"] == "fired"
+def test_findings_are_kept_despite_throttling(tmp_path: Path) -> None:
+    assert judge(write(tmp_path / "run", run_parts(20, since=9, to=4, value=11.0)))["verdict"] == "fired"
 
 
 @pytest.mark.parametrize(("steps", "since", "to", "until"), [(9, 9, 4, None), (13, 12, 4, None), (20, 8, 4, 9)])
-def test_where_every_asked_step_was_captured_it_is_clear(
+def test_a_rule_is_clear_if_every_requested_step_was_captured(
     tmp_path: Path, steps: int, since: int, to: int, until: int | None
 ) -> None:
-    assert judge(write(tmp_path / "run", story(steps, since=since, to=to, until=until)))["verdict"] == "clear"
+    assert judge(write(tmp_path / "run", run_parts(steps, since=since, to=to, until=until)))["verdict"] == "clear"
 
 
-def test_what_was_left_out_for_a_while_is_not_forgotten(tmp_path: Path) -> None:
-    state = judge(write(tmp_path / "run", story(60, since=8, to=4, until=12)))
+def test_temporary_throttling_is_remembered(tmp_path: Path) -> None:
+    state = judge(write(tmp_path / "run", run_parts(60, since=8, to=4, until=12)))
     assert state["verdict"] == "undecided"
 
 
-def test_of_the_runs_own_rules_those_are_concerned_that_asked(tmp_path: Path) -> None:
-    """A rule at every step is thinned; another, that asked every fourth, lacks nothing."""
+def test_rules_of_the_plan_are_affected_by_their_own_items(tmp_path: Path) -> None:
+    """A rule on every step is throttled; a rule on every fourth step is not affected."""
     items = tuple(
         CaptureItem("gradients", None, ("abs_mean",), schedule=Schedule(every=every), source=source)
         for source, every in (("rule:often", 1), ("rule:seldom", 4))
     )
-    parts = [replace_sources(part, "rule:often") for part in story(20, since=9, to=4)]
+    parts = [replace_sources(part, "rule:often") for part in run_parts(20, since=9, to=4)]
     path = write(tmp_path / "run", parts, items)
     assert judge(path, alias="often")["verdict"] == "undecided"
     assert judge(path, alias="seldom")["verdict"] == "clear"
@@ -132,21 +133,25 @@ def test_of_the_runs_own_rules_those_are_concerned_that_asked(tmp_path: Path) ->
 
 
 def replace_sources(part: Part, *sources: str) -> Part:
-    if not isinstance(part, Happening):
+    if not isinstance(part, TimelineEvent):
         return part
     return replace(part, event=replace(part.event, args={**part.event.args, "sources": list(sources)}))
 
 
-def test_a_window_in_which_a_part_was_left_out_is_thinned(tmp_path: Path) -> None:
+def test_a_window_with_throttled_captures_is_incomplete(tmp_path: Path) -> None:
     both = Gradients(collections=("gradients", "losses"))
-    judging = Evaluator(write(tmp_path / "run", story(20, since=9, to=4)), [("it", both)], started_ns=START_NS)
+    judging = Evaluator(write(tmp_path / "run", run_parts(20, since=9, to=4)), [("it", both)], started_ns=START_NS)
     assert judging.advance(is_over=True).rules["it"]["judged_steps"] == 20
     (track,) = judging._tracks
     assert track.clear_steps == 9 + 2
 
 
-def test_live_it_is_as_afterwards(tmp_path: Path) -> None:
-    parts = [*story(30, since=9, to=4), thinned(30, 8), *(Capture(s, {"loss": {"value": 1.0}}) for s in range(30, 40))]
+def test_live_results_equal_those_afterwards(tmp_path: Path) -> None:
+    parts = [
+        *run_parts(30, since=9, to=4),
+        throttled(30, 8),
+        *(Capture(s, {"loss": {"value": 1.0}}) for s in range(30, 40)),
+    ]
     writer = RunWriter(tmp_path / "live")
     live = Evaluator(writer.path, [("it", Gradients())], started_ns=START_NS)
     states: dict[str, dict] = {}
@@ -165,10 +170,10 @@ def test_live_it_is_as_afterwards(tmp_path: Path) -> None:
     sources=st.sampled_from([("preset",), ("rule:it",), ("rule:another",)]),
     cuts=st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 5)),
 )
-def test_a_rule_is_told_what_a_plain_loop_tells_it(
+def test_throttling_equals_a_plain_loop(
     changes: list[tuple[int, int]], sources: tuple[str, ...], cuts: tuple[int, int, int]
 ) -> None:
-    """However often the interval changes, and however the run is cut and read."""
+    """For any changes of the interval, and any split of the run."""
     starts, step = {}, 0
     for pause, to in changes:
         step += pause
@@ -178,7 +183,7 @@ def test_a_rule_is_told_what_a_plain_loop_tells_it(
     for step in range(45):
         if step in starts:
             interval = starts[step]
-            parts.append(replace_sources(thinned(step, interval), *sources))
+            parts.append(replace_sources(throttled(step, interval), *sources))
         is_captured = step % interval == 0
         has_missed = has_missed or not is_captured
         parts.append(Capture(step, {"loss": {"value": 1.0}, **({GRADIENT: {"abs_mean": 1.0}} if is_captured else {})}))
@@ -198,9 +203,9 @@ def test_a_rule_is_told_what_a_plain_loop_tells_it(
         assert (states | live.advance(is_over=True).rules)["it"] == once
 
 
-def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: Path) -> None:
-    parts = story(20, since=9, to=4)
-    event = next(part for part in parts if isinstance(part, Happening))
+def test_a_late_event_gives_the_same_result(tmp_path: Path) -> None:
+    parts = run_parts(20, since=9, to=4)
+    event = next(part for part in parts if isinstance(part, TimelineEvent))
     writer = RunWriter(tmp_path / "live")
     live = Evaluator(writer.path, [("it", Gradients())], started_ns=START_NS)
     writer.write_all([part for part in parts if part is not event])
@@ -210,30 +215,30 @@ def test_an_event_that_is_read_late_is_judged_as_if_it_had_been_there(tmp_path: 
     assert live.advance(is_over=True).rules["it"]["verdict"] == "undecided"
 
 
-def test_every_collection_and_the_widest_interval_are_named() -> None:
-    thinnings = ThrottlingHistory(frozenset())
+def test_the_reason_contains_every_collection_and_the_widest_interval() -> None:
+    throttling = ThrottlingHistory(frozenset())
     for collection, to in (("gradients", 100), ("weights", 400)):
-        args = {**thinned(51, to, every=50).event.args, "collection": collection}
-        thinnings.add("rank0-1", json.loads(json.dumps(args)))
-    found = thinnings.concerning("any", [TensorNeed("all", statistics=("abs_mean",))])
+        args = {**throttled(51, to, every=50).event.args, "collection": collection}
+        throttling.add("rank0-1", json.loads(json.dumps(args)))
+    found = throttling.affecting("any", [TensorNeed("all", statistics=("abs_mean",))])
     assert format_throttling(found) == (
-        "the overhead budget thinned gradients and weights from step 51 on: "
-        "every 400 steps, not every 50; --budget off keeps all"
+        "gradients and weights throttled since step 51 to stay within the overhead budget: "
+        "every 400 steps instead of every 50; --budget off disables throttling"
     )
 
 
-def test_seconds_are_told_as_such() -> None:
-    thinnings = ThrottlingHistory(frozenset())
-    args = thinned(5, 1, from_seconds=2.0, to_seconds=8.0).event.args | {"from_every": None, "to_every": None}
-    thinnings.add("rank0-1", args)
-    (found,) = thinnings.concerning("any", [TensorNeed("gradients", statistics=("abs_mean",))])
+def test_the_reason_contains_intervals_in_seconds() -> None:
+    throttling = ThrottlingHistory(frozenset())
+    args = throttled(5, 1, from_seconds=2.0, to_seconds=8.0).event.args | {"from_every": None, "to_every": None}
+    throttling.add("rank0-1", args)
+    (found,) = throttling.affecting("any", [TensorNeed("gradients", statistics=("abs_mean",))])
     assert (found.has_missed_by("train", 5), found.has_missed_by("train", 6)) == (False, True)
-    assert "every 8 s, not every 2 s" in format_throttling([found])
+    assert "every 8 s instead of every 2 s" in format_throttling([found])
 
 
-def test_other_modes_are_not_concerned() -> None:
-    thinnings = ThrottlingHistory(frozenset())
-    thinnings.add("rank0-1", thinned(5, 8, mode="eval").event.args)
+def test_other_modes_are_not_affected() -> None:
+    throttling = ThrottlingHistory(frozenset())
+    throttling.add("rank0-1", throttled(5, 8, mode="eval").event.args)
     need = TensorNeed("gradients", statistics=("abs_mean",))
-    assert thinnings.concerning("any", [need])
-    assert not thinnings.concerning("any", [replace(need, modes=("train",))])
+    assert throttling.affecting("any", [need])
+    assert not throttling.affecting("any", [replace(need, modes=("train",))])

@@ -1,20 +1,20 @@
-"""The grid of moments: what came since the one before, whenever it is read."""
+"""The time grid: records since the previous moment, independent of when they are read."""
 
 from __future__ import annotations
 
 import pytest
 
-from leadline.reader.interval import PhaseKey, place_of
+from leadline.reader.interval import PhaseKey, parse_row_args
 from leadline.reader.timegrid import TimeGrid
 from leadline.records.needs import MetricNeed, Needs
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, WORKER, in_time, sampled, step_rows, training
+from leadline.testing.timelines import CPU, IOWAIT, WORKER, merge_by_time, sampled, step_rows, training
 
 NEEDS = Needs(scan_seconds=1.0, metrics=(MetricNeed("cpu", "utilization_percent"),), phases=("step", "data"))
 
 
 def seen(grid: TimeGrid) -> list[tuple[list[float], list[int]]]:
-    """At each moment: the samples' values, and the steps that ended."""
+    """Return the sample values and completed steps of each moment."""
     return [
         (
             [value for each in scan.interval.samples("cpu", "utilization_percent") for value in each.values.tolist()],
@@ -25,20 +25,22 @@ def seen(grid: TimeGrid) -> list[tuple[list[float], list[int]]]:
 
 
 def test_a_record_belongs_to_the_moment_after_its_end(tmp_path) -> None:
-    story = in_time(
+    run_parts = merge_by_time(
         sampled({CPU: [1.0, 2.0, 3.0, 4.0], IOWAIT: [9.0] * 4}),
         training([{"data": 100.0, "forward": 300.0}] * 5),
     )
-    path = RunWriter(tmp_path / "run", batch_rows=3).write_all(story).end().path
+    path = RunWriter(tmp_path / "run", batch_rows=3).write_all(run_parts).end().path
     grid = TimeGrid(START_NS, path, [NEEDS])
     grid.refresh(is_over=True)
     assert seen(grid) == [([1.0, 2.0], [0, 1]), ([3.0, 4.0], [2, 3, 4])]
-    assert not grid.is_overtaken
+    assert not grid.has_late_data
 
 
-def test_what_nobody_needs_is_not_kept(tmp_path) -> None:
-    story = in_time(sampled({CPU: [1.0] * 4, IOWAIT: [9.0] * 4}), training([{"data": 100.0, "forward": 300.0}] * 5))
-    path = RunWriter(tmp_path / "run").write_all(story).end().path
+def test_records_that_are_not_needed_are_not_kept(tmp_path) -> None:
+    run_parts = merge_by_time(
+        sampled({CPU: [1.0] * 4, IOWAIT: [9.0] * 4}), training([{"data": 100.0, "forward": 300.0}] * 5)
+    )
+    path = RunWriter(tmp_path / "run").write_all(run_parts).end().path
     grid = TimeGrid(START_NS, path, [NEEDS])
     grid.refresh(is_over=True)
     first = next(grid.scans()).interval
@@ -46,14 +48,14 @@ def test_what_nobody_needs_is_not_kept(tmp_path) -> None:
     assert {each.key.name for each in first.spans()} == {"step", "data"}
 
 
-def test_what_comes_late_is_noticed_and_all_is_given_out_again(tmp_path) -> None:
+def test_late_data_is_noticed_and_a_restart_returns_everything(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run").write_all(sampled({CPU: [50.0] * 20}))
     grid = TimeGrid(START_NS, writer.path, [NEEDS])
     grid.refresh()
     assert len(list(grid.scans())) == 8
     writer.write_all(step_rows(0, START_NS, {"data": 400.0}))
     grid.refresh()
-    assert grid.is_overtaken
+    assert grid.has_late_data
     grid.restart()
     moments = seen(grid)
     assert moments[0] == ([50.0, 50.0], [0])
@@ -73,11 +75,11 @@ def test_what_comes_late_is_noticed_and_all_is_given_out_again(tmp_path) -> None
         ("[]", ("", 1)),
     ],
 )
-def test_a_row_says_what_it_lies_within_and_for_how_many_steps_it_stands(args: str, place: tuple[str, int]) -> None:
-    assert place_of(args) == place
+def test_row_args_contain_the_enclosing_phase_and_the_weight(args: str, place: tuple[str, int]) -> None:
+    assert parse_row_args(args) == place
 
 
-def test_rows_within_others_are_kept_apart(tmp_path) -> None:
+def test_nested_rows_are_separate_spans(tmp_path) -> None:
     rows = step_rows(3, START_NS, {"backward": 50.0, "collective": 20.0}, within={"collective": "backward"})
     path = RunWriter(tmp_path / "run").write_all([*rows, *sampled({CPU: [1.0] * 2})]).end().path
     grid = TimeGrid(START_NS, path, [Needs(scan_seconds=1.0, phases=("collective", "backward"))])

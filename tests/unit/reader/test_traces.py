@@ -1,4 +1,4 @@
-"""What a window's trace has as slices: modules, operators within them, kernels on a track for each stream."""
+"""Slices of a trace: modules, operators within them, and kernels with a track for each stream."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_track_has_its_slices_in_order(folder: Path) -> None:
     ]
 
 
-def test_a_kernel_is_of_the_step_and_module_of_the_operator_that_launched_it(folder: Path) -> None:
+def test_a_kernel_has_the_step_and_module_of_its_operator(folder: Path) -> None:
     by_name = {each.name: each for each in read_slices(str(folder))}
     kernel, copy = by_name["implicit_gemm"], by_name["Memcpy HtoD"]
     assert (kernel.step, kernel.phase, kernel.module) == (3, "forward", "conv1")
@@ -73,7 +73,7 @@ def test_a_kernel_is_of_the_step_and_module_of_the_operator_that_launched_it(fol
     assert (backward.step, backward.phase, backward.module) == (4, "backward", "conv1")
 
 
-def test_slices_are_the_calls_and_what_is_around_them(folder: Path) -> None:
+def test_slices_are_the_calls_and_their_context(folder: Path) -> None:
     calls = read_calls(str(folder), "rank0-1", "w").to_pylist()
     slices = [each for each in read_slices(str(folder)) if each.kind in ("operator", "device")]
     assert sorted((each["start_ns"], each["total_ns"], each["operator"], each["module"]) for each in calls) == sorted(
@@ -81,7 +81,7 @@ def test_slices_are_the_calls_and_what_is_around_them(folder: Path) -> None:
     )
 
 
-def test_a_torn_trace_says_so(folder: Path) -> None:
+def test_a_truncated_trace_is_an_error(folder: Path) -> None:
     data = (folder / layout.TRACE).read_bytes()
     (folder / layout.TRACE).write_bytes(data[: len(data) // 2])
     with pytest.raises(DamagedRunError, match=r"trace\.json\.gz cannot be read"):

@@ -1,4 +1,4 @@
-"""Statistics that are arrays: in windows, and as the reader gives them."""
+"""Array statistics in windows and in the reader."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from leadline.reader.view import View
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.series import TensorInfo
 from leadline.statistics import arrays
-from leadline.testing.runs import START_NS, Capture, Raw, RunWriter, Vectors
+from leadline.testing.runs import START_NS, ArrayStatistics, Capture, RawTensors, RunWriter
 from leadline.testing.windows import points
 
 
-def raw(step: int, **tensors: np.ndarray) -> Raw:
-    return Raw(step, {name: ("F64", each.shape, each.astype("<f8").tobytes()) for name, each in tensors.items()})
+def raw(step: int, **tensors: np.ndarray) -> RawTensors:
+    return RawTensors(step, {name: ("F64", each.shape, each.astype("<f8").tobytes()) for name, each in tensors.items()})
 
 
-def test_a_window_gives_vectors_by_worker_and_tensor() -> None:
+def test_a_window_returns_vectors_by_worker_and_tensor() -> None:
     view = View(Needs.of("relu_output", "unit_activity").tensors)
     parts = [
-        Vectors(3, {"b.10.relu_output_0": {"unit_activity": [0.5]}}, worker="rank1-2", mode_step=2),
-        Vectors(
+        ArrayStatistics(3, {"b.10.relu_output_0": {"unit_activity": [0.5]}}, worker="rank1-2", mode_step=2),
+        ArrayStatistics(
             3,
             {
                 "b.10.relu_output_0": {"unit_activity": [0.0, 1.0], "unit_mean": [7.0]},
@@ -36,7 +36,7 @@ def test_a_window_gives_vectors_by_worker_and_tensor() -> None:
         ),
     ]
     (point,) = points(parts, shapes={})
-    window = view.show(point)
+    window = view.select(point)
     assert window is not None
     found = window.vectors("unit_activity")
     assert [(each.worker, each.tensor, each.values.tolist()) for each in found] == [
@@ -49,21 +49,24 @@ def test_a_window_gives_vectors_by_worker_and_tensor() -> None:
     }
     assert window.vectors("unit_mean") == []
     assert window.arrays() == []
-    assert view.names() == {"b.9.relu_output_0", "b.10.relu_output_0"}
+    assert view.tensor_names() == {"b.9.relu_output_0", "b.10.relu_output_0"}
 
 
-def test_only_steps_with_vectors_that_are_needed_are_shown() -> None:
+def test_only_steps_with_needed_vectors_have_a_window() -> None:
     view = View(Needs.of("relu_output", "unit_activity").tensors)
-    parts = [Vectors(0, {"relu_output_0": {"unit_mean": [1.0]}}), Vectors(1, {"relu_output_0": {"unit_activity": [1]}})]
-    assert [view.show(point) is not None for point in points(parts, shapes={})] == [False, True]
+    parts = [
+        ArrayStatistics(0, {"relu_output_0": {"unit_mean": [1.0]}}),
+        ArrayStatistics(1, {"relu_output_0": {"unit_activity": [1]}}),
+    ]
+    assert [view.select(point) is not None for point in points(parts, shapes={})] == [False, True]
 
 
-def test_a_window_computes_vectors_of_tensors_that_were_stored_whole() -> None:
+def test_a_window_computes_vectors_from_raw_tensors() -> None:
     values = np.array([[1.0, -1.0], [2.0, -2.0]])
     view = View([TensorNeed(regex="^act$", statistics=("unit_activity",))])
     infos = {"act": TensorInfo("act", ("mine",), (2, 2))}
     (point,) = points([raw(0, act=values, other=values), Capture(0, {"act": {"l2": 1.0}}, infos=infos)], shapes={})
-    window = view.show(point)
+    window = view.select(point)
     assert window is not None
     (found,) = window.vectors("unit_activity")
     assert (found.tensor, found.shape, found.collections) == ("act", (2, 2), ("mine",))
@@ -73,13 +76,13 @@ def test_a_window_computes_vectors_of_tensors_that_were_stored_whole() -> None:
 def test_class_counts_end_with_the_highest_class_that_occurs() -> None:
     view = View(Needs.of("labels", "class_counts").tensors)
     infos = {"labels_0": TensorInfo("labels_0", ("labels",), (3,))}
-    part = Vectors(0, {"labels_0": {"class_counts": [2, 0, 1, 0, 0]}}, infos=infos)
-    window = view.show(next(points([part], shapes={})))
+    part = ArrayStatistics(0, {"labels_0": {"class_counts": [2, 0, 1, 0, 0]}}, infos=infos)
+    window = view.select(next(points([part], shapes={})))
     assert window is not None
     assert window.vectors("class_counts")[0].values.tolist() == [2.0, 0.0, 1.0]
 
 
-def test_a_step_with_vectors_is_given_out_once_they_must_be_there(tmp_path) -> None:
+def test_a_step_with_vectors_is_returned_after_they_must_exist(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
     feed = Feed(writer.path, TimeGrid(START_NS), with_arrays=True)
 
@@ -87,8 +90,8 @@ def test_a_step_with_vectors_is_given_out_once_they_must_be_there(tmp_path) -> N
         feed.refresh()
         return [point.step for point in feed.points()]
 
-    def one(step: int) -> Vectors:
-        return Vectors(step, {"relu_output_0": {"unit_activity": [1.0]}})
+    def one(step: int) -> ArrayStatistics:
+        return ArrayStatistics(step, {"relu_output_0": {"unit_activity": [1.0]}})
 
     writer.write(one(0))
     writer.write(Capture(1))
@@ -103,14 +106,19 @@ def test_a_step_with_vectors_is_given_out_once_they_must_be_there(tmp_path) -> N
     assert given() == [6, 7]
     feed.refresh(is_over=True)
     assert [(point.step, len(point.arrays)) for point in feed.points()] == [(8, 1)]
-    assert not feed.is_overtaken
+    assert not feed.has_late_data
 
 
 def test_the_reader_gives_arrays_and_numbers(tmp_path) -> None:
     values = np.arange(12.0).reshape(4, 3)
     writer = RunWriter(tmp_path / "run")
     writer.write_all(
-        [Vectors(0, {"relu_output_0": {"unit_mean": [1.0, 2.0]}}), raw(0, w=values), raw(2, w=values + 1), Capture(3)]
+        [
+            ArrayStatistics(0, {"relu_output_0": {"unit_mean": [1.0, 2.0]}}),
+            raw(0, w=values),
+            raw(2, w=values + 1),
+            Capture(3),
+        ]
     ).end()
     run = leadline.open_run(writer.path)
     assert set(run.tensor_names()) == {"relu_output_0", "w"}
@@ -126,7 +134,7 @@ def test_the_reader_gives_arrays_and_numbers(tmp_path) -> None:
     assert run.verify() == []
 
 
-def test_a_table_of_a_statistic_has_computed_rows_where_only_the_tensor_was_stored(tmp_path) -> None:
+def test_statistic_tables_contain_values_computed_from_raw_tensors(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
     loss = {"loss": {"value": 1.0}}
     writer.write_all(
@@ -149,17 +157,19 @@ def test_a_table_of_a_statistic_has_computed_rows_where_only_the_tensor_was_stor
         tensor.statistics("update_ratio")
 
 
-def test_what_cannot_be_had_is_said(tmp_path) -> None:
+def test_missing_statistics_are_clear_errors(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
-    writer.write_all([Vectors(0, {"relu_output_0": {"unit_mean": [1.0]}}), raw(0, w=np.ones(3)), Capture(1)]).end()
+    writer.write_all(
+        [ArrayStatistics(0, {"relu_output_0": {"unit_mean": [1.0]}}), raw(0, w=np.ones(3)), Capture(1)]
+    ).end()
     run = leadline.open_run(writer.path)
-    with pytest.raises(NotCapturedError, match=r"statistic\('l2', 0\) has it"):
+    with pytest.raises(NotCapturedError, match=r"use statistic\('l2', 0\)"):
         run.tensor("w").statistic_array("l2", 0)
     with pytest.raises(UnknownNameError, match="did you mean 'unit_mean'"):
         run.tensor("w").statistic_array("unit_means", 0)
     with pytest.raises(NotCapturedError, match="no unit_std of relu_output_0 was captured at step 0"):
         run.tensor("relu_output_0").statistic_array("unit_std", 0)
-    with pytest.raises(NotCapturedError, match=r"statistic_array\('unit_mean', step\) has"):
+    with pytest.raises(NotCapturedError, match=r"use statistic_array\('unit_mean', step\)"):
         run.tensor("relu_output_0").statistics("unit_mean")
     with pytest.raises(NotCapturedError, match="no change_l2 of w"):  # there is none before
         run.tensor("w").statistic("change_l2", 0)

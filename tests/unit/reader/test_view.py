@@ -1,4 +1,4 @@
-"""What a rule's needs select of a layout, when many runs of one model are judged in one process."""
+"""Selection of columns by a rule's needs, with many runs of one model in one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Seen = list[tuple[int, list[tuple[str, float]]]]
 
 
 def seen(path: str, *needs: TensorNeed) -> Seen:
-    """What a rule with those needs is shown, step by step."""
+    """Return the readings of a rule with these needs, by step."""
     shown: Seen = []
 
     class Looking(Rule, frozen=True):
@@ -39,21 +39,21 @@ def run(path: Path, scale: float, metric: str = "accuracy") -> str:
     return RunWriter(path).write_all(parts).end().path
 
 
-def test_runs_of_one_layout_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_runs_with_equal_layouts_are_not_confused(tmp_path: Path) -> None:
     first, second = run(tmp_path / "first", 1.0), run(tmp_path / "second", 2.0)
     loss = TensorNeed("losses", statistics=("value",))
     assert seen(first, loss) == [(step, [("loss", 1.0 * step)]) for step in (0, 1, 2, 3)]
     assert seen(second, loss) == [(step, [("loss", 2.0 * step)]) for step in (0, 1, 2, 3)]
 
 
-def test_layouts_that_differ_in_a_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_layouts_that_differ_in_a_name_are_not_confused(tmp_path: Path) -> None:
     first, second = run(tmp_path / "first", 1.0, "accuracy"), run(tmp_path / "second", 1.0, "precision")
     need = TensorNeed(regex="accuracy|precision", statistics=("value",), modes=("train",))
     assert seen(first, need)[0] == (0, [("accuracy", 1.0)])
     assert seen(second, need)[0] == (0, [("precision", 1.0)])
 
 
-def test_needs_are_not_taken_for_each_other(tmp_path: Path) -> None:
+def test_needs_are_not_confused(tmp_path: Path) -> None:
     path = run(tmp_path / "first", 1.0)
     ended = TensorNeed("losses", statistics=("value",), end=2)
     evaluated = TensorNeed("losses", statistics=("value",), modes=("eval",))
@@ -63,7 +63,7 @@ def test_needs_are_not_taken_for_each_other(tmp_path: Path) -> None:
     assert [step for step, _ in seen(path, TensorNeed("losses", statistics=("value",)))] == [0, 1, 2, 3]
 
 
-def test_a_stranger_may_write_lists(tmp_path: Path) -> None:
+def test_needs_accept_lists(tmp_path: Path) -> None:
     need = TensorNeed("losses", statistics=["value"], modes=["train"])  # type: ignore[arg-type]
     assert [step for step, _ in seen(run(tmp_path / "first", 1.0), need)] == [0, 2, 3]
 

@@ -1,4 +1,4 @@
-"""What a window gives: order, history, and which steps a rule sees."""
+"""Windows: order of readings, history, and the steps that a rule sees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
 from leadline.testing.windows import points
 
 
-def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
+def test_names_with_numbers_are_in_natural_order() -> None:
     assert sorted(["l.10", "l.9", "l.b", "rank11-5", "rank2-9"], key=natural_sort_key) == [
         "l.9",
         "l.10",
@@ -23,17 +23,17 @@ def test_names_with_numbers_are_in_the_order_that_people_expect() -> None:
     ]
 
 
-def test_any_name_has_a_place_in_the_order() -> None:
+def test_any_name_can_be_sorted() -> None:
     nines, tens = f"l{'9' * 9999}", f"l1{'0' * 9999}"
     ordered = ["", "7", "l007", "l9", "l10", nines, tens, "l.", "l²", "l٣", "\ud800"]
     assert sorted(set(ordered), key=natural_sort_key) == ordered
 
 
-def test_readings_come_losses_first_then_as_captured() -> None:
+def test_readings_are_ordered_losses_first_then_as_captured() -> None:
     view = View([TensorNeed("all", statistics=("value", "l2"))])
     captured = {"z.weight": {"l2": 1.0}, "a.weight": {"l2": 2.0}, "accuracy": {"value": 3.0}, "loss": {"value": 4.0}}
     (point,) = points([Capture(0, captured, worker="rank1-2"), Capture(0, captured)], shapes={})
-    window = view.show(point)
+    window = view.select(point)
     assert window is not None
     assert [(each.worker, each.tensor) for each in window.readings("value")] == [
         ("rank0-1", "loss"),
@@ -46,29 +46,29 @@ def test_readings_come_losses_first_then_as_captured() -> None:
     assert window.readings("max") == []
 
 
-def test_the_past_goes_back_as_far_as_the_need_says() -> None:
+def test_the_history_is_as_long_as_needed() -> None:
     for history, expected in [(0, []), (2, [2.0, 3.0]), (None, [0.0, 1.0, 2.0, 3.0])]:
         view = View([TensorNeed("losses", statistics=("value",), history=history)])
         for point in points([Capture(step, {"loss": {"value": float(step)}}) for step in range(5)], shapes={}):
-            window = view.show(point)
+            window = view.select(point)
             assert window is not None
             (reading,) = window.readings("value")
             past = [each.value for each in window.earlier(reading)]
-            view.keep()
+            view.advance()
         assert past == expected
 
 
-def test_only_steps_with_what_is_needed_are_shown() -> None:
+def test_only_steps_with_needed_data_have_a_window() -> None:
     view = View(Needs.of("gradients", "abs_mean").tensors)
     parts = [
         Capture(0, {"gradient/a": {"abs_mean": 1.0}}),
         Capture(1, {"gradient/a": {"l2": 1.0}}),
         Capture(2, {"loss": {"value": 1.0}}),
     ]
-    assert [view.show(point) is not None for point in points(parts, shapes={})] == [True, False, False]
+    assert [view.select(point) is not None for point in points(parts, shapes={})] == [True, False, False]
 
 
-def test_a_step_is_given_out_once_every_worker_has_passed_it(tmp_path) -> None:
+def test_a_step_is_returned_after_every_worker_has_passed_it(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run")
     feed = Feed(writer.path, TimeGrid(START_NS))
 
@@ -92,10 +92,10 @@ def test_a_step_is_given_out_once_every_worker_has_passed_it(tmp_path) -> None:
     assert given() == []
     writer.write(Capture(10))
     assert given() == [9]
-    assert not feed.is_overtaken
+    assert not feed.has_late_data
 
 
-def test_moments_are_judged_when_the_records_are_past_them() -> None:
+def test_moments_are_evaluated_after_the_settling_time() -> None:
     grid = TimeGrid(START_NS)
     grid.add_records(np.array([START_NS + SECOND_NS // 2]), np.array([3]))
     assert list(grid.scans()) == []
@@ -104,7 +104,7 @@ def test_moments_are_judged_when_the_records_are_past_them() -> None:
     assert [(each.time_ns - START_NS) // SECOND_NS for each in scans] == [1, 2]
     assert {(each.last_record_ns, each.last_step) for each in scans} == {(START_NS + SECOND_NS // 2, 3)}
     grid.add_records(np.array([START_NS + SECOND_NS + 1]), np.array([4]))
-    assert grid.is_overtaken
+    assert grid.has_late_data
     grid.restart()
     grid.finish()
     assert [each.last_step for each in grid.scans()] == [3, 4, 4, 4]

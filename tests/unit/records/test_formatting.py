@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.formatting import counted, duration, listed, model, number, place, share, signal_name, size
+from leadline.records.formatting import counted, duration, listed, model, number, share, short_path, signal_name, size
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.04, "0.0 s"),
         (9.94, "9.9 s"),
@@ -21,12 +21,12 @@ from leadline.records.formatting import counted, duration, listed, model, number
         (187200, "2 d 4 h"),
     ],
 )
-def test_durations(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("count", "said"),
+    ("count", "text"),
     [
         (0, "0 bytes"),
         (1, "1 byte"),
@@ -38,15 +38,15 @@ def test_durations(seconds: float, said: str) -> None:
         (5_000_000_000_000_000, "5000 TB"),
     ],
 )
-def test_sizes(count: int, said: str) -> None:
-    assert size(count) == said
+def test_sizes(count: int, text: str) -> None:
+    assert size(count) == text
 
 
 @pytest.mark.parametrize(
-    ("ratio", "said"), [(0, "0.0 %"), (0.0002, "under 0.1 %"), (0.007, "0.7 %"), (0.0996, "10 %"), (1, "100 %")]
+    ("ratio", "text"), [(0, "0.0 %"), (0.0002, "under 0.1 %"), (0.007, "0.7 %"), (0.0996, "10 %"), (1, "100 %")]
 )
-def test_shares(ratio: float, said: str) -> None:
-    assert share(ratio) == said
+def test_shares(ratio: float, text: str) -> None:
+    assert share(ratio) == text
 
 
 def test_singular_and_plural() -> None:
@@ -57,12 +57,12 @@ def test_singular_and_plural() -> None:
 
 
 def test_lists() -> None:
-    assert [listed(each) for each in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert [listed(names) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
 
 
-def test_places_are_short_where_they_stay_clear() -> None:
-    assert place("/a/b/runs/x", "/a/b") == "./runs/x"
-    assert place("/c/x", "/a/b") == "/c/x"
+def test_paths_inside_the_folder_are_relative() -> None:
+    assert short_path("/a/b/runs/x", "/a/b") == "./runs/x"
+    assert short_path("/c/x", "/a/b") == "/c/x"
 
 
 def test_signals_without_a_name() -> None:
@@ -70,6 +70,6 @@ def test_signals_without_a_name() -> None:
     assert signal_name(40) == "signal 40"
 
 
-def test_a_model_is_told_with_its_parameters_where_it_has_any() -> None:
-    told = [model("Net", 62), model("Net", 1), model("Booster", 0)]
-    assert told == ["Net (62 parameter tensors)", "Net (1 parameter tensor)", "Booster"]
+def test_a_model_is_shown_with_its_parameter_tensors_if_it_has_any() -> None:
+    texts = [model("Net", 62), model("Net", 1), model("Booster", 0)]
+    assert texts == ["Net (62 parameter tensors)", "Net (1 parameter tensor)", "Booster"]

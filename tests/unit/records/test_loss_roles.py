@@ -1,4 +1,4 @@
-"""Losses of training and of validation find each other by their names."""
+"""Pairing of training and validation losses by name."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def test_by_name_and_mode(name: str, mode: str, role: str, stem: str) -> None:
         ("nothing", "nothing"),
     ],
 )
-def test_a_set_of_a_booster_is_known_for_what_it_is(name: str, stem: str) -> None:
+def test_the_role_of_a_boosters_evaluation_set_is_known(name: str, stem: str) -> None:
     assert role_of(name, "train", ("losses", TRAINING_SET)) == ("train", stem)
     assert role_of(name, "train", ("losses", VALIDATION_SET)) == ("validation", stem)

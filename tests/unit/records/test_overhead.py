@@ -1,4 +1,4 @@
-"""What watching took: one number and a few words for every view."""
+"""Overhead and throttling: the same number and text in every view."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def test_the_share_is_of_all_workers_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "spoken"), [(0.0, "0.0 %"), (0.0004, "under 0.1 %"), (0.0071, "0.7 %"), (0.437, "44 %")]
+    ("ratio", "text"), [(0.0, "0.0 %"), (0.0004, "under 0.1 %"), (0.0071, "0.7 %"), (0.437, "44 %")]
 )
-def test_it_is_spoken_alike_everywhere(ratio: float, spoken: str) -> None:
-    assert format_share(ratio) == share(ratio) == spoken
+def test_all_views_use_the_same_format(ratio: float, text: str) -> None:
+    assert format_share(ratio) == share(ratio) == text
 
 
-def test_of_workers_that_are_thinned_differently_the_widest_is_told() -> None:
-    workers = [{"throttled": [entry(to_every=100)]}, {"throttled": [entry(to_every=400)]}, {"throttled": []}, {}]
+def test_the_longest_interval_of_all_workers_is_reported() -> None:
+    workers = [{"thinned": [entry(to_every=100)]}, {"thinned": [entry(to_every=400)]}, {"thinned": []}, {}]
     assert throttled(workers) == [entry(to_every=400)]
 
 
 @pytest.mark.parametrize(
-    ("entries", "spoken"),
+    ("entries", "texts"),
     [
         ([], []),
         ([entry(), entry("weights")], ["gradients, weights every 200 steps instead of 50"]),
@@ -70,8 +70,8 @@ def test_of_workers_that_are_thinned_differently_the_widest_is_told() -> None:
         ),
     ],
 )
-def test_thinning_in_few_words(entries: list[dict[str, Any]], spoken: list[str]) -> None:
-    assert format_throttling(entries) == spoken
+def test_throttling_is_formatted(entries: list[dict[str, Any]], texts: list[str]) -> None:
+    assert format_throttling(entries) == texts
 
 
 def test_every_view_has_the_same_number(tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
             "steps": {"train": 9},
             "own_ns": 70,
             "loop_ns": 10_000,
-            "throttled": [entry()],
+            "thinned": [entry()],
         },
-        "rank1-2": {"worker": "rank1-2", "steps": {"train": 9}, "own_ns": 50, "loop_ns": 10_000, "throttled": []},
+        "rank1-2": {"worker": "rank1-2", "steps": {"train": 9}, "own_ns": 50, "loop_ns": 10_000, "thinned": []},
     }
     writer = RunWriter(tmp_path / "run")
     make_folder(str(tmp_path / "run" / layout.WORKERS))
@@ -91,10 +91,10 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
         write_document(str(tmp_path / "run" / layout.worker_document(name)), document)
     workers = list(documents.values())
     cost = cost_of(writer.path, workers)
-    assert (cost["step_share"], cost["throttled"]) == (0.006, [entry()])
+    assert (cost["step_share"], cost["thinned"]) == (0.006, [entry()])
     ending = RunOutcome("Completed", 0, 0, None, 1.0, tuple(workers), 10, None, False)
-    said = "\n".join(summary_lines(ending, width=100))
-    assert "Watching cost 0.6 % and " in said
-    assert "leadline  thinned to the budget: gradients every 200 steps instead of 50" in said
+    text = "\n".join(summary_lines(ending, width=100))
+    assert "Overhead: 0.6 % of step time, " in text
+    assert "leadline  throttled to stay within the overhead budget: gradients every 200 steps instead of 50" in text
     html = verdict_html(writer.path)
-    assert "watching costs 0.6 % of the step time; thinned: gradients every 200 steps instead of 50" in html
+    assert "overhead 0.6 % of the step time; throttled: gradients every 200 steps instead of 50" in html

@@ -13,7 +13,7 @@ from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 
 def test_every_start_end_and_listed_steps() -> None:
     schedule = Schedule(every=10, start=5, end=31, steps=(3, 44))
-    assert [step for step in range(60) if schedule.is_due(step)] == [3, 10, 20, 30, 44]
+    assert [step for step in range(60) if schedule.should_capture(step)] == [3, 10, 20, 30, 44]
 
 
 @given(
@@ -27,20 +27,20 @@ def test_every_start_end_and_listed_steps() -> None:
     st.integers(-1, 50),
     st.integers(0, 20),
 )
-def test_due_since_is_due_at_any_step_between(schedule: Schedule, last: int, steps: int) -> None:
-    def is_due(step: int) -> bool:
+def test_should_capture_since_covers_every_step_between(schedule: Schedule, last: int, steps: int) -> None:
+    def is_scheduled(step: int) -> bool:
         in_range = schedule.start <= step < (schedule.end if schedule.end is not None else 10**9)
         return step in schedule.steps or (schedule.every is not None and in_range and step % schedule.every == 0)
 
-    expected = any(is_due(step) for step in range(last + 1, last + steps + 1))
-    assert schedule.is_due_since(last, last + steps) == expected
+    expected = any(is_scheduled(step) for step in range(last + 1, last + steps + 1))
+    assert schedule.should_capture_since(last, last + steps) == expected
 
 
 def test_seconds() -> None:
     schedule = Schedule(every_seconds=2.0, start=3)
-    assert not schedule.is_due_by_time(5.0, 2)
-    assert schedule.is_due_by_time(2.0, 3)
-    assert not schedule.is_due_by_time(1.9, 3)
+    assert not schedule.interval_elapsed(5.0, 2)
+    assert schedule.interval_elapsed(2.0, 3)
+    assert not schedule.interval_elapsed(1.9, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A report as one file: whole, without a network, with everything of the run as text."""
+"""A report as one file: complete, without network access, with all texts of the run escaped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from leadline.reports.html import render, write, write_whole
 from leadline.reports.section import Chapter, Chart, Column, Report, Section, Table, empty
 
-HOSTILE = "<script>alert(1)</script>"
+MALICIOUS = "<script>alert(1)</script>"
 
 
 class Outline(HTMLParser):
-    """The elements, ids and texts of a page, as a browser's parser would find them."""
+    """The elements, ids and texts of a page, as parsed by a browser."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def _report(name: str = "fine") -> Report:
     section = Section(
         "one",
         f"One {name}",
-        (f"said of {name}",),
+        (f"text of {name}",),
         (Chart(figure, name, "half"), Chart(figure)),
         (Table((Column(name, "ms"),), ((name,), (1.5,)), name, left_out=3),),
         (inner,),
@@ -70,22 +70,22 @@ def _report(name: str = "fine") -> Report:
     )
 
 
-def test_all_is_there_once_and_the_contents_lead_to_it() -> None:
+def test_all_sections_are_linked_in_the_contents() -> None:
     page = Outline(render(_report()))
     assert page.ids == ["first", "first-one", "first-one-inner", "first-two"]
-    assert {each[1:] for each in page.links} == set(page.ids)
-    for text in ("One fine", "said of fine", "no fine", "Inner fine", "and 3 more", "1.5", "ms", "Report of fine"):
+    assert {link[1:] for link in page.links} == set(page.ids)
+    for text in ("One fine", "text of fine", "no fine", "Inner fine", "and 3 more", "1.5", "ms", "Report of fine"):
         assert text in " ".join(page.text)
 
 
-def test_nothing_is_fetched_from_anywhere() -> None:
+def test_nothing_is_loaded() -> None:
     page = render(_report())
     assert Outline(page).fetched == []
-    assert [each for each in Outline(page).scripts if each.get("type") is None] != []
+    assert [script for script in Outline(page).scripts if script.get("type") is None] != []
     assert "default-src 'none'" in unescape(page)
 
 
-def test_plotly_is_there_once_and_not_at_all_without_charts() -> None:
+def test_plotly_is_included_once_and_only_with_charts() -> None:
     with_charts, without = render(_report()), render(Report("x", "X", (Chapter("c", "C", ()),)))
     assert with_charts.count("plotly.js v") == 1
     assert len(without) < 20_000
@@ -94,7 +94,7 @@ def test_plotly_is_there_once_and_not_at_all_without_charts() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        HOSTILE,
+        MALICIOUS,
         '"><img src=x onerror=alert(1)>',
         "</script><script>alert(1)</script>",
         "<!--<script>",
@@ -105,17 +105,17 @@ def test_plotly_is_there_once_and_not_at_all_without_charts() -> None:
         "\u2028",
     ],
 )
-def test_what_a_run_names_is_text(name: str) -> None:
+def test_names_of_a_run_are_escaped(name: str) -> None:
     harmless, page = Outline(render(_report())), Outline(render(_report(name)))
     assert page.ids == harmless.ids
     assert len(page.scripts) == len(harmless.scripts)
     assert page.fetched == []
-    assert [json.loads(each)["data"][0]["name"] for each in page.data] == [name, name]
-    assert any(f"said of {name}" in each or len(name) > 1000 for each in page.text)
-    assert all(len(each) <= 4000 for each in page.text)
+    assert [json.loads(data)["data"][0]["name"] for data in page.data] == [name, name]
+    assert any(f"text of {name}" in text or len(name) > 1000 for text in page.text)
+    assert all(len(text) <= 4000 for text in page.text)
 
 
-def test_the_policy_names_the_scripts_that_are_there() -> None:
+def test_the_policy_contains_the_hashes_of_the_scripts() -> None:
     import base64
     import hashlib
 
@@ -124,15 +124,15 @@ def test_the_policy_names_the_scripts_that_are_there() -> None:
     assert policy is not None
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 2
-    for each in scripts:
-        assert base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() in unescape(policy[1])
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in unescape(policy[1])
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    place = tmp_path / "r.html"
-    assert write(_report(), str(place)) == place.stat().st_size
-    before = place.read_bytes()
+def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    assert write(_report(), str(path)) == path.stat().st_size
+    before = path.read_bytes()
     with pytest.raises(TypeError):
-        write_whole(str(place), "no bytes")  # type: ignore[arg-type]
-    assert place.read_bytes() == before
+        write_whole(str(path), "no bytes")  # type: ignore[arg-type]
+    assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["r.html"]

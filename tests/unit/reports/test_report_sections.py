@@ -1,4 +1,4 @@
-"""What a report is made of, before anything draws it."""
+"""The parts of a report, independent of their rendering."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from leadline.reports.section import Column, empty, format_cell, table_of
 
 
 @pytest.mark.parametrize(
-    ("cell", "spoken"),
+    ("cell", "text"),
     [
         (None, "–"),
         (True, "yes"),
@@ -28,26 +28,26 @@ from leadline.reports.section import Column, empty, format_cell, table_of
         ("<b>", "<b>"),
     ],
 )
-def test_a_cell_is_spoken_in_four_digits(cell: object, spoken: str) -> None:
-    assert format_cell(cell) == spoken  # type: ignore[arg-type]
+def test_format_cell(cell: object, text: str) -> None:
+    assert format_cell(cell) == text  # type: ignore[arg-type]
 
 
-def test_a_table_holds_the_asked_columns_and_counts_what_it_leaves_out() -> None:
+def test_a_table_has_the_given_columns_and_counts_omitted_rows() -> None:
     rows = [{"a": index, "b": {"x": 1.0, "y": None}, "c": 0} for index in range(7)]
-    table = table_of(rows, {"b": "B", "a": Column("A", "ms")}, title="T", most=3)
-    assert [each.title for each in table.columns] == ["B", "A"]
+    table = table_of(rows, {"b": "B", "a": Column("A", "ms")}, title="T", limit=3)
+    assert [column.title for column in table.columns] == ["B", "A"]
     assert table.columns[1].unit == "ms"
     assert table.rows == (("x 1, y –", 0), ("x 1, y –", 1), ("x 1, y –", 2))
     assert table.left_out == 4
 
 
-def test_what_a_row_lacks_is_absent_and_never_zero() -> None:
+def test_missing_values_are_none() -> None:
     assert table_of([{}], {"a": "A"}).rows == ((None,),)
 
 
-def test_lists_in_a_row_become_words() -> None:
+def test_lists_in_a_row_are_joined() -> None:
     assert table_of([{"a": ["x", 2]}], {"a": "A"}).rows == (("x, 2",),)
 
 
-def test_an_empty_section_says_why() -> None:
+def test_an_empty_section_has_a_reason() -> None:
     assert empty("gpu", "GPU", "no GPU on this node").why_empty == "no GPU on this node"

@@ -30,14 +30,14 @@ def relu(units: list[float], **parameters: float) -> Verdict:
     return verdict
 
 
-def test_half_of_a_layer_may_be_dead_and_no_more() -> None:
+def test_fires_above_half_of_a_layer_dead() -> None:
     assert relu([0.0, 0.0, 1.0, 1.0]) == Clear()
     fired = relu([0.0, 0.0, 0.0, 1.0])
     assert isinstance(fired, Fired)
     assert fired.message == "act_output_0: 3 of 4 units (75%) are active on fewer than 1 % of the samples"
 
 
-def test_a_unit_that_is_active_on_one_sample_in_a_hundred_lives() -> None:
+def test_a_unit_active_on_one_percent_of_the_samples_is_not_dead() -> None:
     assert relu([0.01] * 4) == Clear()
     assert relu([0.009999999776482582] * 4) == Clear(), "0.01 in single precision"
     assert isinstance(relu([0.0099] * 4), Fired)
@@ -48,12 +48,12 @@ def test_other_thresholds() -> None:
     assert relu([0.2, 0.9], threshold_inactivity=50.0, threshold_layer=50.0) == Clear()
 
 
-def test_a_layer_without_samples_is_not_judged() -> None:
+def test_a_layer_without_samples_is_not_evaluated() -> None:
     assert isinstance(relu([math.nan, math.nan]), Undecided)
     assert isinstance(relu([]), Undecided)
 
 
-def test_the_collection_of_the_kind_is_meant_whatever_the_module_is_called() -> None:
+def test_the_collection_of_the_kind_is_selected_whatever_the_module_name() -> None:
     dead = [0.0, 0.0]
     assert judge(DeadRelu(), "layer1.relu_output_0", "x", "unit_activity", dead)
     assert judge(DeadRelu(), "layer1.act_output_0", "x", "unit_activity", dead) == []
@@ -70,12 +70,12 @@ def test_each_activation_has_its_own_band() -> None:
     ):
         (fired,) = judge(SaturatedActivation(), tensor, collection, statistic, dead)
         assert isinstance(fired, Fired)
-        assert "2 of 3 units (67 %) lie within" in fired.message
+        assert "2 of 3 units (67 %) are within" in fired.message
     assert judge(SaturatedActivation(), "block.tanh_input_0", "x", SIGMOID, dead) == []
 
 
-def test_bands_are_pushed_down_to_the_inputs_that_they_are_for() -> None:
-    needs = {(each.collection, each.regex): each.statistics for each in SaturatedActivation().needs().tensors}
+def test_each_band_is_captured_only_for_its_inputs() -> None:
+    needs = {(need.collection, need.regex): need.statistics for need in SaturatedActivation().needs().tensors}
     assert needs == {
         ("tanh_input", None): (TANH,),
         (None, ".*tanh_input"): (TANH,),
@@ -86,11 +86,11 @@ def test_bands_are_pushed_down_to_the_inputs_that_they_are_for() -> None:
     assert other.statistics == ("unit_within_-3_3", SIGMOID)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"threshold_tanh_min \(5\) must be below threshold_tanh_max \(5\)"):
         SaturatedActivation(threshold_tanh_min=5, threshold_tanh_max=5)
     for rule in (DeadRelu, SaturatedActivation):
         with pytest.raises(ConfigurationError, match="threshold_layer must be a number >= 0 and <= 100"):
             rule(threshold_layer=101.0)
-        with pytest.raises(ConfigurationError, match="no regular expression"):
+        with pytest.raises(ConfigurationError, match="not a valid regular expression"):
             rule(tensor_regex=("(",))

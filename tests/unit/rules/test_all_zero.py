@@ -29,33 +29,33 @@ def test_fires_on_its_bound_and_not_below() -> None:
     assert judge({GRADIENT: {"zero_ratio": math.nextafter(0.5, 0)}}, threshold=50) == Clear()
 
 
-def test_a_number_that_is_zero_is_all_zero() -> None:
+def test_a_scalar_that_is_zero_is_all_zero() -> None:
     fired = judge({"loss": {"value": 0.0}, GRADIENT: {"zero_ratio": 1.0}})
     assert isinstance(fired, Fired)
     assert set(fired.tensors) == {"loss", GRADIENT}
     assert judge({"loss": {"value": 1e-300}}) == Clear()
 
 
-def test_nan_is_not_zero_and_what_is_empty_is_not_judged() -> None:
+def test_nan_is_not_zero_and_empty_tensors_are_not_evaluated() -> None:
     assert judge({"loss": {"value": math.nan}}) == Clear()
     assert isinstance(judge({GRADIENT: {"zero_ratio": math.nan}}), Undecided)
 
 
 def test_the_advice_depends_on_what_is_zero() -> None:
-    said = {
+    results = {
         judge({name: {"zero_ratio": 1.0}}, tensor_regex=(".",)).suggestion
         for name in (GRADIENT, "fc.weight", "act.relu_output_0")
     }
-    assert len(said) == 3
+    assert len(results) == 3
 
 
-def test_where_capture_was_thinned_clear_is_undecided() -> None:
+def test_clear_is_undecided_with_incomplete_data() -> None:
     rule = AllZero(tensor_regex=("fc",))
     parts = [Capture(0, {GRADIENT: {"zero_ratio": 0.0}})]
-    assert isinstance(verdicts(rule, parts, thinned=True)[0][1], Undecided)
+    assert isinstance(verdicts(rule, parts, is_incomplete=True)[0][1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="all_zero: nothing is selected; give collection_names"):
         AllZero()
     with pytest.raises(UnknownNameError, match="did you mean 'gradients'"):
@@ -65,7 +65,7 @@ def test_bad_parameters_are_refused() -> None:
             AllZero(collection_names=("gradients",), threshold=threshold)
 
 
-def test_gradients_of_a_step_that_a_scaler_skipped_are_not_judged() -> None:
+def test_gradients_of_a_skipped_step_are_not_evaluated() -> None:
     rule = AllZero(collection_names=("gradients",))
     gradient = Capture(0, {GRADIENT: {"zero_ratio": 1.0}})
     assert isinstance(verdicts(rule, [gradient])[0][1], Fired)

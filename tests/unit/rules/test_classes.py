@@ -1,4 +1,4 @@
-"""class_imbalance and confusion: counts of labels and predictions, added up over steps."""
+"""class_imbalance and confusion: counts of labels and predictions, summed over steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.class_imbalance import ClassImbalance
 from leadline.rules.losses.confusion import Confusion
 from leadline.rules.rule import Rule
-from leadline.testing.runs import Capture, Raw
+from leadline.testing.runs import Capture, RawTensors
 from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
@@ -22,19 +22,19 @@ INFOS = {LABELS: TensorInfo(LABELS, ("labels",), (8,), "int64")}
 
 
 def judge(rule: Rule, *steps: dict[str, list[Any]], mode: str = "train") -> list[Verdict]:
-    parts: list[Capture | Raw] = []
+    parts: list[Capture | RawTensors] = []
     for step, vectors in enumerate(steps):
         named = {f"{LABELS}@{name}": values for name, values in vectors.items()}
         parts += [Capture(step, {LABELS: {"max": 1.0}}, infos=INFOS, mode=mode), arrays_of(step, named, mode=mode)]
     return [verdict for _, verdict in verdicts(rule, parts)]
 
 
-def test_labels_are_added_up_and_then_begun_anew() -> None:
+def test_labels_are_summed_and_then_reset() -> None:
     rule = ClassImbalance(samples=22)
-    said = judge(rule, {"class_counts": [10.0]}, {"class_counts": [10.0, 1.0]}, *[{"class_counts": [10.0, 1.0]}] * 2)
-    assert [type(each) for each in said] == [Undecided, Undecided, Fired, Undecided]
-    assert said[0].why == "10 of 22 labels were counted by then"
-    assert said[2].message == f"{LABELS}: class 0 has 30 of 32 labels, class 1 only 2 (1 to 15)"
+    results = judge(rule, {"class_counts": [10.0]}, {"class_counts": [10.0, 1.0]}, *[{"class_counts": [10.0, 1.0]}] * 2)
+    assert [type(verdict) for verdict in results] == [Undecided, Undecided, Fired, Undecided]
+    assert results[0].why == "10 of 22 labels were counted so far"
+    assert results[2].message == f"{LABELS}: class 0 has 30 of 32 labels, class 1 only 2 (1 to 15)"
 
 
 def test_clear_at_the_ratio_and_fired_above() -> None:
@@ -56,11 +56,11 @@ def test_a_class_that_is_mostly_mispredicted() -> None:
     assert fired.message == f"{LABELS}: class 0 is mispredicted for 75% of its 100 labels, mostly as class 1"
 
 
-def test_a_matrix_is_judged_once_there_are_ten_labels_a_class() -> None:
+def test_a_matrix_is_evaluated_from_ten_labels_per_class() -> None:
     good = {"confusion": [[9.0, 0.0], [1.0, 9.0]]}
-    said = judge(Confusion(start_step=0), good, good, good)
-    assert said[0] == Undecided("1 more labels were needed for a matrix that says something")
-    assert [type(each) for each in said[1:]] == [Clear, Undecided]
+    results = judge(Confusion(start_step=0), good, good, good)
+    assert results[0] == Undecided("1 more labels are needed for a meaningful matrix")
+    assert [type(verdict) for verdict in results[1:]] == [Clear, Undecided]
 
 
 def test_rows_and_columns_are_clear_on_their_bounds() -> None:
@@ -73,32 +73,32 @@ def test_rows_and_columns_are_clear_on_their_bounds() -> None:
     assert "11% of what is predicted as class 1 is class 0, more than 10%" in column.message
 
 
-def test_small_classes_are_left_out() -> None:
+def test_small_classes_are_skipped() -> None:
     assert judge(Confusion(start_step=0), {"confusion": [[0.0, 1.0], [0.0, 99.0]]}) == [Clear()]
 
 
 def test_eval_steps_are_preferred() -> None:
     bad = {f"{LABELS}@confusion": [[0.0, 10.0], [10.0, 0.0]]}
-    parts: list[Capture | Raw] = []
+    parts: list[Capture | RawTensors] = []
     for step, mode in enumerate(("train", "eval", "train")):
         parts += [Capture(step, {LABELS: {"max": 1.0}}, infos=INFOS, mode=mode), arrays_of(step, bad, mode=mode)]
-    said = [type(verdict) for _, verdict in verdicts(Confusion(start_step=0), parts)]
-    assert said == [Fired, Fired, Undecided]
+    results = [type(verdict) for _, verdict in verdicts(Confusion(start_step=0), parts)]
+    assert results == [Fired, Fired, Undecided]
 
 
-def test_a_model_that_has_only_begun_is_not_judged() -> None:
+def test_steps_before_the_start_step_are_not_evaluated() -> None:
     bad, good = {"confusion": [[0.0, 10.0], [10.0, 0.0]]}, {"confusion": [[10.0, 0.0], [0.0, 10.0]]}
-    early = Undecided("labels are counted from step 2 on")
+    early = Undecided("labels are counted from step 2")
     assert judge(Confusion(start_step=2), bad, bad, good) == [early, early, Clear()]
 
 
 def test_every_eval_step_is_captured() -> None:
-    assert [each.every for each in Confusion().needs().tensors if "eval" in each.modes] == [1, 1]
+    assert [need.every for need in Confusion().needs().tensors if "eval" in need.modes] == [1, 1]
 
 
-def test_the_number_of_classes_can_be_given() -> None:
+def test_the_number_of_classes_can_be_set() -> None:
     (wide,) = judge(Confusion(start_step=0, category_no=3), {"confusion": [[10.0, 0.0], [0.0, 10.0]]})
-    assert wide == Undecided("10 more labels were needed for a matrix that says something")
+    assert wide == Undecided("10 more labels are needed for a meaningful matrix")
     assert judge(
         Confusion(start_step=0, category_no=2), {"confusion": [[10.0, 0.0, 9.0], [0.0, 10.0, 0.0], [9.0, 0.0, 0.0]]}
     ) == [Clear()]
@@ -109,8 +109,8 @@ def test_no_labels_at_all() -> None:
     assert isinstance(judge(Confusion(start_step=0), {"confusion": [[0.0, 0.0], [0.0, 0.0]]})[0], Undecided)
 
 
-def test_labels_of_each_worker_are_counted_by_themselves() -> None:
-    parts: list[Capture | Raw] = []
+def test_labels_of_each_worker_are_counted_separately() -> None:
+    parts: list[Capture | RawTensors] = []
     for worker in ("rank0-1", "rank1-2"):
         parts += [
             Capture(0, {LABELS: {"max": 1.0}}, infos=INFOS, worker=worker),
@@ -120,12 +120,12 @@ def test_labels_of_each_worker_are_counted_by_themselves() -> None:
     assert isinstance(verdicts(ClassImbalance(samples=61), parts)[0][1], Fired)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="threshold_imbalance must be a number >= 1"):
         ClassImbalance(threshold_imbalance=math.nextafter(1.0, 0))
     with pytest.raises(ConfigurationError, match="labels_regex"):
         ClassImbalance(labels_regex="(")
-    with pytest.raises(ConfigurationError, match="category_no must be none or a whole number >= 2, not 1"):
+    with pytest.raises(ConfigurationError, match="category_no must be none or an integer >= 2, not 1"):
         Confusion(category_no=1)
     with pytest.raises(UnknownNameError, match="did you mean 'labels'"):
         Confusion(labels_collection="label")

@@ -18,7 +18,7 @@ LEFT, MODES, CALLS = "SGD/steps_without_zero_grad", "Net/train_steps_in_eval_mod
 
 
 def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
-    part = captured(0, {name: {"value": each} for name, each in values.items()}, mode=mode)
+    part = captured(0, {name: {"value": value} for name, value in values.items()}, mode=mode)
     ((_, verdict),) = verdicts(rule, [part])
     return verdict
 
@@ -27,7 +27,7 @@ def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
     ("rule", "name", "patience"),
     [(MissingZeroGrad, LEFT, 5), (EvalInTrainMode, MODES, 10), (EvalInTrainMode, CALLS, 10)],
 )
-def test_fires_from_its_patience_on(rule: type[Rule], name: str, patience: int) -> None:
+def test_fires_from_its_patience(rule: type[Rule], name: str, patience: int) -> None:
     assert judge(rule(), {name: patience - 1.0}) == Clear()
     fired = judge(rule(), {name: float(patience)})
     assert isinstance(fired, Fired)
@@ -42,11 +42,11 @@ def test_the_worst_is_named() -> None:
     assert "torch.no_grad()" in fired.suggestion
 
 
-def test_calls_are_judged_in_every_mode() -> None:
+def test_calls_are_evaluated_in_every_mode() -> None:
     assert isinstance(judge(EvalInTrainMode(), {CALLS: 10.0}, mode="eval"), Fired)
 
 
 @pytest.mark.parametrize("rule", [MissingZeroGrad, EvalInTrainMode])
-def test_bad_parameters_are_refused(rule: type[Rule]) -> None:
+def test_invalid_parameters_are_rejected(rule: type[Rule]) -> None:
     with pytest.raises(ConfigurationError, match="patience must be"):
         rule(patience=0)

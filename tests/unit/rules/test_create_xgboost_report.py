@@ -1,4 +1,4 @@
-"""create_xgboost_report: asks for what the report is made of, and never fires."""
+"""create_xgboost_report: needs the data of the report, and never fires."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leadline.rules.trees.create_xgboost_report import CreateXgboostReport
 from leadline.testing.windows import verdicts
 
 
-def test_it_asks_for_labels_and_predictions_whole_every_five_rounds() -> None:
+def test_it_needs_raw_labels_and_predictions_every_five_rounds() -> None:
     items = plan(resolve_rules([RuleSpec("CreateXgboostReport", "CreateXgboostReport")]), ())
     assert {each.collection: (each.raw, each.schedule.every) for each in items} == {
         "losses": (False, 5),
@@ -23,9 +23,9 @@ def test_it_asks_for_labels_and_predictions_whole_every_five_rounds() -> None:
     }
 
 
-def test_it_tells_of_what_it_has_seen() -> None:
+def test_its_product_counts_the_rounds_and_predictions() -> None:
     parts = [loss(0, train=1.0), *answers(5, [0, 1], [0.1, 0.9]), loss(6, train=0.5)]
-    assert [each for _, each in verdicts(CreateXgboostReport(), parts)] == [
+    assert [verdict for _, verdict in verdicts(CreateXgboostReport(), parts)] == [
         Clear({"rounds": 1}),
         Clear({"rounds": 6, "with_predictions": 1}),
         Clear({"rounds": 7, "with_predictions": 1}),

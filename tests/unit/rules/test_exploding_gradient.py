@@ -1,4 +1,4 @@
-"""exploding_gradient: against the median of what came before, and which norm is looked at."""
+"""exploding_gradient: comparison with the median of earlier norms, and the choice of the norm."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from leadline.testing.windows import verdicts
 
 
 def judge(values: Sequence[float], name: str = "gradient_norm", **parameters: float) -> list[Verdict]:
-    parts = [captured(step, {name: {"value": each}}) for step, each in enumerate(values)]
+    parts = [captured(step, {name: {"value": value}}) for step, value in enumerate(values)]
     return [verdict for _, verdict in verdicts(ExplodingGradient(**parameters), parts)]
 
 
 def test_fires_at_the_second_and_is_clear_on_its_bound() -> None:
     assert judge([1.0] * 30 + [10.0, 10.0])[-1] == Clear()
-    said = judge([1.0] * 30 + [10.1, 1.0, 10.1])
-    assert said[-2] == Clear()
-    assert isinstance(said[-1], Fired)
-    assert said[-1].message == "gradient_norm is 10.1, 10.1 times its median of 1, in 2 of the last 5"
+    results = judge([1.0] * 30 + [10.1, 1.0, 10.1])
+    assert results[-2] == Clear()
+    assert isinstance(results[-1], Fired)
+    assert results[-1].message == "gradient_norm is 10.1, 10.1 times its median of 1, in 2 of the last 5"
 
 
-def test_what_is_spread_over_orders_of_magnitude_must_jump_higher() -> None:
+def test_noisy_norms_must_jump_higher() -> None:
     spread = [0.1, 1.0, 10.0] * 10
     assert judge([*spread, 1e3, 1e3])[-1] == Clear()
     assert isinstance(judge([*spread, 1e7, 1e7])[-1], Fired)
 
 
-def test_two_more_than_five_apart_are_let_pass() -> None:
-    said = judge([1.0] * 30 + [50.0, 1.0, 1.0, 1.0, 1.0, 50.0, 1.0, 1.0, 1.0, 1.0])
-    assert not any(isinstance(each, Fired) for each in said)
+def test_two_high_norms_more_than_five_apart_are_ignored() -> None:
+    results = judge([1.0] * 30 + [50.0, 1.0, 1.0, 1.0, 1.0, 50.0, 1.0, 1.0, 1.0, 1.0])
+    assert not any(isinstance(verdict, Fired) for verdict in results)
     assert isinstance(judge([1.0] * 30 + [50.0, 1.0, 1.0, 1.0, 50.0])[-1], Fired)
 
 
-def test_undecided_until_enough_came_before() -> None:
-    said = judge([1.0] * 40)
-    assert [isinstance(each, Undecided) for each in said] == [True] * 24 + [False] * 16
+def test_undecided_without_enough_earlier_values() -> None:
+    results = judge([1.0] * 40)
+    assert [isinstance(verdict, Undecided) for verdict in results] == [True] * 24 + [False] * 16
 
 
-def test_what_is_not_finite_counts_on_neither_side() -> None:
+def test_nonfinite_values_are_not_counted() -> None:
     assert judge([1.0] * 30 + [math.nan, math.inf])[-1] == Clear()
     assert isinstance(judge([math.nan] * 40)[-1], Undecided)
     assert isinstance(judge([1.0, math.nan] * 30 + [50.0, 50.0])[-1], Fired)
@@ -61,26 +61,26 @@ def test_the_norm_before_clipping_is_preferred() -> None:
         return captured(step, {name: {"value": value} for name, value in both.items()})
 
     calm = [norms(step, 1.0, 1.0) for step in range(30)]
-    said = verdicts(ExplodingGradient(), [*calm, norms(30, 1.0, 90.0), norms(31, 1.0, 90.0)])
-    assert isinstance(said[-1][1], Fired)
-    assert said[-1][1].tensors == ("SGD/gradient_norm_before_clipping",)
+    results = verdicts(ExplodingGradient(), [*calm, norms(30, 1.0, 90.0), norms(31, 1.0, 90.0)])
+    assert isinstance(results[-1][1], Fired)
+    assert results[-1][1].tensors == ("SGD/gradient_norm_before_clipping",)
     assert verdicts(ExplodingGradient(), [*calm, norms(30, 90.0, 1.0), norms(31, 90.0, 1.0)])[-1][1] == Clear()
 
 
-def test_whether_it_was_clipped_is_no_norm() -> None:
+def test_the_clipped_flag_is_not_a_norm() -> None:
     assert isinstance(judge([0.0] * 40 + [1.0] * 5, name="SGD/gradient_clipped")[-1], Undecided)
 
 
-def test_skipped_steps_are_not_judged() -> None:
+def test_skipped_steps_are_not_evaluated() -> None:
     parts = [captured(step, {"gradient_norm": {"value": 1.0 if step < 30 else 99.0}}) for step in range(33)]
-    said = dict(verdicts(ExplodingGradient(), [*parts, *(skipped(each) for each in (30, 31, 32))]))
-    assert isinstance(said[32], Undecided)
+    results = dict(verdicts(ExplodingGradient(), [*parts, *(skipped(each) for each in (30, 31, 32))]))
+    assert isinstance(results[32], Undecided)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("factor", 1.0), ("factor", math.nan), ("window", 0), ("patience", 0), ("patience", 6), ("warmup", 0)],
 )
-def test_bad_parameters_are_refused(name: str, value: float) -> None:
+def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"exploding_gradient: {name} must be"):
         ExplodingGradient(**{name: value})

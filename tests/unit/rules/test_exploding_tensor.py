@@ -1,4 +1,4 @@
-"""exploding_tensor: NaN and infinity, in single numbers and among elements."""
+"""exploding_tensor: NaN and infinity, in scalars and elements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_elements_are_counted_and_named(nonfinite: float, nan: float, message: s
 
 
 @pytest.mark.parametrize(("value", "message"), [(math.nan, "loss is NaN"), (-math.inf, "loss is infinite")])
-def test_the_loss_leads_and_the_others_are_counted(value: float, message: str) -> None:
+def test_the_loss_is_named_first_and_the_others_are_counted(value: float, message: str) -> None:
     fired = only(ExplodingTensor(), counts(3, 3), Capture(0, {"loss": {"value": value}}))
     assert isinstance(fired, Fired)
     assert fired.message == message + ", and 1 more tensor"
@@ -56,7 +56,7 @@ def test_clear_on_the_bound_and_at_the_largest_number() -> None:
     assert only(ExplodingTensor(), Capture(0, {"loss": {"value": 1.7976931348623157e308}})) == Clear()
 
 
-def test_only_nan_lets_infinity_pass() -> None:
+def test_only_nan_ignores_infinity() -> None:
     rule = ExplodingTensor(only_nan=True)
     assert only(rule, counts(4, 0)) == Clear()
     assert only(rule, Capture(0, {"loss": {"value": math.inf}})) == Clear()
@@ -65,7 +65,7 @@ def test_only_nan_lets_infinity_pass() -> None:
     assert fired.message == "layers.3.attn.in_proj_weight: 2 of 65,536 gradients are NaN"
 
 
-def test_collections_and_names_are_judged_together_and_nothing_else() -> None:
+def test_only_selected_collections_and_names_are_evaluated() -> None:
     rule = ExplodingTensor(collection_names=("losses",), tensor_regex=(r"\.3\.",))
     assert isinstance(only(rule, counts(1, 1)), Fired)
     assert isinstance(only(rule, Capture(0, {"loss": {"value": math.nan}})), Fired)
@@ -80,20 +80,20 @@ def test_the_same_tensor_in_two_workers_is_one_tensor() -> None:
     assert "more" not in fired.message
 
 
-def test_where_capture_was_thinned_clear_is_undecided_and_fired_stays() -> None:
+def test_clear_is_undecided_with_incomplete_data_but_fired_stays() -> None:
     loss = {"loss": {"value": 1.0}}
-    assert isinstance(verdicts(ExplodingTensor(), [Capture(0, loss)], thinned=True)[0][1], Undecided)
-    assert isinstance(verdicts(ExplodingTensor(), [counts(1, 1)], thinned=True)[0][1], Fired)
+    assert isinstance(verdicts(ExplodingTensor(), [Capture(0, loss)], is_incomplete=True)[0][1], Undecided)
+    assert isinstance(verdicts(ExplodingTensor(), [counts(1, 1)], is_incomplete=True)[0][1], Fired)
 
 
-def test_infinity_that_modules_take_and_give_may_be_a_mask_unless_it_was_selected() -> None:
+def test_infinity_in_activations_counts_as_a_mask_unless_selected() -> None:
     mask, broken = counts(6, 0, "attention_input_3"), counts(6, 1, "attention_input_3")
     assert only(ExplodingTensor(), mask) == Clear()
     assert isinstance(only(ExplodingTensor(), broken), Fired)
     assert isinstance(only(ExplodingTensor(collection_names=("layers",)), mask), Fired)
 
 
-def test_gradients_and_norms_of_a_skipped_step_are_not_judged() -> None:
+def test_gradients_and_norms_of_a_skipped_step_are_not_evaluated() -> None:
     norm = captured(0, {"SGD/gradient_norm_before_clipping": {"value": math.inf}})
     assert isinstance(only(ExplodingTensor(), norm), Fired)
     assert only(ExplodingTensor(), norm, skipped(0)) == Clear()
@@ -101,10 +101,10 @@ def test_gradients_and_norms_of_a_skipped_step_are_not_judged() -> None:
     assert isinstance(only(ExplodingTensor(), Capture(0, {"loss": {"value": math.nan}}), skipped(0)), Fired)
 
 
-def test_bad_selections_are_refused() -> None:
+def test_invalid_selections_are_rejected() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'gradients'"):
         ExplodingTensor(collection_names=("gradient",))
-    with pytest.raises(ConfigurationError, match="no regular expression"):
+    with pytest.raises(ConfigurationError, match="not a valid regular expression"):
         ExplodingTensor(tensor_regex=("(",))
     with pytest.raises(ConfigurationError, match="only_nan must be true or false, not 3"):
         ExplodingTensor(only_nan=3)

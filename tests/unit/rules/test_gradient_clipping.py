@@ -1,4 +1,4 @@
-"""gradient_clipping: clipped too often, or large and clipped by nobody."""
+"""gradient_clipping: clipping at too many steps, or large norms without clipping."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from leadline.testing.windows import verdicts
 
 def words(*steps: dict[str, float], prefix: str = "", **parameters: float) -> list[str]:
     parts = [
-        Capture(step, {prefix + name: {"value": value} for name, value in each.items()})
-        for step, each in enumerate(steps)
+        Capture(step, {prefix + name: {"value": value} for name, value in values.items()})
+        for step, values in enumerate(steps)
     ]
     return [type(verdict).__name__ for _, verdict in verdicts(GradientClipping(**parameters), parts)]
 
@@ -29,21 +29,21 @@ def test_clear_at_its_share_and_fired_above() -> None:
     assert words(*[clipped] * 5, share_threshold=1.0, window=3) == ["Clear"] * 5
 
 
-def test_a_large_norm_fires_where_nothing_clips() -> None:
+def test_a_large_norm_fires_without_clipping() -> None:
     assert words({"gradient_norm": 1000.0}) == ["Clear"]
     assert words({"gradient_norm": math.nextafter(1000.0, 2000)}) == ["Fired"]
     assert words({"gradient_norm": math.inf}) == ["Fired"]
     assert words({"gradient_norm": 2000.0, "gradient_clipped": 0.0}) == ["Clear"]
 
 
-def test_each_optimizer_is_judged_by_itself() -> None:
+def test_each_optimizer_is_evaluated_separately() -> None:
     both = {"Adam/gradient_norm": 5000.0, "SGD/gradient_norm": 1.0, "SGD/gradient_clipped": 1.0}
     ((_, fired),) = verdicts(GradientClipping(), [Capture(0, {name: {"value": each} for name, each in both.items()})])
     assert isinstance(fired, Fired)
     assert fired.tensors == ("Adam/gradient_norm",)
 
 
-def test_nan_is_not_judged() -> None:
+def test_nan_is_not_evaluated() -> None:
     assert words({"gradient_norm": math.nan}) == ["Undecided"]
     assert words({"gradient_norm": math.nan, "gradient_clipped": 0.0}) == ["Clear"]
 
@@ -58,14 +58,14 @@ def test_the_message_says_how_often_and_how_large() -> None:
     assert fired.evidence["gradient_norm_before_clipping"] == 12.5
 
 
-def test_where_capture_was_thinned_clear_is_undecided() -> None:
+def test_clear_is_undecided_with_incomplete_data() -> None:
     parts = [Capture(0, {"gradient_norm": {"value": 1.0}})]
     assert verdicts(GradientClipping(), parts) == [(0, Clear())]
-    assert isinstance(verdicts(GradientClipping(), parts, thinned=True)[0][1], Undecided)
+    assert isinstance(verdicts(GradientClipping(), parts, is_incomplete=True)[0][1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="share_threshold must be a number >= 0 and <= 1"):
         GradientClipping(share_threshold=1.5)
-    with pytest.raises(ConfigurationError, match="window must be a whole number >= 1, not 0"):
+    with pytest.raises(ConfigurationError, match="window must be an integer >= 1, not 0"):
         GradientClipping(window=0)

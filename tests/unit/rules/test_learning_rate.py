@@ -1,4 +1,4 @@
-"""learning_rate: the median of all parameters, on either side, for how long."""
+"""learning_rate: the median ratio of all parameters, both bounds, and the patience."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from leadline.testing.windows import verdicts
 
 def judge(*ratios: float, other: float = math.nan, **settings: bool) -> list[Verdict]:
     parts = [
-        captured(step, {"a.weight": {"update_ratio": each}, "b.bias": {"update_ratio": other}})
-        for step, each in enumerate(ratios)
+        captured(step, {"a.weight": {"update_ratio": value}, "b.bias": {"update_ratio": other}})
+        for step, value in enumerate(ratios)
     ]
     return [verdict for _, verdict in verdicts(LearningRate(), parts, **settings)]
 
 
 def test_fires_at_the_tenth_in_a_row_on_either_side() -> None:
-    said = judge(*[0.5] * 9, 0.01, *[0.5] * 10)
-    assert [type(each) for each in said] == [Undecided] * 9 + [Clear] * 10 + [Fired]
-    assert said[-1].message.startswith("median update ratio 0.5, above 0.1 for 10 captured steps running")
-    assert "lower by about 10^3" in said[-1].suggestion
+    results = judge(*[0.5] * 9, 0.01, *[0.5] * 10)
+    assert [type(value) for value in results] == [Undecided] * 9 + [Clear] * 10 + [Fired]
+    assert results[-1].message.startswith("median update ratio 0.5, above 0.1 for 10 captured steps in a row")
+    assert "lower by about 10^3" in results[-1].suggestion
     assert isinstance(judge(*[1e-7] * 10)[-1], Fired)
 
 
@@ -36,14 +36,14 @@ def test_clear_exactly_on_both_bounds() -> None:
 def test_the_median_is_over_parameters_that_have_a_ratio() -> None:
     assert judge(*[0.5] * 10, other=0.0)[-1].evidence["median_update_ratio"] == 0.25
     assert isinstance(judge(*[0.5] * 10, other=math.inf)[-1], Fired)
-    assert all(isinstance(each, Undecided) for each in judge(*[math.nan] * 12))
+    assert all(isinstance(value, Undecided) for value in judge(*[math.nan] * 12))
 
 
-def test_what_was_lost_leaves_it_undecided() -> None:
-    assert isinstance(judge(*[1e-3] * 10, thinned=True)[-1], Undecided)
+def test_clear_is_undecided_with_incomplete_data() -> None:
+    assert isinstance(judge(*[1e-3] * 10, is_incomplete=True)[-1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match=r"learning_rate: low \(0.1\) must be below high \(0.1\)"):
         LearningRate(low=0.1)
     for name, value in (("low", -1.0), ("high", 0.0), ("patience", 0)):

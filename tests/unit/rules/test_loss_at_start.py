@@ -1,4 +1,4 @@
-"""loss_at_start: the mean of three, against ln C, of what is a classifier's."""
+"""loss_at_start: the mean of three losses of a classifier compared with ln C."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def judge(
         f"{call}_output_0": TensorInfo(f"{call}_output_0", ("losses",), ()),
     }
     parts = [Capture(0, {f"{call}_input_0": {"abs_max": 1.0}}, infos=infos)]
-    parts += [Capture(step, {f"{call}_output_0": {"value": each}}, infos=infos) for step, each in enumerate(values)]
+    parts += [Capture(step, {f"{call}_output_0": {"value": value}}, infos=infos) for step, value in enumerate(values)]
     return [verdict for _, verdict in verdicts(LossAtStart(**parameters), parts)]
 
 
-def test_fires_at_the_third_and_is_clear_on_its_bound() -> None:
+def test_fires_at_the_third_loss_and_is_clear_on_its_bound() -> None:
     bound = 2 * math.log(10)
-    assert [type(each) for each in judge([bound] * 3)] == [Undecided, Undecided, Clear]
-    said = judge([bound, bound, bound + 0.1])
-    assert isinstance(said[-1], Fired)
-    assert "among 10 classes (ln 10 = 2.303)" in said[-1].message
+    assert [type(verdict) for verdict in judge([bound] * 3)] == [Undecided, Undecided, Clear]
+    results = judge([bound, bound, bound + 0.1])
+    assert isinstance(results[-1], Fired)
+    assert "among 10 classes (ln 10 = 2.303)" in results[-1].message
 
 
-def test_it_is_asked_about_the_first_steps_only() -> None:
+def test_only_the_first_steps_are_evaluated() -> None:
     assert len(judge([9.0] * 10)) == 3
 
 
@@ -50,7 +50,7 @@ def test_it_is_asked_about_the_first_steps_only() -> None:
         ("binary_cross_entropy", (8,), 2),
     ],
 )
-def test_the_number_of_classes_is_that_of_the_call(call: str, shape: tuple[int, ...], classes: int) -> None:
+def test_the_number_of_classes_is_taken_from_the_loss_call(call: str, shape: tuple[int, ...], classes: int) -> None:
     verdict = judge([50.0] * 3, call, shape)[-1]
     assert isinstance(verdict, Fired)
     assert verdict.evidence["classes"] == classes
@@ -59,20 +59,20 @@ def test_the_number_of_classes_is_that_of_the_call(call: str, shape: tuple[int, 
 @pytest.mark.parametrize(
     ("call", "shape"), [("MSELoss", (8, 10)), ("CrossEntropyLoss", ()), ("CrossEntropyLoss", (8, 1))]
 )
-def test_what_is_no_classifier_is_undecided(call: str, shape: tuple[int, ...]) -> None:
-    assert all(isinstance(each, Undecided) for each in judge([50.0] * 3, call, shape))
+def test_losses_of_other_models_are_undecided(call: str, shape: tuple[int, ...]) -> None:
+    assert all(isinstance(verdict, Undecided) for verdict in judge([50.0] * 3, call, shape))
 
 
-def test_classes_can_be_given() -> None:
+def test_classes_can_be_set() -> None:
     assert isinstance(judge([50.0] * 3, "MSELoss", classes=10)[-1], Fired)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
-def test_not_a_number_is_undecided(number: float) -> None:
+def test_nan_is_undecided(number: float) -> None:
     assert isinstance(judge([1.0, number, 1.0])[-1], Undecided)
 
 
 @pytest.mark.parametrize(("name", "value"), [("factor", 1.0), ("classes", 1)])
-def test_bad_parameters_are_refused(name: str, value: float) -> None:
+def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"loss_at_start: {name} must be"):
         LossAtStart(**{name: value})

@@ -1,4 +1,4 @@
-"""loss_not_decreasing: when it compares, with what, and from which change on it fires."""
+"""loss_not_decreasing: the compared steps, and the change at which it fires."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def loss(step: int, value: float, mode: str = "train", name: str = "loss") -> Ca
 
 
 def compared_at(steps: Iterable[int], num_steps: int = 10) -> list[tuple[int, int]]:
-    said = verdicts(LossNotDecreasing(num_steps=num_steps), [loss(step, 1.0) for step in steps])
-    return [(step, verdict.evidence["before_step"]) for step, verdict in said if isinstance(verdict, Fired)]
+    results = verdicts(LossNotDecreasing(num_steps=num_steps), [loss(step, 1.0) for step in steps])
+    return [(step, verdict.evidence["before_step"]) for step, verdict in results if isinstance(verdict, Fired)]
 
 
-def test_saved_every_three_steps_it_compares_as_the_guide_says() -> None:
+def test_a_loss_saved_every_three_steps_is_compared_as_in_the_guide() -> None:
     assert compared_at(range(0, 60, 3)) == [(21, 9), (33, 21), (45, 33), (57, 45)]
 
 
-def test_a_stream_that_starts_later_is_shifted() -> None:
+def test_a_loss_that_starts_later_is_compared_later() -> None:
     assert compared_at(range(100, 160, 3)) == [(121, 109), (133, 121), (145, 133), (157, 145)]
 
 
@@ -41,12 +41,12 @@ def test_saved_every_step_and_with_gaps() -> None:
     [(998.0, False), (999.0, False), (999.1, True), (1000.0, True), (1050.0, True), (1051.0, True)],
 )
 def test_clear_exactly_on_its_bound(now: float, fires: bool) -> None:
-    said = verdicts(LossNotDecreasing(num_steps=1), [loss(0, 1000.0), loss(1, now)])
-    assert isinstance(said[0][1], Undecided)
-    assert isinstance(said[1][1], Fired if fires else Clear)
+    results = verdicts(LossNotDecreasing(num_steps=1), [loss(0, 1000.0), loss(1, now)])
+    assert isinstance(results[0][1], Undecided)
+    assert isinstance(results[1][1], Fired if fires else Clear)
 
 
-def test_messages_say_what_it_did() -> None:
+def test_messages_describe_the_change() -> None:
     def message(now: float) -> str:
         fired = verdicts(LossNotDecreasing(num_steps=1), [loss(0, 2.0), loss(1, now)])[1][1]
         assert isinstance(fired, Fired)
@@ -56,29 +56,29 @@ def test_messages_say_what_it_did() -> None:
     assert message(2.0) == "loss fell by 0 % from step 0 to 1 (2 to 2)"
 
 
-def test_not_a_number_is_undecided_and_zero_is_as_documented() -> None:
+def test_nan_is_undecided_and_zero_is_as_documented() -> None:
     for pair in [(math.nan, 1.0), (1.0, math.nan), (math.inf, 1.0)]:
-        said = verdicts(LossNotDecreasing(num_steps=1), [loss(step, value) for step, value in enumerate(pair)])
-        assert isinstance(said[1][1], Undecided)
+        results = verdicts(LossNotDecreasing(num_steps=1), [loss(step, value) for step, value in enumerate(pair)])
+        assert isinstance(results[1][1], Undecided)
     assert change_percent(0.0, 1.0) == math.inf
     assert change_percent(0.0, -1.0) == -math.inf
     assert change_percent(0.0, 0.0) == 0.0
     assert change_percent(-2.0, -1.0) == 50.0
 
 
-def test_eval_is_preferred_once_there_is_any() -> None:
+def test_eval_losses_are_preferred() -> None:
     parts = [loss(0, 1.0), loss(1, 1.0), loss(2, 1.0, "eval"), loss(3, 1.0), loss(4, 1.0, "eval")]
-    said = [type(each).__name__ for _, each in verdicts(LossNotDecreasing(num_steps=1), parts)]
-    assert said == ["Undecided", "Fired", "Undecided", "Undecided", "Fired"]
-    said = [step for step, _ in verdicts(LossNotDecreasing(num_steps=1, mode="train"), parts)]
-    assert said == [0, 1, 3]
-    said = [type(each).__name__ for _, each in verdicts(LossNotDecreasing(num_steps=1, mode="global"), parts)]
-    assert said == ["Undecided", "Fired", "Fired", "Fired", "Fired"]
+    results = [type(verdict).__name__ for _, verdict in verdicts(LossNotDecreasing(num_steps=1), parts)]
+    assert results == ["Undecided", "Fired", "Undecided", "Undecided", "Fired"]
+    results = [step for step, _ in verdicts(LossNotDecreasing(num_steps=1, mode="train"), parts)]
+    assert results == [0, 1, 3]
+    results = [type(verdict).__name__ for _, verdict in verdicts(LossNotDecreasing(num_steps=1, mode="global"), parts)]
+    assert results == ["Undecided", "Fired", "Fired", "Fired", "Fired"]
 
 
-def test_each_tensor_and_worker_by_itself() -> None:
+def test_each_tensor_and_worker_is_evaluated_separately() -> None:
     parts = [Capture(step, {"loss": {"value": 1.0 * step}}, worker=f"rank{step % 2}-1") for step in range(2)]
-    assert all(isinstance(each, Undecided) for _, each in verdicts(LossNotDecreasing(num_steps=1), parts))
+    assert all(isinstance(verdict, Undecided) for _, verdict in verdicts(LossNotDecreasing(num_steps=1), parts))
 
 
 def test_selections() -> None:

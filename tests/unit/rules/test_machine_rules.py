@@ -1,4 +1,4 @@
-"""The rules of the machine: clear exactly on their bounds, the words that they say, and what they refuse."""
+"""Rules on hardware metrics: clear exactly on their bounds, their messages, and invalid parameters."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from leadline.errors import ConfigurationError
 from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Part, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, in_time, sampled, training
+from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 SOON = {"patience": 2, "window": 10}
 
 
-def said(tmp_path, name: str, story: list[Part], **parameters: Any) -> tuple[str, str, list[dict[str, Any]]]:
-    """Verdict, why, and what opened and closed."""
-    path = RunWriter(tmp_path / "run", batch_rows=20).write_all(story).end().path
+def evaluate(tmp_path, name: str, scenario: list[Part], **parameters: Any) -> tuple[str, str, list[dict[str, Any]]]:
+    """Return the verdict, the reason, and the events."""
+    path = RunWriter(tmp_path / "run", batch_rows=20).write_all(scenario).end().path
     progress = Evaluator(path, [("it", find_rule(name)(**parameters))], started_ns=START_NS).advance(is_over=True)
     state = progress.rules["it"]
     assert state["error"] is None
@@ -51,10 +51,10 @@ def level(count: int = 40, **values: float) -> list[Part]:
         ("hardware_utilization", SOON, {"cpu": 95.0, "memory": 95.0, "gpu": 20.0}),
     ],
 )
-def test_on_its_bound_a_rule_is_clear(
+def test_a_rule_is_clear_on_its_bound(
     tmp_path, name: str, parameters: dict[str, Any], values: dict[str, float]
 ) -> None:
-    assert said(tmp_path, name, level(**values), **parameters)[::2] == ("clear", [])
+    assert evaluate(tmp_path, name, level(**values), **parameters)[::2] == ("clear", [])
 
 
 @pytest.mark.parametrize(
@@ -69,68 +69,68 @@ def test_on_its_bound_a_rule_is_clear(
         "gpu_throttling",
     ],
 )
-def test_without_a_gpu_a_rule_of_gpus_is_undecided(tmp_path, name: str) -> None:
-    story = level(cpu=99.0, iowait=60.0, memory=50.0)
-    assert said(tmp_path, name, story) == ("undecided", "no GPU was read", [])
+def test_gpu_rules_are_undecided_without_a_gpu(tmp_path, name: str) -> None:
+    scenario = level(cpu=99.0, iowait=60.0, memory=50.0)
+    assert evaluate(tmp_path, name, scenario) == ("undecided", "no GPU was sampled", [])
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
 def test_half_of_the_samples_is_not_more_than_half(tmp_path, bad: int) -> None:
     idle = [3.0 if index % 2 == 0 else 95.0 for index in range(38)] + [3.0] * bad * 2
-    story = list(sampled({gpu(0): idle, CPU: [99.0] * len(idle)}))
-    verdict, _, events = said(tmp_path, "cpu_bottleneck", story, patience=0)
+    scenario = list(sampled({gpu(0): idle, CPU: [99.0] * len(idle)}))
+    verdict, _, events = evaluate(tmp_path, "cpu_bottleneck", scenario, patience=0)
     assert verdict == ("fired" if bad else "clear")
-    assert [each["evidence"]["bad_samples"] > each["evidence"]["samples"] / 2 for each in events] == [True] * len(
+    assert [event["evidence"]["bad_samples"] > event["evidence"]["samples"] / 2 for event in events] == [True] * len(
         events
     )
 
 
 def test_the_phases_of_the_bad_samples_are_named(tmp_path) -> None:
-    """The CPU is full while data are waited for; what else goes on at other times is not blamed."""
-    story = in_time(
+    """The CPU is full during the data phase; phases at other times are not named."""
+    scenario = merge_by_time(
         training([{"data": 3000.0, "forward": 1000.0}] * 5),
         sampled({gpu(0): ([2.0] * 6 + [95.0] * 2) * 5, CPU: ([99.0] * 6 + [30.0] * 2) * 5}),
     )
-    _, _, (opened, *_) = said(tmp_path, "cpu_bottleneck", story, patience=0)
+    _, _, (opened, *_) = evaluate(tmp_path, "cpu_bottleneck", scenario, patience=0)
     assert opened["message"].endswith("; meanwhile: 100 % data")
     assert opened["evidence"]["phases"]["data"] == pytest.approx(1.0)
 
 
 def test_an_episode_closes_when_the_machine_recovers(tmp_path) -> None:
-    story = list(sampled({CPU: [99.0] * 30 + [50.0] * 30}))
-    verdict, _, events = said(tmp_path, "cpu_utilization", story, **SOON)
+    scenario = list(sampled({CPU: [99.0] * 30 + [50.0] * 30}))
+    verdict, _, events = evaluate(tmp_path, "cpu_utilization", scenario, **SOON)
     assert verdict == "fired"
-    assert [each["event"] for each in events] == ["opened", "closed"]
+    assert [event["event"] for event in events] == ["opened", "closed"]
 
 
-def test_a_gpu_that_falls_idle_now_and_then_fluctuates(tmp_path) -> None:
-    story = list(sampled({gpu(0): ([95.0] * 8 + [1.0, 1.0]) * 5}))
-    _, _, (opened, *_) = said(tmp_path, "low_gpu_utilization", story, **SOON)
+def test_a_gpu_that_is_idle_at_times_fluctuates(tmp_path) -> None:
+    scenario = list(sampled({gpu(0): ([95.0] * 8 + [1.0, 1.0]) * 5}))
+    _, _, (opened, *_) = evaluate(tmp_path, "low_gpu_utilization", scenario, **SOON)
     assert opened["evidence"]["kind"] == "fluctuating"
     assert list(opened["tensors"]) == ["node/gpu0"]
 
 
-def test_each_device_is_judged_and_named_by_itself(tmp_path) -> None:
-    story = in_time(level(gpu=20.0, gpu1=90.0), sampled({gpu(0): [10.0] * 40}, node="other"))
-    _, _, (opened, *_) = said(tmp_path, "low_gpu_utilization", story, **SOON)
+def test_each_device_is_evaluated_and_named_separately(tmp_path) -> None:
+    scenario = merge_by_time(level(gpu=20.0, gpu1=90.0), sampled({gpu(0): [10.0] * 40}, node="other"))
+    _, _, (opened, *_) = evaluate(tmp_path, "low_gpu_utilization", scenario, **SOON)
     assert list(opened["tensors"]) == ["node/gpu0", "other/gpu0"]
     assert opened["message"].startswith("other/gpu0 was at most at 10 %")
 
 
 def test_one_gpu_has_nothing_to_be_balanced_with(tmp_path) -> None:
-    assert said(tmp_path, "load_balancing", level(gpu=50.0), patience=0)[1] == "only one GPU was read"
+    assert evaluate(tmp_path, "load_balancing", level(gpu=50.0), patience=0)[1] == "only one GPU was sampled"
 
 
-def test_a_gpu_that_does_not_tell_what_holds_it_back_is_undecided(tmp_path) -> None:
-    story = level(gpu=50.0)
-    assert said(tmp_path, "gpu_throttling", story)[1] == "the GPU does not tell what holds it back"
+def test_a_gpu_without_throttle_reasons_is_undecided(tmp_path) -> None:
+    scenario = level(gpu=50.0)
+    assert evaluate(tmp_path, "gpu_throttling", scenario)[1] == "the GPU does not report throttle reasons"
 
 
-def test_the_network_is_judged_where_its_percent_is_known(tmp_path) -> None:
+def test_the_network_is_evaluated_if_its_utilization_is_known(tmp_path) -> None:
     from leadline.records.metric import Channel
 
-    story = list(sampled({CPU: [50.0] * 40, Channel("network", "eth0", "utilization_percent"): [99.0] * 40}))
-    _, _, (opened, *_) = said(tmp_path, "hardware_utilization", story, **SOON)
+    scenario = list(sampled({CPU: [50.0] * 40, Channel("network", "eth0", "utilization_percent"): [99.0] * 40}))
+    _, _, (opened, *_) = evaluate(tmp_path, "hardware_utilization", scenario, **SOON)
     assert opened["message"].startswith("network of node/eth0 99 %, above 95 %")
 
 
@@ -155,6 +155,6 @@ def test_the_network_is_judged_where_its_percent_is_known(tmp_path) -> None:
         ("max_initialization_time", {"threshold": 0.0}),
     ],
 )
-def test_parameters_out_of_bounds_are_refused(name: str, parameters: dict[str, Any]) -> None:
+def test_parameters_out_of_bounds_are_rejected(name: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=name):
         find_rule(name)(**parameters)

@@ -1,4 +1,4 @@
-"""metric_not_improving: standing still at the level of guessing; which level that is, and which way is better."""
+"""metric_not_improving: constant metrics at the level of guessing, that level, and the direction of a metric."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
-from leadline.testing.runs import Capture, Part, Vectors
+from leadline.testing.runs import ArrayStatistics, Capture, Part
 from leadline.testing.windows import verdicts
 
 
@@ -27,7 +27,7 @@ def judge(name: str, value: Callable[[int], float], labels: list[Part] | None = 
 
 def counted(*counts: float) -> list[Part]:
     infos = {"CrossEntropyLoss_input_1": TensorInfo("CrossEntropyLoss_input_1", ("labels",), (8,), "int64")}
-    return [Vectors(0, {"CrossEntropyLoss_input_1": {"class_counts": list(counts)}}, infos=infos)]
+    return [ArrayStatistics(0, {"CrossEntropyLoss_input_1": {"class_counts": list(counts)}}, infos=infos)]
 
 
 def spread(variance: float) -> list[Part]:
@@ -36,18 +36,18 @@ def spread(variance: float) -> list[Part]:
 
 
 @pytest.mark.parametrize("name", ["accuracy", "val_f1", "loss", "perplexity", "episode_reward", "rmse"])
-def test_standing_still_fires_and_improving_does_not(name: str) -> None:
+def test_a_constant_metric_fires_and_an_improving_one_does_not(name: str) -> None:
     sign = -1 if name in ("loss", "perplexity", "rmse") else 1
     assert isinstance(judge(name, lambda step: 1.0), Fired)
     assert judge(name, lambda step: 1.0 + sign * 0.001 * step) == Clear()
     assert isinstance(judge(name, lambda step: 1.0 - sign * 0.001 * step), Fired)
 
 
-def test_what_has_converged_on_a_better_level_is_clear() -> None:
+def test_a_metric_that_converged_to_a_better_level_is_clear() -> None:
     assert judge("accuracy", lambda step: 0.1 if step < 60 else 0.9) == Clear()
 
 
-def test_a_classifier_is_measured_by_its_labels() -> None:
+def test_the_level_of_a_classifier_comes_from_its_labels() -> None:
     labels = counted(30, 10)
     entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
     fired = judge("CrossEntropyLoss_output_0", lambda step: entropy, labels)
@@ -60,22 +60,22 @@ def test_a_classifier_is_measured_by_its_labels() -> None:
     assert judge("accuracy", lambda step: 0.8, labels) == Clear()
 
 
-def test_a_regression_is_measured_by_the_variance_of_its_labels() -> None:
+def test_the_level_of_a_regression_is_the_variance_of_its_labels() -> None:
     assert isinstance(judge("MSELoss_output_0", lambda step: 4.0, spread(4.0)), Fired)
     assert judge("MSELoss_output_0", lambda step: 3.9, spread(4.0)) == Clear()
 
 
-def test_what_has_no_direction_is_not_judged() -> None:
+def test_a_metric_without_a_direction_is_not_evaluated() -> None:
     assert isinstance(judge("temperature", lambda step: 1.0), Undecided)
 
 
-def test_undecided_until_there_are_values_enough_and_of_none() -> None:
+def test_undecided_without_enough_values() -> None:
     assert isinstance(judge("accuracy", lambda step: 0.5, steps=39), Undecided)
     assert isinstance(judge("accuracy", lambda step: 0.5, steps=40), Fired)
     assert isinstance(judge("accuracy", lambda step: math.nan), Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     for value in (0.0, 1.0):
         with pytest.raises(ConfigurationError, match="metric_not_improving: p must be"):
             MetricNotImproving(p=value)

@@ -1,4 +1,4 @@
-"""no_learning: bits that stay, parameters outside, rates of zero; and what is let pass."""
+"""no_learning: unchanged bits, parameters outside any optimizer, learning rates of zero, and exceptions."""
 
 from __future__ import annotations
 
@@ -25,66 +25,66 @@ def judge(*parts: list[Capture], **parameters: int) -> list[Verdict]:
     return [verdict for _, verdict in verdicts(NoLearning(**parameters), [each for part in parts for each in part])]
 
 
-def test_bits_that_stay_fire_exactly_when_the_steps_have_passed() -> None:
-    assert [type(each) for each in judge(weight(0, 7.0), weight(19, 7.0))] == [Undecided, Undecided]
-    said = judge(weight(0, 7.0), weight(20, 7.0))
-    assert isinstance(said[-1], Fired)
-    assert said[-1].message == "a.weight: not a bit has changed since step 0, though gradients come"
+def test_unchanged_bits_fire_once_the_steps_have_passed() -> None:
+    assert [type(verdict) for verdict in judge(weight(0, 7.0), weight(19, 7.0))] == [Undecided, Undecided]
+    results = judge(weight(0, 7.0), weight(20, 7.0))
+    assert isinstance(results[-1], Fired)
+    assert results[-1].message == "a.weight: not a bit has changed since step 0, despite gradients"
 
 
 @pytest.mark.parametrize("gradient", [0.0, None, math.nan, math.inf])
-def test_without_a_gradient_that_should_change_it_nothing_is_wrong(gradient: float | None) -> None:
-    said = judge(weight(0, 7.0), weight(20, 7.0, gradient), weight(30, 7.0))
-    assert said[1:] == [Clear(), Clear()]
+def test_a_parameter_without_a_gradient_may_be_unchanged(gradient: float | None) -> None:
+    results = judge(weight(0, 7.0), weight(20, 7.0, gradient), weight(30, 7.0))
+    assert results[1:] == [Clear(), Clear()]
 
 
-def test_a_gradient_that_only_rounding_left_over_changes_nothing_by_right() -> None:
+def test_a_gradient_of_rounding_errors_is_ignored() -> None:
     def beside(step: int, gradient: float) -> list[Capture]:
         largest = captured(step, {"gradient/b.weight": {"abs_max": 2.0}, "b.weight": {"checksum": float(step)}})
         return [*weight(step, 7.0, gradient), largest]
 
-    assert not any(isinstance(each, Fired) for each in judge(beside(0, 2e-5), beside(30, 2e-5)))
+    assert not any(isinstance(verdict, Fired) for verdict in judge(beside(0, 2e-5), beside(30, 2e-5)))
     assert isinstance(judge(beside(0, 2.1e-5), beside(30, 2.1e-5))[-1], Fired)
 
 
-def test_a_change_begins_the_count_anew() -> None:
-    said = judge(weight(0, 7.0), weight(10, 8.0), weight(20, 8.0), weight(30, 8.0))
-    assert [type(each) for each in said] == [Undecided, Undecided, Clear, Fired]
+def test_a_change_resets_the_count() -> None:
+    results = judge(weight(0, 7.0), weight(10, 8.0), weight(20, 8.0), weight(30, 8.0))
+    assert [type(verdict) for verdict in results] == [Undecided, Undecided, Clear, Fired]
 
 
-def test_while_the_rate_rises_it_may_stand_still() -> None:
-    said = judge(
+def test_a_parameter_may_be_unchanged_during_warm_up() -> None:
+    results = judge(
         weight(0, 7.0, rate=0.0), weight(20, 7.0, rate=1e-9), weight(40, 7.0, rate=2e-9), weight(60, 7.0, rate=2e-9)
     )
-    assert [type(each) for each in said] == [Undecided, Clear, Clear, Fired]
+    assert [type(verdict) for verdict in results] == [Undecided, Clear, Clear, Fired]
 
 
-def test_rates_of_zero() -> None:
+def test_learning_rates_of_zero() -> None:
     def rate(step: int, value: float) -> list[Capture]:
         return [captured(step, {"SGD/lr": {"value": value}})]
 
     assert isinstance(judge(rate(0, 0.0), rate(20, 0.0))[-1], Fired)
     assert judge(rate(0, 0.0), rate(20, 0.0))[-1].evidence["kind"] == "rate"
     assert not any(
-        isinstance(each, Fired) for each in judge(rate(0, 0.0), rate(19, 0.0), rate(20, 1e-9), rate(30, 0.0))
+        isinstance(verdict, Fired) for verdict in judge(rate(0, 0.0), rate(19, 0.0), rate(20, 1e-9), rate(30, 0.0))
     )
 
 
-def test_a_parameter_outside() -> None:
+def test_a_parameter_outside_any_optimizer() -> None:
     def outside(step: int, value: float) -> list[Capture]:
         return [captured(step, {"lost.weight/outside_optimizers": {"value": value}})]
 
-    said = judge(outside(0, 1.0), outside(10, 1.0), outside(20, 1.0))
-    assert [isinstance(each, Fired) for each in said] == [False, False, True]
-    assert said[-1].message == "lost.weight: gradients since step 0, and no optimizer holds it"
+    results = judge(outside(0, 1.0), outside(10, 1.0), outside(20, 1.0))
+    assert [isinstance(verdict, Fired) for verdict in results] == [False, False, True]
+    assert results[-1].message == "lost.weight: gradients since step 0, but no optimizer holds it"
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)
 
 
-def test_what_was_lost_leaves_it_undecided() -> None:
+def test_clear_is_undecided_with_incomplete_data() -> None:
     parts = [*weight(0, 7.0), *weight(30, 8.0)]
-    assert isinstance(verdicts(NoLearning(), parts, thinned=True)[-1][1], Undecided)
+    assert isinstance(verdicts(NoLearning(), parts, is_incomplete=True)[-1][1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="no_learning: steps must be"):
         NoLearning(steps=0)

@@ -1,4 +1,4 @@
-"""nonfinite_origin: which of what is not finite is named, and when nothing is."""
+"""nonfinite_origin: the choice of the origin among non-finite tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BAD_LOSS = captured(3, {"loss": {"value": math.nan}})
 
 def counts(**tensors: float) -> Capture:
     return captured(
-        3, {name.replace("__", "/").replace("_dot_", "."): {"nonfinite_count": each} for name, each in tensors.items()}
+        3,
+        {name.replace("__", "/").replace("_dot_", "."): {"nonfinite_count": value} for name, value in tensors.items()},
     )
 
 
@@ -33,13 +34,13 @@ def origin(*parts: Part) -> tuple[str, str]:
     return verdict.evidence["origin"], verdict.evidence["tensor"]
 
 
-def test_what_is_finite_is_clear() -> None:
+def test_finite_values_are_clear() -> None:
     assert judge(captured(3, {"loss": {"value": 1e300}})) == Clear()
     assert judge(counts(gradient__a_dot_weight=0)) == Clear()
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_loss_by_itself(number: float) -> None:
+def test_a_nonfinite_loss_alone(number: float) -> None:
     verdict = judge(captured(3, {"loss": {"value": number}}))
     assert isinstance(verdict, Fired)
     assert verdict.evidence == {
@@ -53,7 +54,7 @@ def test_a_loss_by_itself(number: float) -> None:
     assert verdict.message.endswith("at step 3")
 
 
-def test_a_weight_that_was_bad_before_leads() -> None:
+def test_a_weight_from_an_earlier_step_is_the_origin() -> None:
     forward = counts(Net_input_0=0, a_output_0=5)
     assert origin(BAD_LOSS, counts(a_dot_weight=1, b_dot_bias=2), forward) == ("earlier step", "b.bias")
 
@@ -64,7 +65,7 @@ def test_the_first_in_forward_order() -> None:
     assert origin(BAD_LOSS, counts(Net_input_0=0, a_output_0=0, Net_output_0=0)) == ("loss", "loss")
 
 
-def test_a_mask_is_no_origin() -> None:
+def test_a_mask_is_not_an_origin() -> None:
     infos = {name: TensorInfo(name, ("layers",), (4, 4)) for name in ("attention_input_3", "attention_output_0")}
     seen = {"attention_input_3": {"nonfinite_count": 6, "nan_count": 0}, "attention_output_0": {"nonfinite_count": 2}}
     assert origin(BAD_LOSS, Capture(3, seen, infos=infos)) == ("module", "attention_output_0")
@@ -72,7 +73,7 @@ def test_a_mask_is_no_origin() -> None:
     assert origin(BAD_LOSS, Capture(3, seen, infos=infos)) == ("between modules", "attention_input_3")
 
 
-def test_a_bad_gradient_of_a_finite_loss_was_made_backward() -> None:
+def test_a_nonfinite_gradient_of_a_finite_loss_comes_from_the_backward_pass() -> None:
     good = captured(3, {"loss": {"value": 0.5}})
     assert origin(good, counts(gradient__a_dot_weight=1, gradient__b_dot_bias=1)) == (
         "backward pass",
@@ -80,17 +81,17 @@ def test_a_bad_gradient_of_a_finite_loss_was_made_backward() -> None:
     )
 
 
-def test_activations_alone_are_no_fault_since_masks_are_infinite() -> None:
+def test_nonfinite_activations_alone_are_ignored() -> None:
     assert judge(counts(a_output_0=5)) == Clear()
 
 
-def test_gradients_of_a_skipped_step_are_not_judged() -> None:
+def test_gradients_of_a_skipped_step_are_not_evaluated() -> None:
     assert judge(counts(gradient__a_dot_weight=1), skipped(3)) == Clear()
 
 
-def test_what_was_lost_leaves_it_undecided_unless_something_is_seen() -> None:
-    assert isinstance(judge(captured(3, {"loss": {"value": 1.0}}), thinned=True), Undecided)
-    assert isinstance(judge(BAD_LOSS, thinned=True), Fired)
+def test_clear_is_undecided_with_incomplete_data_but_fired_stays() -> None:
+    assert isinstance(judge(captured(3, {"loss": {"value": 1.0}}), is_incomplete=True), Undecided)
+    assert isinstance(judge(BAD_LOSS, is_incomplete=True), Fired)
 
 
 def test_the_worker_with_the_bad_loss_is_named() -> None:

@@ -1,4 +1,4 @@
-"""output_collapse: alike relative to their size, for how long, and what says nothing."""
+"""output_collapse: equality relative to the size, patience, and unsuitable outputs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def judge(*stds: float, size: float = 1.0, shape: tuple[int, ...] = (8, 2), dtyp
 
 
 def test_fires_at_the_tenth_in_a_row() -> None:
-    said = judge(*[0.0] * 9, 1.0, *[0.0] * 10)
-    assert [type(each) for each in said] == [Clear] * 19 + [Fired]
+    results = judge(*[0.0] * 9, 1.0, *[0.0] * 10)
+    assert [type(verdict) for verdict in results] == [Clear] * 19 + [Fired]
 
 
 def test_clear_exactly_on_its_bound_which_grows_with_the_output() -> None:
@@ -35,24 +35,24 @@ def test_clear_exactly_on_its_bound_which_grows_with_the_output() -> None:
 
 
 @pytest.mark.parametrize("std", [math.nan, math.inf])
-def test_not_a_number_begins_the_count_anew(std: float) -> None:
-    said = judge(*[0.0] * 9, std, 0.0)
-    assert [type(each) for each in said[-2:]] == [Undecided, Clear]
+def test_nan_resets_the_count(std: float) -> None:
+    results = judge(*[0.0] * 9, std, 0.0)
+    assert [type(verdict) for verdict in results[-2:]] == [Undecided, Clear]
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [((1, 2), "float32"), ((), "float32"), ((8,), "int64")])
-def test_what_says_nothing_is_undecided(shape: tuple[int, ...], dtype: str) -> None:
+def test_unsuitable_outputs_are_undecided(shape: tuple[int, ...], dtype: str) -> None:
     assert isinstance(judge(*[0.0] * 10, shape=shape, dtype=dtype)[-1], Undecided)
 
 
 def test_every_output_must_have_collapsed() -> None:
     infos = {name: TensorInfo(name, ("outputs",), (8, 2)) for name in ("Net_output_0", "Net_output_1")}
     both = {"Net_output_0": {"batch_std": 0.0, "abs_mean": 1.0}, "Net_output_1": {"batch_std": 1.0, "abs_mean": 1.0}}
-    said = verdicts(OutputCollapse(), [Capture(step, both, infos=infos) for step in range(12)])
-    assert {type(each) for _, each in said} == {Clear}
+    results = verdicts(OutputCollapse(), [Capture(step, both, infos=infos) for step in range(12)])
+    assert {type(verdict) for _, verdict in results} == {Clear}
 
 
 @pytest.mark.parametrize(("name", "value"), [("eps", 0.0), ("patience", 0)])
-def test_bad_parameters_are_refused(name: str, value: float) -> None:
+def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"output_collapse: {name} must be"):
         OutputCollapse(**{name: value})

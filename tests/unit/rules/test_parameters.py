@@ -1,4 +1,4 @@
-"""Parameters: read strictly from what a command line or a file gives."""
+"""Parameters: strict parsing of values from a command line or a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ManyKinds(msgspec.Struct, frozen=True):
         ("number", " 3 ", 3.0),
     ],
 )
-def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
+def test_valid_values_are_read(name: str, given: Any, read: Any) -> None:
     value = read_parameters(ManyKinds, {name: given})[name]
     assert value == read
     assert type(value) is type(read)
@@ -48,7 +48,7 @@ def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("whole", "7.0", "many_kinds: whole must be a whole number >= 1 and <= 9, not '7.0'"),
+        ("whole", "7.0", "many_kinds: whole must be an integer >= 1 and <= 9, not '7.0'"),
         ("whole", "10", "not 10"),
         ("whole", "seven", "not 'seven'"),
         ("whole", True, "not True"),
@@ -62,10 +62,10 @@ def test_what_is_right_is_read(name: str, given: Any, read: Any) -> None:
         ("names", 3, "not 3"),
         ("numbers", "1,x", "not '1,x'"),
         ("word", "c", "must be one of 'a', 'b'"),
-        ("text", 3, "must be a text"),
+        ("text", 3, "must be a string"),
     ],
 )
-def test_what_is_wrong_is_refused_in_one_line(name: str, given: Any, message: str) -> None:
+def test_invalid_values_are_rejected_in_one_line(name: str, given: Any, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_parameters(ManyKinds, {name: given})
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""poor_weight_initialization: three signs, in the first steps only."""
+"""poor_weight_initialization: three conditions, in the first steps only."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from leadline.testing.windows import verdicts
 
 
 def judge(values: dict[str, dict[str, float]], step: int = 0, **parameters: object) -> list[Verdict]:
-    said = verdicts(PoorWeightInitialization(**parameters), [Capture(step, values)])
-    return [verdict for _, verdict in said]
+    results = verdicts(PoorWeightInitialization(**parameters), [Capture(step, values)])
+    return [verdict for _, verdict in results]
 
 
 def inputs(*variances: float) -> dict[str, dict[str, float]]:
-    return {f"act{index}.relu_input_0": {"variance": each} for index, each in enumerate(variances)}
+    return {f"act{index}.relu_input_0": {"variance": value} for index, value in enumerate(variances)}
 
 
-def test_variances_of_layers_may_differ_tenfold_and_no_more() -> None:
+def test_fires_if_variances_of_layers_differ_more_than_tenfold() -> None:
     assert judge(inputs(10.0, 1.0)) == [Clear()]
     (fired,) = judge(inputs(math.nextafter(10.0, 11), 5.0, 1.0))
     assert isinstance(fired, Fired)
@@ -47,25 +47,25 @@ def test_gradients_must_vary() -> None:
 
 
 def test_a_loss_must_fall() -> None:
-    parts = [Capture(step, {"loss": {"value": each}}) for step, each in enumerate([1.0, 1.0, 2.0, math.nan, 1.0])]
-    said = [type(verdict).__name__ for _, verdict in verdicts(PoorWeightInitialization(patience=3), parts)]
-    assert said == ["Clear", "Clear", "Clear", "Undecided", "Fired"]
+    parts = [Capture(step, {"loss": {"value": value}}) for step, value in enumerate([1.0, 1.0, 2.0, math.nan, 1.0])]
+    results = [type(verdict).__name__ for _, verdict in verdicts(PoorWeightInitialization(patience=3), parts)]
+    assert results == ["Clear", "Clear", "Clear", "Undecided", "Fired"]
 
 
-def test_after_the_first_steps_nothing_is_shown_or_captured() -> None:
+def test_only_the_first_steps_are_captured() -> None:
     assert judge(inputs(100.0, 1.0), step=10) == []
     assert isinstance(judge(inputs(100.0, 1.0), step=9)[0], Fired)
-    assert {each.end for each in PoorWeightInitialization(steps=7).needs().tensors} == {7}
+    assert {need.end for need in PoorWeightInitialization(steps=7).needs().tensors} == {7}
 
 
-def test_other_activations_can_be_named() -> None:
+def test_other_activations_can_be_selected() -> None:
     assert judge(inputs(100.0, 1.0), activation_inputs_regex=".*tanh_input") == []
     values = {"a.tanh_input_0": {"variance": 1.0}, "b.tanh_input_0": {"variance": 50.0}}
     assert isinstance(judge(values, activation_inputs_regex=".*tanh_input")[0], Fired)
 
 
-def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="activation_inputs_regex '\\(' is no regular expression"):
+def test_invalid_parameters_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="activation_inputs_regex '\\(' is not a valid regular expression"):
         PoorWeightInitialization(activation_inputs_regex="(")
-    with pytest.raises(ConfigurationError, match="steps must be a whole number >= 1, not 0"):
+    with pytest.raises(ConfigurationError, match="steps must be an integer >= 1, not 0"):
         PoorWeightInitialization(steps=0)

@@ -1,4 +1,4 @@
-"""probabilities_as_logits: what probabilities look like, how often, and what only looks a little like them."""
+"""probabilities_as_logits: detection of probabilities, patience, and similar values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def judge(*seen: tuple[float, float, float], name: str = SOFTMAX, **parameters: 
 
 
 def test_fires_at_the_third_in_a_row() -> None:
-    said = judge(*[(0.1, 0.9, 0.5)] * 2, (-1.0, 1.0, 0.5), *[(0.1, 0.9, 0.5)] * 3)
-    assert [type(each) for each in said] == [Clear] * 5 + [Fired]
-    assert "rows that sum to 1, 3 times running" in said[-1].message
+    results = judge(*[(0.1, 0.9, 0.5)] * 2, (-1.0, 1.0, 0.5), *[(0.1, 0.9, 0.5)] * 3)
+    assert [type(verdict) for verdict in results] == [Clear] * 5 + [Fired]
+    assert "rows that sum to 1, 3 captures in a row" in results[-1].message
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_fires_at_the_third_in_a_row() -> None:
         ((math.nan, math.nan, math.nan), False),
     ],
 )
-def test_a_softmax_and_what_is_none(seen: tuple[float, float, float], fires: bool) -> None:
+def test_softmax_outputs_are_detected(seen: tuple[float, float, float], fires: bool) -> None:
     assert isinstance(judge(seen, patience=1)[0], Fired if fires else Clear)
 
 
@@ -54,21 +54,23 @@ def test_a_softmax_and_what_is_none(seen: tuple[float, float, float], fires: boo
         ([(-0.01, 1.0, 0.4)], False),
     ],
 )
-def test_a_sigmoid_is_believed_once_it_reaches_both_ends(seen: list[tuple[float, float, float]], fires: bool) -> None:
+def test_sigmoid_outputs_are_detected_once_they_reach_both_ends(
+    seen: list[tuple[float, float, float]], fires: bool
+) -> None:
     assert isinstance(judge(*seen, name=SIGMOID, patience=len(seen))[-1], Fired if fires else Clear)
 
 
 def test_other_losses_are_undecided() -> None:
-    said = verdicts(ProbabilitiesAsLogits(), [captured(0, {"CrossEntropyLoss_input_1": {"min": 0.0, "max": 1.0}})])
-    assert [type(each) for _, each in said] == []
+    results = verdicts(ProbabilitiesAsLogits(), [captured(0, {"CrossEntropyLoss_input_1": {"min": 0.0, "max": 1.0}})])
+    assert [type(verdict) for _, verdict in results] == []
     part = captured(0, {SOFTMAX: {"min": 0.0}})
     assert isinstance(verdicts(ProbabilitiesAsLogits(), [part])[0][1], Undecided)
 
 
-def test_it_looks_at_the_first_steps_and_now_and_then() -> None:
-    assert {(each.end, each.every) for each in ProbabilitiesAsLogits().needs().tensors} == {(3, None), (None, 500)}
+def test_it_needs_the_first_steps_and_every_500th() -> None:
+    assert {(need.end, need.every) for need in ProbabilitiesAsLogits().needs().tensors} == {(3, None), (None, 500)}
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="probabilities_as_logits: patience must be"):
         ProbabilitiesAsLogits(patience=0)

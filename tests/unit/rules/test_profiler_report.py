@@ -1,4 +1,4 @@
-"""profiler_report says what its rules say, each judged by itself."""
+"""profiler_report: the same results as each of its rules alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from system_scenarios import system_story
+from system_scenarios import system_scenario
 
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
@@ -18,7 +18,7 @@ from leadline.judge.evaluator import Evaluator
 from leadline.records.needs import Needs
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
 from leadline.rules.rule import Rule
-from leadline.rules.system.profiler_report import JUDGED, ProfilerReport
+from leadline.rules.system.profiler_report import INVOKED, ProfilerReport
 from leadline.testing.runs import START_NS, RunWriter
 
 SOON = {
@@ -46,7 +46,7 @@ def judged(path: str, rules: Sequence[tuple[str, Rule]]) -> tuple[dict[str, Any]
 
 
 def every_five_seconds(rule: Rule) -> Rule:
-    """The same rule, asked as seldom as the others."""
+    """The same rule, evaluated at the interval of the others."""
     if rule.needs().scan_seconds == 5.0:
         return rule
 
@@ -60,23 +60,23 @@ def every_five_seconds(rule: Rule) -> Rule:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 10_000))
-def test_each_of_its_rules_stands_as_it_does_alone(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    path = RunWriter(tmp_path_factory.mktemp("run") / "run").write_all(system_story(seed, seconds=26)).end().path
+def test_each_of_its_rules_has_the_same_state_as_alone(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    path = RunWriter(tmp_path_factory.mktemp("run") / "run").write_all(system_scenario(seed, seconds=26)).end().path
     whole = ProfilerReport(**SOON)
     alone = [(rule.name, every_five_seconds(rule)) for rule in whole.invoked()]
     states, events = judged(path, alone)
     mine, my_events = judged(path, [("it", whole)])
     assert mine["it"]["error"] is None
-    told = {each["rule"]: each for each in mine["it"]["product"].get("rules", ())}
-    assert {name: each["verdict"] for name, each in states.items()} == {
-        name: each["verdict"] for name, each in told.items()
+    summaries = {state["rule"]: state for state in mine["it"]["product"].get("rules", ())}
+    assert {name: state["verdict"] for name, state in states.items()} == {
+        name: state["verdict"] for name, state in summaries.items()
     }
     opened = {name: [e for alias, e in events if alias == name and e["event"] == "opened"] for name in states}
-    for name, each in told.items():
-        assert each["times_triggered"] == len(opened[name])
+    for name, summary in summaries.items():
+        assert summary["times_triggered"] == len(opened[name])
         if opened[name]:
             first = opened[name][0]
-            assert (each["first"]["step"], each["first"]["message"]) == (first["step"], first["message"])
+            assert (summary["first"]["step"], summary["first"]["message"]) == (first["step"], first["message"])
     assert bool([e for _, e in my_events if e["event"] == "opened"]) == any(opened.values())
 
 
@@ -85,7 +85,7 @@ def test_it_is_found_by_both_names() -> None:
     assert (AMAZON["ProfilerReport"], ProfilerReport.product) == ("profiler_report", "profiling")
 
 
-def test_it_invokes_every_rule_of_the_profiler_that_judges() -> None:
+def test_it_evaluates_every_profiler_rule() -> None:
     amazon = {
         "BatchSize",
         "CPUBottleneck",
@@ -100,19 +100,19 @@ def test_it_invokes_every_rule_of_the_profiler_that_judges() -> None:
         "HardwareUtilization",
         "TfOperatorTime",
     }
-    assert {find_rule(name) for name in amazon} == set(JUDGED)
-    assert all(rule().name in BUILT_IN for rule in JUDGED)
+    assert {find_rule(name) for name in amazon} == set(INVOKED)
+    assert all(rule().name in BUILT_IN for rule in INVOKED)
 
 
 def test_its_parameters_are_those_of_its_rules() -> None:
     rule = ProfilerReport(**read_parameters(ProfilerReport, {"CPUBottleneck_threshold": "7", "StepOutlier_stddev": 3}))
-    by_name = {each.name: each for each in rule.invoked()}
+    by_name = {invoked.name: invoked for invoked in rule.invoked()}
     assert by_name["cpu_bottleneck"].threshold == 7.0  # type: ignore[attr-defined]
     assert by_name["step_outlier"].stddev == 3.0  # type: ignore[attr-defined]
     assert by_name["io_bottleneck"] == find_rule("io_bottleneck")()
 
 
-def test_a_wrong_parameter_is_one_line_with_the_nearest_name() -> None:
+def test_an_unknown_parameter_gives_an_error_of_one_line_with_the_nearest_name() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'CPUBottleneck_threshold'"):
         read_parameters(ProfilerReport, {"CpuBottleneck_treshold": 1})
     with pytest.raises(ConfigurationError, match="CPUBottleneck_threshold must be a number >= 0 and <= 100, not 500"):
@@ -121,6 +121,6 @@ def test_a_wrong_parameter_is_one_line_with_the_nearest_name() -> None:
         ProfilerReport(CPUUtilization_high_threshold=1.0)
 
 
-def test_opting_out_of_telemetry_changes_nothing_as_there_is_none() -> None:
+def test_opting_out_of_telemetry_changes_nothing() -> None:
     given_ = read_parameters(ProfilerReport, {"opt_out_telemetry": "False"})
     assert ProfilerReport(**given_).invoked() == ProfilerReport().invoked()

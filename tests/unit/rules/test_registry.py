@@ -1,4 +1,4 @@
-"""Finding rules: by their names, by Amazon's, in files and modules; and what is said when they are not there."""
+"""Lookup of rules by name, by SageMaker's name, in files and modules; and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_class_in_a_file_and_what_lies_beside_it(folder: Path) -> None:
+def test_a_class_in_a_file_that_imports_a_file_beside_it(folder: Path) -> None:
     rule = find_rule("my_rules.py:LossAbove", str(folder))
     assert rule().limit == 3.0
     assert rule(limit=4).name == "loss_above"
@@ -52,12 +52,12 @@ def test_a_class_in_a_module() -> None:
     [
         ("vanishing_gradeint", "did you mean 'vanishing_gradient'"),
         ("my_rules.py:LossAbov", "did you mean 'LossAbove'"),
-        ("no_such_module_of_mine:Rule", "does not import: .*No module named"),
-        ("nowhere.py:Rule", "there is no rule file .*nowhere.py"),
-        ("my_rules.py:NotOne", "NotOne is no rule"),
+        ("no_such_module_of_mine:Rule", "cannot import .*No module named"),
+        ("nowhere.py:Rule", "no such rule file: .*nowhere.py"),
+        ("my_rules.py:NotOne", "NotOne is not a rule"),
     ],
 )
-def test_what_is_not_there_is_one_line(folder: Path, name: str, message: str) -> None:
+def test_a_missing_rule_gives_an_error_of_one_line(folder: Path, name: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         find_rule(name, str(folder))
     assert "\n" not in str(caught.value)
@@ -71,17 +71,19 @@ def test_what_is_not_there_is_one_line(folder: Path, name: str, message: str) ->
         ("\nfrom nowhere_at_all import x\n", r"broken\.py:2: ModuleNotFoundError"),
     ],
 )
-def test_a_file_that_does_not_import_is_one_line_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_does_not_import_gives_an_error_of_one_line_with_its_location(
+    tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "broken.py").write_text(text)
     with pytest.raises(ConfigurationError, match=message) as caught:
         find_rule("broken.py:Rule", str(tmp_path))
     assert "\n" not in str(caught.value)
 
 
-def test_other_peoples_rules_come_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_of_a_plugin_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = metadata.EntryPoint(
         "their_rule", "leadline.rules.tensors.exploding_tensor:ExplodingTensor", "leadline.rules"
     )
-    monkeypatch.setattr(registry, "other_peoples", lambda: {"their_rule": entry})
+    monkeypatch.setattr(registry.REGISTRY, "plugins", {"their_rule": entry})
     assert "their_rule" in rule_names()
     assert find_rule("their_rule").__name__ == "ExplodingTensor"

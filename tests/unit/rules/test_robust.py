@@ -18,17 +18,17 @@ VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 def test_median_and_mad_are_those_of_the_standard_library(values: list[float]) -> None:
     centre = statistics.median(values)
     assert median(values) == centre
-    assert mad(values, centre) == statistics.median(abs(each - centre) for each in values)
+    assert mad(values, centre) == statistics.median(abs(value - centre) for value in values)
 
 
-def test_of_nothing_there_is_none() -> None:
+def test_the_median_of_no_values_is_an_error() -> None:
     for function in (lambda: median([]), lambda: mad([], 0.0)):
-        with pytest.raises(ValueError, match="no values have no median"):
+        with pytest.raises(ValueError, match="the median of no values is undefined"):
             function()
     assert finite([1.0, math.nan, math.inf, -math.inf, 2.0]) == [1.0, 2.0]
 
 
-def test_a_trend_is_seen_and_noise_is_none() -> None:
+def test_a_trend_is_found_and_noise_is_not_a_trend() -> None:
     rising = mann_kendall(list(range(20)))
     assert rising.score == 190
     assert rising.p_of_rising() < 1e-6
@@ -37,6 +37,6 @@ def test_a_trend_is_seen_and_noise_is_none() -> None:
 
 
 @given(VALUES)
-def test_backwards_it_is_the_opposite(values: list[float]) -> None:
+def test_the_trend_of_reversed_values_is_the_opposite(values: list[float]) -> None:
     there, back = mann_kendall(values), mann_kendall(values[::-1])
     assert (there.score, there.z) == (-back.score, -back.z)

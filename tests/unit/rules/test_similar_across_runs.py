@@ -1,4 +1,4 @@
-"""similar_across_runs: another run beside, live and afterwards, by rank and by tolerance."""
+"""similar_across_runs: comparison with another run, live and afterwards, by rank and by tolerance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leadline.testing.runs import START_NS, Capture, RunWriter
 
 
 def losses(*values: float, worker: str = "rank0-1") -> list[Capture]:
-    return [Capture(step, {"loss": {"value": each}}, worker=worker) for step, each in enumerate(values)]
+    return [Capture(step, {"loss": {"value": value}}, worker=worker) for step, value in enumerate(values)]
 
 
 def write(path: Path, parts: list[Capture]) -> str:
@@ -31,7 +31,7 @@ def test_the_first_step_that_differs_is_named(tmp_path: Path) -> None:
     write(tmp_path / "base", losses(1.0, 0.5, 0.25))
     state, events = judge(write(tmp_path / "run", losses(1.0, 0.5, 0.3)))
     assert state["verdict"] == "fired"
-    assert [(each["step"], each["message"]) for each in events] == [(2, "loss: 0.3, in base 0.25")]
+    assert [(event["step"], event["message"]) for event in events] == [(2, "loss: 0.3, in base 0.25")]
 
 
 def test_tolerances_are_relative_to_the_other_run(tmp_path: Path) -> None:
@@ -42,25 +42,25 @@ def test_tolerances_are_relative_to_the_other_run(tmp_path: Path) -> None:
     assert judge(path, rtol=0.0, atol=0.5)[0]["verdict"] == "clear"
 
 
-def test_nan_is_like_nan(tmp_path: Path) -> None:
+def test_nan_equals_nan(tmp_path: Path) -> None:
     nan, inf = float("nan"), float("inf")
     write(tmp_path / "base", losses(nan, inf, 1.0))
     assert judge(write(tmp_path / "same", losses(nan, inf, 1.0)))[0]["verdict"] == "clear"
-    assert [each["step"] for each in judge(write(tmp_path / "run", losses(nan, inf, nan)))[1]] == [2]
+    assert [verdict["step"] for verdict in judge(write(tmp_path / "run", losses(nan, inf, nan)))[1]] == [2]
 
 
-def test_it_can_fire_on_what_is_the_same(tmp_path: Path) -> None:
+def test_it_can_fire_on_equal_tensors(tmp_path: Path) -> None:
     write(tmp_path / "base", losses(1.0, 0.5))
     _, (opened, *_) = judge(write(tmp_path / "run", losses(1.0, 0.4)), fires_on="similar")
     assert (opened["step"], opened["message"]) == (0, "loss is the same as in base")
 
 
-def test_bits_are_compared_where_nothing_is_tolerated(tmp_path: Path) -> None:
+def test_bits_are_compared_with_zero_tolerances(tmp_path: Path) -> None:
     assert SimilarAcrossRuns(other_trials=("b",), rtol=0, atol=0).needs().tensors[0].statistics == ("value", "checksum")
     write(tmp_path / "base", [Capture(0, {"a.weight": {"checksum": 7.0}})])
     path = write(tmp_path / "run", [Capture(0, {"a.weight": {"checksum": 8.0}})])
     _, (opened,) = judge(path, rtol=0.0, atol=0.0)
-    assert opened["message"] == "a.weight: its bits are not those of base"
+    assert opened["message"] == "a.weight: its bits differ from base"
 
 
 def test_workers_are_compared_by_rank(tmp_path: Path) -> None:
@@ -69,11 +69,11 @@ def test_workers_are_compared_by_rank(tmp_path: Path) -> None:
     assert judge(path)[0]["verdict"] == "clear"
 
 
-def test_steps_that_the_other_run_lacks_are_undecided(tmp_path: Path) -> None:
+def test_steps_missing_in_the_other_run_are_undecided(tmp_path: Path) -> None:
     write(tmp_path / "base", [Capture(0, {"other": {"value": 1.0}})])
     state, _ = judge(write(tmp_path / "run", losses(1.0)))
     assert (state["verdict"], state["judged_steps"]) == ("undecided", 1)
-    assert state["why"] == "nothing that was saved at this step was saved at the same step of base"
+    assert state["why"] == "no tensor saved at this step was saved at the same step of base"
 
 
 def test_a_live_judge_waits_for_the_other_run(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_a_live_judge_waits_for_the_other_run(tmp_path: Path) -> None:
     assert [event["step"] for _, event in judging.advance(is_over=True).events] == [1]
 
 
-def test_a_run_that_is_not_there_is_an_error_of_the_rule(tmp_path: Path) -> None:
+def test_a_missing_run_is_an_error_of_the_rule(tmp_path: Path) -> None:
     write(tmp_path / "baseline", losses(1.0))
     state, _ = judge(write(tmp_path / "run", losses(1.0)), other_trials=("basline",))
     assert "did you mean 'baseline'" in state["error"]
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(TypeError, match="other_trials"):
         SimilarAcrossRuns()
     with pytest.raises(ConfigurationError, match="fires_on must be one of 'different', 'similar'"):

@@ -21,21 +21,21 @@ def judge(count: int, skips: Iterable[int], **parameters: float) -> list[Verdict
 
 def test_clear_exactly_on_its_share() -> None:
     assert judge(200, range(50, 60))[-1] == Clear()
-    said = judge(200, range(50, 61))
-    assert isinstance(said[60], Fired)
-    assert said[60].message == "11 of the last 100 training steps were skipped"
-    assert said[-1] == Clear()
+    results = judge(200, range(50, 61))
+    assert isinstance(results[60], Fired)
+    assert results[60].message == "11 of the last 100 training steps were skipped"
+    assert results[-1] == Clear()
 
 
-def test_the_first_steps_are_how_the_scale_is_found() -> None:
-    said = judge(60, range(15))
-    assert [type(each) for each in said] == [Undecided] * 15 + [Clear] * 45
+def test_skips_during_warm_up_are_ignored() -> None:
+    results = judge(60, range(15))
+    assert [type(verdict) for verdict in results] == [Undecided] * 15 + [Clear] * 45
 
 
-def test_a_scaler_that_never_settles_is_found_all_the_same() -> None:
-    said = judge(130, range(130))
-    assert isinstance(said[99], Undecided)
-    assert isinstance(said[-1], Fired)
+def test_a_scaler_that_never_settles_is_found() -> None:
+    results = judge(130, range(130))
+    assert isinstance(results[99], Undecided)
+    assert isinstance(results[-1], Fired)
 
 
 @pytest.mark.parametrize(("scale", "fires"), [(1.0, False), (0.5, True), (math.nan, False)])
@@ -49,6 +49,6 @@ def test_without_a_loss_nothing_is_counted() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("share", 0.0), ("share", 1.0), ("window", 0)])
-def test_bad_parameters_are_refused(name: str, value: float) -> None:
+def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"skipped_steps: {name} must be"):
         SkippedSteps(**{name: value})

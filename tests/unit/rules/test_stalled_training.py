@@ -1,4 +1,4 @@
-"""stalled_training: silence measured between records, never by a clock."""
+"""stalled_training: time since the last record, never by a clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_before_the_first_step_it_is_undecided() -> None:
     assert isinstance(StalledTraining(threshold=1.0).evaluate(scan(9000.0, None)), Undecided)
 
 
-def test_it_stops_the_run_only_where_asked_and_named_so() -> None:
+def test_it_stops_the_run_only_if_configured_and_the_name_matches() -> None:
     assert StalledTraining().implied_actions("nightly-3") == ()
     assert StalledTraining(stop_training_on_fire=True).implied_actions("nightly-3") == ("stop_training",)
     prefixed = StalledTraining(stop_training_on_fire=True, training_job_name_prefix="nightly")
@@ -35,6 +35,6 @@ def test_captures_nothing() -> None:
     assert StalledTraining().needs().tensors == ()
 
 
-def test_a_threshold_of_nothing_is_refused() -> None:
+def test_a_threshold_of_zero_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="stalled_training: threshold must be a number > 0, not 0"):
         StalledTraining(threshold=0.0)

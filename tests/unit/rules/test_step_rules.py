@@ -1,15 +1,15 @@
-"""The rules of the steps' times: their bounds, what they leave out, and the phases that they name."""
+"""Rules on step times: their bounds, exceptions, and the phases that they name."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from test_machine_rules import said
+from test_machine_rules import evaluate
 
 from leadline.records.event import Event
-from leadline.testing.runs import START_NS, Happening, Part
-from leadline.testing.timelines import CPU, MS, RSS, in_time, sampled, training
+from leadline.testing.runs import START_NS, Part, TimelineEvent
+from leadline.testing.timelines import CPU, MS, RSS, merge_by_time, sampled, training
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 
@@ -19,27 +19,29 @@ def beats(count: int = 120) -> list[Part]:
 
 
 def of_ranks(*phases: dict[str, float], count: int = 60) -> list[Part]:
-    stories = [training([each] * count, worker=f"rank{rank}-{rank + 1}") for rank, each in enumerate(phases)]
-    return in_time(*stories, beats())
+    timelines = [
+        training([rank_phases] * count, worker=f"rank{rank}-{rank + 1}") for rank, rank_phases in enumerate(phases)
+    ]
+    return merge_by_time(*timelines, beats())
 
 
 def test_a_share_on_the_bound_and_short_waits_are_clear(tmp_path) -> None:
     on_bound = training([{"data": 30.0, "forward": 70.0}] * 80)
-    assert said(tmp_path, "input_bound", in_time(on_bound, beats()))[0] == "clear"
+    assert evaluate(tmp_path, "input_bound", merge_by_time(on_bound, beats()))[0] == "clear"
     short = [{"data": 1.9, "forward": 1.0}] * 2000
     (tmp_path / "short").mkdir()
-    assert said(tmp_path / "short", "input_bound", in_time(training(short), beats()))[0] == "clear"
+    assert evaluate(tmp_path / "short", "input_bound", merge_by_time(training(short), beats()))[0] == "clear"
 
 
-def test_the_first_step_and_one_long_wait_are_left_out(tmp_path) -> None:
+def test_the_first_step_and_one_long_wait_are_ignored(tmp_path) -> None:
     waits = [20_000.0] + [1.0] * 30 + [4_000.0] + [1.0] * 70
-    story = training([{**STEP, "data": wait} for wait in waits])
-    assert said(tmp_path, "input_bound", in_time(story, beats(10)))[0] == "clear"
+    scenario = training([{**STEP, "data": wait} for wait in waits])
+    assert evaluate(tmp_path, "input_bound", merge_by_time(scenario, beats(10)))[0] == "clear"
 
 
 def test_a_loader_that_stalls_in_bursts_is_found(tmp_path) -> None:
-    story = training([{**STEP, "data": 300.0 if step % 4 == 0 else 0.0} for step in range(120)])
-    verdict, _, (opened, *_) = said(tmp_path, "input_bound", in_time(story, beats(10)))
+    scenario = training([{**STEP, "data": 300.0 if step % 4 == 0 else 0.0} for step in range(120)])
+    verdict, _, (opened, *_) = evaluate(tmp_path, "input_bound", merge_by_time(scenario, beats(10)))
     assert verdict == "fired"
     assert opened["worker"] == "rank0-1"
 
@@ -48,102 +50,104 @@ def test_a_loader_that_stalls_in_bursts_is_found(tmp_path) -> None:
 def test_the_slow_rank_and_its_phase_are_named(tmp_path, phase: str) -> None:
     slow = {**STEP, phase: STEP.get(phase, 0.0) + 40.0, "collective": 1.0}
     fast = {**STEP, "collective": 41.0}
-    _, _, (opened, *_) = said(tmp_path, "straggler", of_ranks(fast, fast, slow))
+    _, _, (opened, *_) = evaluate(tmp_path, "straggler", of_ranks(fast, fast, slow))
     assert (opened["evidence"]["rank"], opened["evidence"]["phase"]) == (2, phase)
     assert opened["evidence"]["lost_ms"] == pytest.approx(40.0)
     assert opened["worker"] == "rank2-3"
 
 
-def test_a_rank_that_others_wait_for_within_backward_is_found(tmp_path) -> None:
+def test_a_rank_that_others_wait_for_in_backward_is_found(tmp_path) -> None:
     slow, fast = {**STEP, "forward": 70.0}, {**STEP, "backward": 90.0}
-    _, _, (opened, *_) = said(tmp_path, "straggler", of_ranks(fast, slow))
+    _, _, (opened, *_) = evaluate(tmp_path, "straggler", of_ranks(fast, slow))
     assert (opened["evidence"]["rank"], opened["evidence"]["phase"]) == (1, "forward")
 
 
 @pytest.mark.parametrize(("more_ms", "verdict"), [(18.2, "clear"), (18.3, "fired")])
-def test_a_rank_on_the_bound_is_none(tmp_path, more_ms: float, verdict: str) -> None:
-    """A step of 91 ms and a factor of 1.2: 18.2 ms more is not too much."""
+def test_a_rank_on_the_bound_is_not_slow(tmp_path, more_ms: float, verdict: str) -> None:
+    """A step of 91 ms and a factor of 1.2: 18.2 ms more is still allowed."""
     slow = {**STEP, "forward": 30.0 + more_ms, "collective": 0.0}
     fast = {**STEP, "collective": more_ms}
-    assert said(tmp_path, "straggler", of_ranks(fast, slow))[0] == verdict
+    assert evaluate(tmp_path, "straggler", of_ranks(fast, slow))[0] == verdict
 
 
-def test_what_lasts_shorter_than_a_millisecond_is_nobodys_loss(tmp_path) -> None:
+def test_losses_below_a_millisecond_are_ignored(tmp_path) -> None:
     fast, slow = {"forward": 1.0, "collective": 0.9}, {"forward": 1.9, "collective": 0.0}
-    assert said(tmp_path, "straggler", of_ranks(fast, slow, count=3000))[0] == "clear"
+    assert evaluate(tmp_path, "straggler", of_ranks(fast, slow, count=3000))[0] == "clear"
 
 
-def test_a_rank_that_is_slow_now_and_then_is_none(tmp_path) -> None:
-    story = in_time(
+def test_a_rank_that_is_slow_at_times_is_not_a_straggler(tmp_path) -> None:
+    scenario = merge_by_time(
         training([STEP] * 60, worker="rank0-1"),
         training([{**STEP, "forward": 30.0 if step % 15 == 0 else 90.0} for step in range(60)], worker="rank1-2"),
         beats(),
     )
-    assert said(tmp_path, "straggler", story)[0] == "clear"
+    assert evaluate(tmp_path, "straggler", scenario)[0] == "clear"
 
 
-def test_one_rank_is_compared_with_nobody(tmp_path) -> None:
-    assert said(tmp_path, "straggler", of_ranks(STEP)) == ("undecided", "fewer than two ranks were timed", [])
+def test_one_rank_is_undecided(tmp_path) -> None:
+    assert evaluate(tmp_path, "straggler", of_ranks(STEP)) == ("undecided", "fewer than two ranks were timed", [])
 
 
-def test_outliers_are_told_by_the_phase_that_they_spend_more_on(tmp_path) -> None:
-    story = training([{**STEP, **({"checkpoint": 3000.0} if step % 40 == 39 else {})} for step in range(520)])
-    _, _, (opened, *_) = said(tmp_path, "step_outlier", in_time(story, beats(10)))
+def test_the_slow_phase_of_outliers_is_named(tmp_path) -> None:
+    scenario = training([{**STEP, **({"checkpoint": 3000.0} if step % 40 == 39 else {})} for step in range(520)])
+    _, _, (opened, *_) = evaluate(tmp_path, "step_outlier", merge_by_time(scenario, beats(10)))
     assert opened["evidence"]["phase"] == "checkpoint"
     assert opened["evidence"]["outliers"] == 11
 
 
-def test_a_step_that_stands_for_many_counts_for_them(tmp_path) -> None:
-    """Of fast trainings one step in so many is written: 30 rows for 240 steps, and the slow ones each for itself."""
+def test_a_step_that_represents_many_counts_as_many(tmp_path) -> None:
+    """In fast trainings one step in N is written: 30 rows for 240 steps, and one for each slow step."""
     rows = []
     for index in range(30):
-        rows.append(Happening(Event("step", index * 8, START_NS + index * 100 * MS, MS, "train", args={"every": 8})))
+        rows.append(
+            TimelineEvent(Event("step", index * 8, START_NS + index * 100 * MS, MS, "train", args={"every": 8}))
+        )
     for index in range(3):
-        rows.append(Happening(Event("step", 1 + index * 8, START_NS + index * 900 * MS, 60 * MS, "train")))
-    story = in_time(rows, beats(20))
-    _, _, (opened, *_) = said(tmp_path, "step_outlier", story, n_outliers=2)
+        rows.append(TimelineEvent(Event("step", 1 + index * 8, START_NS + index * 900 * MS, 60 * MS, "train")))
+    scenario = merge_by_time(rows, beats(20))
+    _, _, (opened, *_) = evaluate(tmp_path, "step_outlier", scenario, n_outliers=2)
     assert opened["message"].startswith("3 of 243 steps")
 
 
-def test_a_training_that_slows_down_is_told_by_the_phase_that_grew(tmp_path) -> None:
-    story = training([{**STEP, "optimizer": 10.0 + step / 2} for step in range(200)])
-    _, _, (opened, *_) = said(tmp_path, "throughput_regression", in_time(story, beats(10)), window=30)
+def test_the_phase_that_grew_is_named_when_a_training_slows_down(tmp_path) -> None:
+    scenario = training([{**STEP, "optimizer": 10.0 + step / 2} for step in range(200)])
+    _, _, (opened, *_) = evaluate(tmp_path, "throughput_regression", merge_by_time(scenario, beats(10)), window=30)
     assert opened["evidence"]["phase"] == "optimizer"
 
 
 @pytest.mark.parametrize(
     ("course", "verdict"),
     [
-        ([1e9 + 5e6 * each for each in range(120)], "fired"),
+        ([1e9 + 5e6 * index for index in range(120)], "fired"),
         ([1e9] * 60 + [2e9] * 60, "clear"),
-        ([1e9 + 5e4 * each for each in range(120)], "clear"),
-        ([2e9 - 5e6 * each for each in range(120)], "clear"),
+        ([1e9 + 5e4 * index for index in range(120)], "clear"),
+        ([2e9 - 5e6 * index for index in range(120)], "clear"),
     ],
     ids=["leak", "jump", "little", "falls"],
 )
-def test_only_growth_that_goes_on_is_a_leak(tmp_path, course: list[float], verdict: str) -> None:
-    story = in_time(training([STEP] * 640), sampled({RSS: course}))
-    assert said(tmp_path, "memory_growth", story)[0] == verdict
+def test_only_ongoing_growth_is_a_leak(tmp_path, course: list[float], verdict: str) -> None:
+    scenario = merge_by_time(training([STEP] * 640), sampled({RSS: course}))
+    assert evaluate(tmp_path, "memory_growth", scenario)[0] == verdict
 
 
 def test_a_cache_that_fills_looks_like_a_leak_until_it_is_full(tmp_path) -> None:
-    course = [1e9 + 5e6 * min(each, 60) for each in range(160)]
-    story = in_time(training([STEP] * 900), sampled({RSS: course}))
-    assert [each["event"] for each in said(tmp_path, "memory_growth", story)[2]] == ["opened", "closed"]
+    course = [1e9 + 5e6 * min(index, 60) for index in range(160)]
+    scenario = merge_by_time(training([STEP] * 900), sampled({RSS: course}))
+    assert [event["event"] for event in evaluate(tmp_path, "memory_growth", scenario)[2]] == ["opened", "closed"]
 
 
 def test_memory_without_steps_is_undecided(tmp_path) -> None:
-    story: list[Part] = list(sampled({RSS: [1e9 + 5e6 * each for each in range(120)]}))
-    assert said(tmp_path, "memory_growth", story)[0] == "undecided"
+    scenario: list[Part] = list(sampled({RSS: [1e9 + 5e6 * index for index in range(120)]}))
+    assert evaluate(tmp_path, "memory_growth", scenario)[0] == "undecided"
 
 
-def test_the_loaders_workers_are_counted_against_the_cores(tmp_path) -> None:
+def test_data_loader_workers_are_compared_with_the_cores(tmp_path) -> None:
     from leadline.judge.evaluator import Evaluator
     from leadline.rules.registry import find_rule
     from leadline.testing.runs import RunWriter
 
     def judged(name: str, workers: int) -> dict[str, Any]:
-        writer = RunWriter(tmp_path / name).write_all(in_time(training([STEP] * 80), beats(20)))
+        writer = RunWriter(tmp_path / name).write_all(merge_by_time(training([STEP] * 80), beats(20)))
         writer.end()
         writer.write_node("node", cpu_count=4)
         writer.write_worker("rank0-1", state="ended", facts={"dataloader_workers": workers})

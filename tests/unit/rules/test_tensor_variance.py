@@ -1,4 +1,4 @@
-"""tensor_variance: two bounds, of which one may be missing."""
+"""tensor_variance: two bounds, one of them optional."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ def test_clear_on_both_bounds_and_fired_beyond() -> None:
     assert large.suggestion != small.suggestion
 
 
-def test_the_worst_leads_and_a_large_one_before_a_small_one() -> None:
+def test_the_worst_is_named_first_and_large_before_small() -> None:
     fired = judge(0.0, 3.0, 30.0, max_threshold=2.0, min_threshold=0.5)
     assert isinstance(fired, Fired)
     assert fired.tensors == ("c.weight", "a.weight", "b.weight")
     assert fired.message == "c.weight: variance 30 is above 2, and 2 more tensors"
 
 
-def test_a_bound_that_is_not_given_is_not_judged() -> None:
+def test_a_bound_that_is_not_set_is_not_evaluated() -> None:
     assert judge(0.0, 1.0, max_threshold=2.0) == Clear()
     assert judge(1e30, min_threshold=0.5) == Clear()
 
 
-def test_what_is_not_finite_is_not_judged() -> None:
+def test_nonfinite_values_are_not_evaluated() -> None:
     assert isinstance(judge(math.nan, math.inf, max_threshold=1.0), Undecided)
     assert judge(math.nan, 0.5, max_threshold=1.0) == Clear()
 
 
-def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="there is no bound"):
+def test_invalid_parameters_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="no bound is given"):
         TensorVariance(collection_names=("weights",))
     with pytest.raises(ConfigurationError, match="nothing is selected"):
         TensorVariance(max_threshold=1.0)

@@ -1,4 +1,4 @@
-"""tree_depth: by depths where they are known, else by node ids."""
+"""tree_depth: depths if known, else node ids."""
 
 from __future__ import annotations
 
@@ -27,34 +27,36 @@ def test_fires_above_its_bound_and_not_on_it() -> None:
 
 
 @pytest.mark.parametrize(("node", "depth"), [(2, 1), (6, 2), (30, 4), (31, 5), (62, 5), (126, 6)])
-def test_a_full_tree_is_as_deep_as_its_largest_node_id_says(node: int, depth: int) -> None:
-    found = [
-        each for each in range(1, 9) if isinstance(verdicts(TreeDepth(depth=each), [trees(0, node=node)])[0][1], Fired)
+def test_the_depth_of_a_full_tree_follows_from_its_largest_node_id(node: int, depth: int) -> None:
+    fired_limits = [
+        limit
+        for limit in range(1, 9)
+        if isinstance(verdicts(TreeDepth(depth=limit), [trees(0, node=node)])[0][1], Fired)
     ]
-    assert len(found) == depth - 1
+    assert len(fired_limits) == depth - 1
 
 
-def test_by_node_ids_it_says_at_least() -> None:
+def test_the_message_says_at_least_for_node_ids() -> None:
     fired = judge(node=62)
     assert fired.message == "a tree of this round has a depth of at least 5, more than 4"
     assert fired.evidence["is_exact"] is False
 
 
-def test_depths_go_before_node_ids() -> None:
+def test_depths_are_preferred_to_node_ids() -> None:
     assert judge(depth=4, node=1e6) == Clear()
     assert judge(depth=9, node=2).evidence["depth"] == 9
 
 
-def test_what_is_no_number_is_not_judged() -> None:
+def test_nan_and_infinity_are_not_evaluated() -> None:
     assert judge(depth=math.nan) == Undecided("no tree was captured at this step")
     assert judge(node=math.inf) == Undecided("no tree was captured at this step")
     assert isinstance(judge(depth=math.nan, node=62), Fired)
 
 
-def test_where_capture_was_thinned_clear_is_undecided() -> None:
-    assert isinstance(verdicts(TreeDepth(), [trees(0, depth=1)], thinned=True)[0][1], Undecided)
+def test_clear_is_undecided_with_incomplete_data() -> None:
+    assert isinstance(verdicts(TreeDepth(), [trees(0, depth=1)], is_incomplete=True)[0][1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="depth must be a whole number >= 1"):
+def test_invalid_parameters_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="depth must be an integer >= 1"):
         TreeDepth(depth=0)

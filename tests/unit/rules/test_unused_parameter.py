@@ -1,4 +1,4 @@
-"""unused_parameter: never a gradient, never a change, for how long."""
+"""unused_parameter: parameters without gradients and changes, and the number of steps."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def judge(*parts: Capture, **settings: bool) -> list[Verdict]:
 
 
 def test_fires_once_the_steps_have_passed() -> None:
-    assert [type(each) for each in judge(held(0), held(49))] == [Undecided, Undecided]
-    said = judge(held(0), held(50))
-    assert isinstance(said[-1], Fired)
-    assert said[-1].message == "a.weight: never a gradient up to step 50, though an optimizer holds it"
+    assert [type(verdict) for verdict in judge(held(0), held(49))] == [Undecided, Undecided]
+    results = judge(held(0), held(50))
+    assert isinstance(results[-1], Fired)
+    assert results[-1].message == "a.weight: no gradient up to step 50, though an optimizer holds it"
 
 
 @pytest.mark.parametrize("gradient", [1.0, 0.0, math.nan])
@@ -42,18 +42,18 @@ def test_a_change_shows_gradients_between_captures() -> None:
     assert judge(held(0), held(50, 8.0), held(100, 8.0))[1:] == [Clear(), Clear()]
 
 
-def test_what_no_optimizer_holds_is_not_judged() -> None:
+def test_parameters_outside_any_optimizer_are_not_evaluated() -> None:
     assert isinstance(judge(held(0, is_held=False), held(50, is_held=False))[-1], Undecided)
 
 
-def test_it_closes_when_it_is_used_after_all() -> None:
-    assert [type(each) for each in judge(held(0), held(50), held(100, gradient=1.0))][1:] == [Fired, Clear]
+def test_the_finding_closes_when_the_parameter_is_used() -> None:
+    assert [type(verdict) for verdict in judge(held(0), held(50), held(100, gradient=1.0))][1:] == [Fired, Clear]
 
 
-def test_what_was_lost_leaves_it_undecided() -> None:
-    assert isinstance(judge(held(0, gradient=1.0), held(50), thinned=True)[-1], Undecided)
+def test_clear_is_undecided_with_incomplete_data() -> None:
+    assert isinstance(judge(held(0, gradient=1.0), held(50), is_incomplete=True)[-1], Undecided)
 
 
-def test_bad_parameters_are_refused() -> None:
+def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="unused_parameter: steps must be"):
         UnusedParameter(steps=0)

@@ -14,13 +14,15 @@ from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
 
-def judge(*means: float, threshold: float = 1e-7, thinned: bool = False) -> Fired | Clear | Undecided:
+def judge(*means: float, threshold: float = 1e-7, is_incomplete: bool = False) -> Fired | Clear | Undecided:
     values = {f"gradient/{place}.weight": {"abs_mean": mean} for place, mean in enumerate(means)}
-    ((_, verdict),) = verdicts(VanishingGradient(threshold=threshold), [Capture(0, values)], thinned=thinned)
+    ((_, verdict),) = verdicts(
+        VanishingGradient(threshold=threshold), [Capture(0, values)], is_incomplete=is_incomplete
+    )
     return verdict
 
 
-def test_fires_on_each_by_itself_the_smallest_first() -> None:
+def test_fires_for_each_parameter_with_the_smallest_first() -> None:
     fired = judge(1e-8, 1.0, 0.0)
     assert isinstance(fired, Fired)
     assert fired.message == "2.weight: mean absolute gradient 0 is below 1e-07, and 1 more tensor"
@@ -32,22 +34,22 @@ def test_clear_exactly_on_its_bound() -> None:
     assert isinstance(judge(math.nextafter(1e-7, 0)), Fired)
 
 
-def test_not_a_number_is_passed_over() -> None:
+def test_nan_is_skipped() -> None:
     assert judge(math.nan, 1.0) == Clear()
     assert isinstance(judge(math.nan), Undecided)
     assert isinstance(judge(math.inf), Undecided)
-    assert isinstance(judge(1.0, thinned=True), Undecided)
+    assert isinstance(judge(1.0, is_incomplete=True), Undecided)
 
 
-def test_only_gradients_are_judged() -> None:
+def test_only_gradients_are_evaluated() -> None:
     assert verdicts(VanishingGradient(), [Capture(0, {"a.weight": {"abs_mean": 0.0}})]) == []
 
 
-def test_a_threshold_of_nothing_is_refused() -> None:
+def test_a_threshold_of_zero_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="vanishing_gradient: threshold must be a number > 0, not 0"):
         VanishingGradient(threshold=0.0)
 
 
-def test_a_step_that_a_scaler_skipped_is_not_judged() -> None:
+def test_a_skipped_step_is_not_evaluated() -> None:
     gradient = Capture(0, {"gradient/a.weight": {"abs_mean": 0.0}})
     assert isinstance(verdicts(VanishingGradient(), [gradient, skipped(0)])[0][1], Undecided)

@@ -1,4 +1,4 @@
-"""weight_saturation: beyond the scale on either side, at the edge of a type, and which percentiles are asked for."""
+"""weight_saturation: bounds on both sides, limits of data types, and the percentiles that it needs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_bound_follows_the_fan_in(shape: tuple[int, ...], bound: float) -> N
 
 
 @pytest.mark.parametrize(("dtype", "edge"), [("float16", 32752.0), ("float8_e4m3fn", 224.0), ("float8_e5m2", 28672.0)])
-def test_the_edge_of_the_type(dtype: str, edge: float) -> None:
+def test_the_limit_of_the_data_type(dtype: str, edge: float) -> None:
     assert judge(0.0, 0.0, edge, dtype=dtype) == Clear()
     fired = judge(0.0, 0.0, edge + 1, dtype=dtype)
     assert isinstance(fired, Fired)
@@ -51,18 +51,18 @@ def test_the_edge_of_the_type(dtype: str, edge: float) -> None:
     assert judge(0.0, 0.0, 1e30) == Clear()
 
 
-def test_not_a_number_is_undecided() -> None:
+def test_nan_is_undecided() -> None:
     assert isinstance(judge(math.nan, math.nan), Undecided)
     assert isinstance(judge(0.0, 0.0, math.nan), Undecided)
-    assert isinstance(judge(0.0, 0.0, thinned=True), Undecided)
+    assert isinstance(judge(0.0, 0.0, is_incomplete=True), Undecided)
 
 
 def test_the_percentiles_follow_the_share() -> None:
-    assert {each.statistics for each in WeightSaturation().needs().tensors} == {("abs_max", "p0.5", "p99.5")}
-    assert {each.statistics for each in WeightSaturation(share=0.1).needs().tensors} == {("abs_max", "p5", "p95")}
+    assert {need.statistics for need in WeightSaturation().needs().tensors} == {("abs_max", "p0.5", "p99.5")}
+    assert {need.statistics for need in WeightSaturation(share=0.1).needs().tensors} == {("abs_max", "p5", "p95")}
 
 
 @pytest.mark.parametrize(("name", "value"), [("abs_max", 0.0), ("share", 0.0), ("share", 1.0)])
-def test_bad_parameters_are_refused(name: str, value: float) -> None:
+def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"weight_saturation: {name} must be"):
         WeightSaturation(**{name: value})

@@ -1,4 +1,4 @@
-"""weight_update_ratio: one step's change as captured, or weights compared some steps apart."""
+"""weight_update_ratio: the captured change of one step, or raw weights compared over several steps."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def test_epsilon_is_added_to_the_norm() -> None:
     assert isinstance(judge(20.1, norm=1.0, epsilon=1.0), Fired)
 
 
-def test_what_has_no_ratio_is_undecided() -> None:
+def test_undecided_without_a_ratio() -> None:
     assert isinstance(judge(math.nan), Undecided)
     assert isinstance(judge(math.inf, norm=0.0), Undecided)
     assert isinstance(judge(math.inf), Fired)
 
 
-def test_weights_are_compared_with_the_latest_so_many_steps_before() -> None:
+def test_weights_are_compared_with_the_latest_num_steps_earlier() -> None:
     parts = [float_tensors(step, {"a.weight": [value]}) for step, value in [(0, 1.0), (4, 2.0), (8, 2.0), (9, 40.0)]]
-    said = verdicts(WeightUpdateRatio(num_steps=4), parts)
-    assert [(step, type(verdict).__name__) for step, verdict in said] == [
+    results = verdicts(WeightUpdateRatio(num_steps=4), parts)
+    assert [(step, type(verdict).__name__) for step, verdict in results] == [
         (0, "Undecided"),
         (4, "Clear"),
         (8, "Fired"),
         (9, "Fired"),
     ]
-    assert said[2][1].evidence["update_ratio"] == 0.0
-    assert said[3][1].evidence["update_ratio"] == pytest.approx(19.0)
+    assert results[2][1].evidence["update_ratio"] == 0.0
+    assert results[3][1].evidence["update_ratio"] == pytest.approx(19.0)
 
 
 def test_weights_that_are_zero_or_change_shape_are_not_compared() -> None:
@@ -62,13 +62,13 @@ def test_weights_that_are_zero_or_change_shape_are_not_compared() -> None:
     assert isinstance(verdicts(WeightUpdateRatio(num_steps=1), parts)[1][1], Undecided)
 
 
-def test_needs_statistics_or_the_weights_themselves() -> None:
-    assert not any(each.raw for each in WeightUpdateRatio().needs().tensors)
-    assert {(each.raw, each.every) for each in WeightUpdateRatio(num_steps=7).needs().tensors} == {(True, 7)}
+def test_needs_statistics_or_raw_weights() -> None:
+    assert not any(need.raw for need in WeightUpdateRatio().needs().tensors)
+    assert {(need.raw, need.every) for need in WeightUpdateRatio(num_steps=7).needs().tensors} == {(True, 7)}
 
 
 def test_thresholds_in_the_wrong_order_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"small_threshold .* must be below large_threshold"):
         WeightUpdateRatio(small_threshold=10.0)
-    with pytest.raises(ConfigurationError, match="num_steps must be none or a whole number >= 1, not 0"):
+    with pytest.raises(ConfigurationError, match="num_steps must be none or an integer >= 1, not 0"):
         WeightUpdateRatio(num_steps=0)

@@ -1,4 +1,4 @@
-"""The numpy forms, by hand: what everything else is held to."""
+"""The reference implementation in numpy, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALUES = np.array([[3.0, -4.0, 0.0], [NAN, INF, 1.0]])
         ("equals_1", 1 / 6),
     ],
 )
-def test_what_nan_and_infinity_do(name: str, expected: float) -> None:
+def test_nan_and_infinity(name: str, expected: float) -> None:
     assert arrays.compute(name, VALUES) == pytest.approx(expected, nan_ok=True)
 
 
@@ -58,7 +58,7 @@ def test_numbers_by_hand(name: str, expected: float) -> None:
     assert arrays.compute(name, np.arange(4).reshape(2, 2)) == pytest.approx(expected)
 
 
-def test_of_complex_numbers_the_moduli_are_taken_but_for_changes() -> None:
+def test_complex_numbers_use_absolute_values_except_for_changes() -> None:
     values = np.array([3 + 4j, 0j])
     assert arrays.compute("max", values) == 5.0
     assert arrays.compute("change_l2", 1j * values, values) == pytest.approx(50**0.5)
@@ -66,7 +66,7 @@ def test_of_complex_numbers_the_moduli_are_taken_but_for_changes() -> None:
     assert arrays.compute("close_0_0", 1j * values, values) == 0.5
 
 
-def test_what_is_empty() -> None:
+def test_empty_arrays() -> None:
     empty = np.zeros((0, 3))
     assert arrays.compute("nan_count", empty) == 0.0
     for name in ("min", "sum", "prod", "median", "checksum", "batch_std", "within_0_1"):
@@ -85,15 +85,15 @@ def test_changes() -> None:
     assert arrays.compute("update_ratio", np.zeros(2), np.zeros(2)) == 0.0
 
 
-def test_checksums_stay_what_they_are() -> None:
-    """Runs are compared with runs of years ago."""
+def test_checksums_are_stable() -> None:
+    """Runs are compared with runs from years ago."""
     assert arrays.checksum(np.arange(5, dtype=np.float32)) == 37830008964677
     assert arrays.checksum(np.arange(5, dtype=np.uint8)) == 230417234032472
     assert arrays.checksum(np.arange(600_000, dtype=np.int64)) == 241898529993727
     assert arrays.checksum(np.array([0.0])) != arrays.checksum(np.array([-0.0]))
 
 
-def test_histograms_are_numpys() -> None:
+def test_histograms_equal_those_of_numpy() -> None:
     values = np.random.default_rng(0).normal(size=1000)
     low, high, *counts = arrays.compute_vector("histogram", values)
     assert (low, high) == (values.min(), values.max())
@@ -104,18 +104,18 @@ def test_histograms_are_numpys() -> None:
 
 def test_units_are_channels_and_features() -> None:
     values = np.arange(24.0).reshape(2, 3, 2, 2)
-    assert arrays.compute_vector("unit_mean", values).tolist() == [values[:, at].mean() for at in range(3)]
+    assert arrays.compute_vector("unit_mean", values).tolist() == [values[:, unit].mean() for unit in range(3)]
     three = values.reshape(2, 4, 3)
     assert arrays.compute_vector("unit_activity", three - 2).tolist() == [7 / 8, 7 / 8, 7 / 8]
     assert arrays.compute_vector("unit_within_0_2", three).tolist() == [1 / 8, 1 / 8, 1 / 8]
 
 
-def test_what_needs_more_than_one_array_is_refused() -> None:
+def test_statistics_of_two_arrays_are_refused() -> None:
     with pytest.raises(KeyError, match="before the change"):
         arrays.compute("change_l2", VALUES)
     with pytest.raises(KeyError):
         arrays.compute("histogram", VALUES)
-    with pytest.raises(KeyError, match="confusion is no array, or not of one array"):
+    with pytest.raises(KeyError, match="confusion is not a vector, or not a statistic of one array"):
         arrays.compute_vector("confusion", VALUES)
     with pytest.raises(UnknownNameError):
         arrays.compute("abs_mena", VALUES)

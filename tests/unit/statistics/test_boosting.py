@@ -1,4 +1,4 @@
-"""The kind of a booster, and the classes that its predictions mean."""
+"""The kind of a booster, and the classes of its predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.statistics.boosting import class_counts, confusion, kind_of, predicted_classes
-from leadline.statistics.definitions import MOST_CLASSES
+from leadline.statistics.definitions import MAX_CLASSES
 
 NAN = float("nan")
 
@@ -31,11 +31,11 @@ NAN = float("nan")
         ("my_own", "other"),
     ],
 )
-def test_the_objective_says_the_kind(objective: str | None, kind: str) -> None:
+def test_the_kind_by_the_objective(objective: str | None, kind: str) -> None:
     assert kind_of(objective) == kind
 
 
-def test_without_a_known_objective_the_labels_say_it() -> None:
+def test_the_kind_by_the_labels_without_a_known_objective() -> None:
     assert kind_of(None, np.array([0.0, 1.0, 1.0])) == "binary"
     assert kind_of("reg:logistic", np.array([0.0, 1.0])) == "binary"
     assert kind_of(None, np.array([0.0, 2.0, 1.0])) == "regression"
@@ -45,7 +45,7 @@ def test_without_a_known_objective_the_labels_say_it() -> None:
     assert kind_of(None, np.array([])) == "other"
 
 
-def test_a_prediction_means_a_class() -> None:
+def test_the_classes_of_predictions() -> None:
     assert predicted_classes(np.array([0.5, 0.51]), "binary:logistic").tolist() == [0, 1]
     assert predicted_classes(np.array([-0.1, 0.0, 0.1]), "binary:logitraw").tolist() == [0, 0, 1]
     assert predicted_classes(np.array([[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]]), "multi:softprob").tolist() == [2, 0]
@@ -64,10 +64,10 @@ def test_labels_and_predictions_are_counted_together() -> None:
 
 
 def test_too_many_classes_or_none_make_no_matrix() -> None:
-    assert confusion(np.array([0, MOST_CLASSES]), np.array([0, 0])) is None
+    assert confusion(np.array([0, MAX_CLASSES]), np.array([0, 0])) is None
     assert confusion(np.array([]), np.array([])) is None
 
 
 def test_classes_are_counted() -> None:
     assert class_counts(np.array([0.0, 2.0, 2.0])).tolist() == [1, 0, 2]
-    assert class_counts(np.array([NAN, -1.0, 0.5, float(MOST_CLASSES)])).tolist() == []
+    assert class_counts(np.array([NAN, -1.0, 0.5, float(MAX_CLASSES)])).tolist() == []

@@ -1,4 +1,4 @@
-"""The names of statistics: plain ones, families, and what is refused."""
+"""Names of statistics: fixed names, families and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from leadline.errors import UnknownNameError
 from leadline.statistics.definitions import FAMILIES, STATISTICS, find_statistic, primaries
 
 
-def test_a_plain_name_is_found_as_it_stands() -> None:
+def test_a_fixed_name_is_found() -> None:
     for name, statistic in STATISTICS.items():
         assert find_statistic(name) is statistic
 
@@ -28,7 +28,7 @@ def test_a_plain_name_is_found_as_it_stands() -> None:
         ("unit_within_-23_16.99999", "unit_within_<low>_<high>", (-23.0, 16.99999)),
     ],
 )
-def test_a_name_of_a_family_bears_its_numbers(name: str, family: str, arguments: tuple[float, ...]) -> None:
+def test_a_name_of_a_family_contains_its_numbers(name: str, family: str, arguments: tuple[float, ...]) -> None:
     found = find_statistic(name)
     assert (found.name, found.family, found.arguments) == (name, family, arguments)
 
@@ -37,31 +37,31 @@ def test_a_name_of_a_family_bears_its_numbers(name: str, family: str, arguments:
     ("name", "hint"),
     [
         ("abs_mena", "did you mean 'abs_mean'?"),
-        ("p101", "a percentile is p0 to p100"),
-        ("p-1", "a percentile is p0 to p100"),
-        ("within_3_1", "the lower bound comes first"),
-        ("close_-1_0", "tolerances are finite and not negative"),
-        ("close_0_inf", "tolerances are finite and not negative"),
+        ("p101", "a percentile must be between p0 and p100"),
+        ("p-1", "a percentile must be between p0 and p100"),
+        ("within_3_1", "the lower bound must come first"),
+        ("close_-1_0", "tolerances must be finite and not negative"),
+        ("close_0_inf", "tolerances must be finite and not negative"),
         ("equals_x", "did you mean 'equals_0'?"),
         ("", "no statistic named ''"),
     ],
 )
-def test_what_is_no_statistic_is_refused_with_the_nearest(name: str, hint: str) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(UnknownNameError) as raised:
         find_statistic(name)
     assert hint in str(raised.value)
 
 
-def test_every_statistic_says_what_it_is() -> None:
-    known = [*STATISTICS.values(), *(find_statistic(each.example) for each in FAMILIES)]
-    for each in known:
-        assert each.meaning, each.name
-        assert each.unit in ("tensor", "count", "ratio", "hash"), each.name
-        assert each.not_a_number, each.name
-        assert not set(each.name) & set(",@: "), each.name
-        assert each.is_sampled == (each.source in ("sample", "change", "update")), each.name
-        assert each.is_vector or each.source not in ("units", "classes", "pair"), each.name
+def test_every_statistic_is_documented() -> None:
+    known = [*STATISTICS.values(), *(find_statistic(family.example) for family in FAMILIES)]
+    for statistic in known:
+        assert statistic.meaning, statistic.name
+        assert statistic.unit in ("tensor", "count", "ratio", "hash"), statistic.name
+        assert statistic.not_a_number, statistic.name
+        assert not set(statistic.name) & set(",@: "), statistic.name
+        assert statistic.is_sampled == (statistic.source in ("sample", "change", "update")), statistic.name
+        assert statistic.is_vector or statistic.source not in ("units", "classes", "pair"), statistic.name
 
 
-def test_what_a_device_computes_for_others() -> None:
+def test_primaries() -> None:
     assert primaries(frozenset({"mean", "abs_max", "p5", "within_0_1"})) == {"sum", "min", "max", "p5", "within_0_1"}

@@ -1,4 +1,4 @@
-"""The page about statistics says what the definitions say."""
+"""The statistics page matches the definitions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pathlib import Path
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 
 
-def test_the_page_is_as_the_definitions_are() -> None:
-    made = runpy.run_path(str(SCRIPTS / "statistics_page.py"))
-    assert made["PAGE"].read_text() == made["page"](), "run: python scripts/statistics_page.py"
+def test_the_page_matches_the_definitions() -> None:
+    script = runpy.run_path(str(SCRIPTS / "statistics_page.py"))
+    assert script["PAGE"].read_text() == script["page"](), "run: python scripts/statistics_page.py"

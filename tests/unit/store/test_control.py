@@ -1,4 +1,4 @@
-"""Control requests."""
+"""Control requests and acknowledgements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from leadline.store.control import (
 )
 
 
-def test_requests_are_read_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
-    made = [Request(id=new_request_id(), kind="stop", step=step) for step in range(5)]
-    for each in reversed(made):
-        write_request(str(tmp_path), each)
-    assert read_requests(str(tmp_path)) == made
+def test_requests_are_read_in_the_order_of_creation(tmp_path: Path) -> None:
+    requests = [Request(id=new_request_id(), kind="stop", step=step) for step in range(5)]
+    for request in reversed(requests):
+        write_request(str(tmp_path), request)
+    assert read_requests(str(tmp_path)) == requests
 
 
-def test_what_is_no_request_hides_none(tmp_path: Path) -> None:
+def test_invalid_files_hide_no_request(tmp_path: Path) -> None:
     request = Request(id=new_request_id(), kind="stop")
     write_request(str(tmp_path), request)
     for name, text in (("0.json", "[]"), ("1.json", '{"id": "1", "kin'), ("2.json", '{"foo": 1}'), ("x.part", "{}")):
@@ -30,7 +30,7 @@ def test_what_is_no_request_hides_none(tmp_path: Path) -> None:
 
 
 def test_acknowledgements(tmp_path: Path) -> None:
-    taken = Acknowledgement("1", "rank0-1", 7, 99)
-    write_acknowledgement(str(tmp_path), taken)
-    assert read_acknowledgements(str(tmp_path)) == [taken]
+    acknowledgement = Acknowledgement("1", "rank0-1", 7, 99)
+    write_acknowledgement(str(tmp_path), acknowledgement)
+    assert read_acknowledgements(str(tmp_path)) == [acknowledgement]
     assert read_requests(str(tmp_path)) == []

@@ -1,4 +1,4 @@
-"""Small documents: atomic, torn lines, and rewriting in place."""
+"""Small documents: atomic replacement, incomplete lines, and rewriting in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_replaced_atomically_and_private(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_content(tmp_path: Path) -> None:
     path = str(tmp_path / "a.json")
     write_document(path, 1)
     with pytest.raises(TypeError):
@@ -28,13 +28,13 @@ def test_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.json"]
 
 
-def test_absent_and_half_written_documents_are_not_there_yet(tmp_path: Path) -> None:
+def test_missing_and_incomplete_documents_are_none(tmp_path: Path) -> None:
     assert read_document(str(tmp_path / "a.json")) is None
     (tmp_path / "a.json").write_text('{"a": ')
     assert read_document(str(tmp_path / "a.json")) is None
 
 
-def test_a_torn_last_line_is_not_there_yet(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     path = str(tmp_path / "a.jsonl")
     append_line(path, {"a": 1})
     append_line(path, {"a": 2})
@@ -43,7 +43,7 @@ def test_a_torn_last_line_is_not_there_yet(tmp_path: Path) -> None:
     assert read_lines(path) == [{"a": 1}, {"a": 2}]
 
 
-def test_in_place_a_document_keeps_its_blocks_and_grows_only_by_pages(tmp_path: Path) -> None:
+def test_an_in_place_document_keeps_its_blocks_and_grows_by_pages(tmp_path: Path) -> None:
     path = str(tmp_path / "a.json")
     document = InPlaceDocument(path, {"a": "x" * 9000})
     size = os.stat(path).st_size

@@ -1,4 +1,4 @@
-"""Packed steps become rows of the timeline, a phase each."""
+"""Conversion of packed steps to timeline rows."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def row(
 
 
 def table(*rows: bytes, offset: int = 0) -> list[tuple[object, ...]]:
-    """name, phase, step, start, duration, thread, args of each row."""
+    """Return name, phase, step, start, duration, thread and args of each row."""
     count, columns = phase_columns(rows, offset)
     numbers = {
         name: struct.unpack(f"<{count}q", columns[name]) for name in ("step", "start_ns", "duration_ns", "thread")
     }
-    args = [json.loads(each) for each in columns["args"]]
+    args = [json.loads(text) for text in columns["args"]]
     return list(
         zip(
             columns["name"],
@@ -53,9 +53,9 @@ def table(*rows: bytes, offset: int = 0) -> list[tuple[object, ...]]:
     )
 
 
-def test_only_phases_that_there_were_have_rows() -> None:
-    found = table(row(4, data=(100, 9, 1), optimizer=(140, 5, 1)), row(5, forward=(160, 8, 1)), offset=1_000)
-    assert found == [
+def test_only_phases_that_occurred_have_rows() -> None:
+    rows = table(row(4, data=(100, 9, 1), optimizer=(140, 5, 1)), row(5, forward=(160, 8, 1)), offset=1_000)
+    assert rows == [
         ("step", "train", 4, 1_100, 50, 77, {"own_ns": 3}),
         ("step", "train", 5, 1_100, 50, 77, {"own_ns": 3}),
         ("data", "train", 4, 1_100, 9, 77, {}),
@@ -64,7 +64,7 @@ def test_only_phases_that_there_were_have_rows() -> None:
     ]
 
 
-def test_what_a_row_says_besides() -> None:
+def test_the_args_of_a_row() -> None:
     (step, forward, backward, optimizer) = table(
         row(1, mode=1, every=8, nesting=2 | 4 | 16, forward=(1, 1, 3), backward=(2, 2, 3), optimizer=(3, 3, 1))
     )
@@ -75,8 +75,8 @@ def test_what_a_row_says_besides() -> None:
     assert table(row(1, nesting=8, optimizer=(1, 1, 2)))[1][6] == {"count": 2, "within": "backward"}
 
 
-def test_a_phase_of_no_length_is_there() -> None:
-    assert [each[0] for each in table(row(0, forward=(100, 0, 1)))] == ["step", "forward"]
+def test_a_phase_of_zero_duration_has_a_row() -> None:
+    assert [columns[0] for columns in table(row(0, forward=(100, 0, 1)))] == ["step", "forward"]
 
 
 def test_every_column_is_one_of_the_timeline(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What was done: the last that is known of each, completed by the answers to what was asked for."""
+"""Stored actions: the latest state of each, completed by acknowledgements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from leadline.records.request import Acknowledgement
 from leadline.store import layout
-from leadline.store.actions import read_actions, settled
+from leadline.store.actions import read_actions, request_outcome
 from leadline.store.control import write_acknowledgement
 from leadline.store.documents import append_line, make_folder
 
@@ -44,13 +44,13 @@ def test_a_run_without_actions_has_none(run: str) -> None:
     assert read_actions(run) == []
 
 
-def test_the_last_line_of_a_notice_and_action_counts(run: str) -> None:
+def test_the_last_line_of_a_notification_and_action_counts(run: str) -> None:
     write(run)
     write(run, action="b")
     write(run, notice="r/opened/9")
     write(run, entry=1)
     write(run, state="done", outcome="sent", attempts=2)
-    assert [(each["action"], each["notice"], each["state"]) for each in read_actions(run)] == [
+    assert [(line["action"], line["notice"], line["state"]) for line in read_actions(run)] == [
         ("a", "r/opened/7", "done"),
         ("b", "r/opened/7", "asked"),
         ("a", "r/opened/9", "asked"),
@@ -58,30 +58,30 @@ def test_the_last_line_of_a_notice_and_action_counts(run: str) -> None:
     ]
 
 
-def test_lines_of_the_first_version_were_done(run: str) -> None:
+def test_lines_of_the_first_version_are_done(run: str) -> None:
     append_line(f"{run}/{layout.ACTIONS}", {"rule": "r", "action": "a", "outcome": "x", "finding": 7, "request": None})
     (line,) = read_actions(run)
     assert (line["state"], line["outcome"]) == ("done", "x")
 
 
-def test_an_answer_that_nobody_wrote_down_completes_what_was_asked(run: str) -> None:
+def test_an_acknowledgement_after_the_judges_end_completes_a_request(run: str) -> None:
     write(run, outcome="asked to stop at step 12", request="17")
     assert read_actions(run)[0]["state"] == "asked"
     write_acknowledgement(run, answer("taken"))
     (line,) = read_actions(run)
-    assert (line["state"], line["outcome"]) == ("done", "asked to stop at step 12: taken up at step 12")
+    assert (line["state"], line["outcome"]) == ("done", "asked to stop at step 12: applied at step 12")
 
 
 @pytest.mark.parametrize(
     ("answers", "result"),
     [
-        ([answer("taken"), answer("taken", "rank1-2", 13)], ("done", "asked: taken up at step 13")),
-        ([answer("taken", "agent-node", -1)], ("done", "asked: taken up")),
-        ([answer("refused: no"), answer("taken")], ("done", "asked: taken up at step 12")),
+        ([answer("taken"), answer("taken", "rank1-2", 13)], ("done", "asked: applied at step 13")),
+        ([answer("taken", "agent-node", -1)], ("done", "asked: applied")),
+        ([answer("refused: no"), answer("taken")], ("done", "asked: applied at step 12")),
         ([answer("refused: no"), answer("refused: nor here")], ("failed", "refused: no")),
         ([answer("failed: exit 1")], ("failed", "failed: exit 1")),
         ([answer("logged to wandb run abc")], ("done", "logged to wandb run abc")),
     ],
 )
-def test_what_answers_come_to(answers: list[Acknowledgement], result: tuple[str, str]) -> None:
-    assert settled("asked", answers) == result
+def test_request_outcome(answers: list[Acknowledgement], result: tuple[str, str]) -> None:
+    assert request_outcome("asked", answers) == result

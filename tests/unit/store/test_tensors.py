@@ -1,4 +1,4 @@
-"""Safetensors segments: readable by the library that everybody has, whole or not there."""
+"""Safetensors segments: readable by the safetensors library, complete or absent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCa
 
 
 def capture(values: dict[str, np.ndarray], step: int) -> TensorCapture:
-    form = CaptureForm([(name, "F32", each.shape, each.nbytes) for name, each in values.items()], "train")
+    form = CaptureForm([(name, "F32", array.shape, array.nbytes) for name, array in values.items()], "train")
     buffer = HostBuffer(form)
     for slot in form.slots:
         start = form.header_bytes + slot.offset
@@ -28,25 +28,31 @@ def tensor_folder(run: Path) -> TensorFolder:
     return TensorFolder(str(run), "w")
 
 
-def some(size: int, seed: int = 0) -> np.ndarray:
+def random_array(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
 
 
 @pytest.mark.parametrize("size", [1, 1000, 1024, (4 << 20) // 4 + 1, (16 << 20) // 4 + 1, 5_000_001])
-def test_a_capture_is_read_back_as_it_was(tmp_path: Path, size: int) -> None:
-    values = {"a": some(size), "b.weight": some(6, 1).reshape(2, 3), "none": np.zeros((0, 4), np.float32)}
+def test_a_capture_is_read_back_unchanged(tmp_path: Path, size: int) -> None:
+    values = {
+        "a": random_array(size),
+        "b.weight": random_array(6, 1).reshape(2, 3),
+        "none": np.zeros((0, 4), np.float32),
+    }
     written = tensor_folder(tmp_path).write([capture(values, 12)])
     (path,) = (tmp_path / "tensors" / "w").iterdir()
     assert path.name == "000001.safetensors"
     assert path.stat().st_size == written
     read = load_file(path)
     assert set(read) == {f"train/12/{name}" for name in values}
-    for name, each in values.items():
-        np.testing.assert_array_equal(read[f"train/12/{name}"], each)
+    for name, array in values.items():
+        np.testing.assert_array_equal(read[f"train/12/{name}"], array)
 
 
-def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None:
-    captures = [capture({"a": some(10, step)}, step) for step in range(3)] + [capture({"a": some(2_000_000)}, 3)]
+def test_small_captures_share_a_segment_and_large_ones_do_not(tmp_path: Path) -> None:
+    captures = [capture({"a": random_array(10, step)}, step) for step in range(3)] + [
+        capture({"a": random_array(2_000_000)}, 3)
+    ]
     tensor_folder(tmp_path).write(captures)
     files = sorted((tmp_path / "tensors" / "w").iterdir())
     keys = sorted(tuple(sorted(load_file(path))) for path in files)
@@ -54,10 +60,12 @@ def test_small_captures_go_together_and_large_ones_alone(tmp_path: Path) -> None
 
 
 def test_a_tensor_that_two_optimizers_hold_leaves_every_segment_readable(tmp_path: Path) -> None:
-    captures = [capture({"a": some(3, at), f"b{at}": some(4, at)}, 7) for at in range(3)] + [capture({"a": some(3)}, 8)]
+    captures = [
+        capture({"a": random_array(3, index), f"b{index}": random_array(4, index)}, 7) for index in range(3)
+    ] + [capture({"a": random_array(3)}, 8)]
     tensor_folder(tmp_path).write(captures)
-    found = [key for path in (tmp_path / "tensors" / "w").iterdir() for key in load_file(path)]
-    assert sorted(found) == ["train/7/a"] * 3 + ["train/7/b0", "train/7/b1", "train/7/b2", "train/8/a"]
+    keys = [key for path in (tmp_path / "tensors" / "w").iterdir() for key in load_file(path)]
+    assert sorted(keys) == ["train/7/a"] * 3 + ["train/7/b0", "train/7/b1", "train/7/b2", "train/8/a"]
 
 
 @pytest.mark.parametrize("size", [10, 2_000_000, 5_000_000])
@@ -70,10 +78,10 @@ def test_a_full_disk_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("leadline.store.tensors.os.write", refuse)
     monkeypatch.setattr("leadline.store.tensors.os.writev", refuse)
     with pytest.raises(OSError, match="No space left"):
-        folder.write([capture({"a": some(size)}, 0)])
+        folder.write([capture({"a": random_array(size)}, 0)])
     assert list((tmp_path / "tensors" / "w").iterdir()) == []
     monkeypatch.undo()
-    folder.write([capture({"a": some(size)}, 1)])
+    folder.write([capture({"a": random_array(size)}, 1)])
     assert [path.name for path in (tmp_path / "tensors" / "w").iterdir()] == ["000001.safetensors"]
 
 
@@ -87,19 +95,19 @@ def test_a_file_system_without_unbuffered_writes(tmp_path: Path, monkeypatch: py
         return open_file(path, flags, mode)
 
     monkeypatch.setattr("leadline.store.tensors.os.open", refuse)
-    folder, values = tensor_folder(tmp_path), {"a": some(5_000_000)}
+    folder, values = tensor_folder(tmp_path), {"a": random_array(5_000_000)}
     folder.write([capture(values, 0), capture(values, 1)])
     assert opened == [True, False, False]
     for path in (tmp_path / "tensors" / "w").iterdir():
         np.testing.assert_array_equal(next(iter(load_file(path).values())), values["a"])
 
 
-def test_the_header_has_room_for_any_step() -> None:
+def test_the_header_has_space_for_any_step() -> None:
     form = CaptureForm([("a", "F32", (4,), 16)], "train")
     assert len(form.header(0, {})) == len(form.header(10**14, {"time_ns": str(10**19)})) == form.header_bytes
 
 
-def test_the_pool_is_bounded_and_gives_buffers_again() -> None:
+def test_the_pool_is_limited_and_reuses_buffers() -> None:
     form, other = (CaptureForm([(name, "F32", (4096,), 16384)], "train") for name in "ab")
     pool = BufferPool(2 * form.buffer_bytes)
     first, second = pool.acquire(form), pool.acquire(form)

@@ -1,4 +1,4 @@
-"""The background writer: order, completeness, bounds, and what happens when the disk refuses."""
+"""The background writer: order, completeness, limits and failed writes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_rows_of_several_layouts_share_one_sequence_without_a_gap(tmp_path: Path
     assert len(rows) == 12
 
 
-def test_steps_without_rows_are_still_told(tmp_path: Path, writer: Writer) -> None:
+def test_steps_without_rows_are_written_as_complete(tmp_path: Path, writer: Writer) -> None:
     writer.finish_step(stamp(41))
     writer.close()
     assert batches(tmp_path)[-1].column("complete_step")[-1].as_py() == 41
@@ -84,16 +84,16 @@ def test_events(tmp_path: Path, writer: Writer) -> None:
     assert (row["name"], row["step"], json.loads(row["args"])) == ("step_skipped", 3, {"optimizer": "Adam"})
 
 
-def test_the_document_says_how_it_ended(tmp_path: Path, writer: Writer) -> None:
+def test_the_document_reports_the_end(tmp_path: Path, writer: Writer) -> None:
     assert document(tmp_path)["state"] == "running"
     writer.put_row(LOSS, stamp(0), bytes(8))
     writer.close()
-    said = document(tmp_path)
-    assert (said["state"], said["rows"], said["lost"]) == ("ended", 1, None)
-    assert said["bytes"] > 0
+    final = document(tmp_path)
+    assert (final["state"], final["rows"], final["lost"]) == ("ended", 1, None)
+    assert final["bytes"] > 0
 
 
-def test_everything_is_private(tmp_path: Path, writer: Writer) -> None:
+def test_all_files_are_private(tmp_path: Path, writer: Writer) -> None:
     writer.put_row(LOSS, stamp(0), bytes(8))
     form = CaptureForm([("w", "F32", (4,), 16)], "train")
     buffer = writer.acquire(form, 0)
@@ -101,12 +101,10 @@ def test_everything_is_private(tmp_path: Path, writer: Writer) -> None:
     writer.put_tensors(TensorCapture(buffer, 0, 1))
     writer.close()
     for folder, folders, files in os.walk(tmp_path):
-        assert all((os.stat(os.path.join(folder, each)).st_mode & 0o077) == 0 for each in folders + files)
+        assert all((os.stat(os.path.join(folder, name)).st_mode & 0o077) == 0 for name in folders + files)
 
 
-def test_a_disk_that_refuses_loses_rows_and_says_so_and_no_batch_is_torn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_writes_drop_and_report_rows_and_tear_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = open_writer(tmp_path)
     writer.put_row(LOSS, stamp(0), bytes(8), is_urgent=True)
     wait_until(lambda: bool(batches(tmp_path)))
@@ -124,7 +122,7 @@ def test_a_disk_that_refuses_loses_rows_and_says_so_and_no_batch_is_torn(
     monkeypatch.setattr("leadline.store.segments.os.write", refuse)
     for step in (1, 2):
         writer.put_row(LOSS, stamp(step), bytes(8), is_urgent=True)
-    wait_until(lambda: writer.lost is not None and writer.lost.rows == 2)
+    wait_until(lambda: writer.dropped is not None and writer.dropped.rows == 2)
     is_full[0] = False
     monkeypatch.setattr("leadline.store.writer._RETRY_SECONDS", 0.0)
     writer._series.retry_at = 0.0
@@ -138,27 +136,27 @@ def test_a_disk_that_refuses_loses_rows_and_says_so_and_no_batch_is_torn(
     assert (lost["since_step"], lost["reason"], lost["rows"]) == (1, "No space left on device", 2)
 
 
-def test_the_share_of_the_disk_is_kept(tmp_path: Path) -> None:
+def test_the_disk_limit_is_kept(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, disk_bytes=10_000)
     form = CaptureForm([("w", "F32", (4096,), 16384)], "train")
     assert writer.acquire(form, 7) is None
     writer.close()
     lost = document(tmp_path)["lost"]
     assert (lost["since_step"], lost["tensors"]) == (7, 1)
-    assert "share of the disk" in lost["reason"]
+    assert "disk limit" in lost["reason"]
 
 
-def test_captures_beyond_the_memory_are_lost_and_said(tmp_path: Path) -> None:
+def test_captures_beyond_the_memory_limit_are_dropped_and_reported(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, host_bytes=40_000)
     form = CaptureForm([("w", "F32", (4096,), 16384)], "train")
     assert writer.acquire(form, 0) is not None
     assert writer.acquire(form, 1) is None
     writer.close()
-    assert "their memory is full" in document(tmp_path)["lost"]["reason"]
+    assert "capture buffers full" in document(tmp_path)["lost"]["reason"]
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "it did not come"
+    while not condition():
+        assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.01)

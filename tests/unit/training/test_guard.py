@@ -1,4 +1,4 @@
-"""The guard fails open, tells once, and lets the training's own exits through."""
+"""The guard fails open, reports once, and lets the training's own exits pass."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from leadline.errors import TrainingStopped
 from leadline.training.guard import Guard
 
 
-def test_a_failure_is_told_once_and_everything_after_it_is_a_no_op() -> None:
-    told: list[str] = []
-    guard = Guard(told.append)
+def test_a_failure_is_reported_once_and_later_calls_do_nothing() -> None:
+    failures: list[str] = []
+    guard = Guard(failures.append)
     calls: list[int] = []
 
     def fail() -> None:
@@ -22,9 +22,9 @@ def test_a_failure_is_told_once_and_everything_after_it_is_a_no_op() -> None:
     assert guard.run(fail) is None
     assert guard.wrap(fail)() is None
     assert calls == [1]
-    assert len(told) == 1
-    assert "ValueError: planted" in told[0]
-    assert "test_guard.py:" in told[0]
+    assert len(failures) == 1
+    assert "ValueError: planted" in failures[0]
+    assert "test_guard.py:" in failures[0]
 
 
 @pytest.mark.parametrize("kind", [TrainingStopped, KeyboardInterrupt, SystemExit])
@@ -39,7 +39,7 @@ def test_exits_pass(kind: type[BaseException]) -> None:
     assert guard.is_open
 
 
-def test_the_calls_of_several_threads_wait_for_one_another_and_what_is_wrapped_for_nobody() -> None:
+def test_calls_of_several_threads_wait_for_one_another_except_wrapped_ones() -> None:
     guard, inside, most = Guard(lambda _: None), 0, 0
     entered, may_leave = threading.Event(), threading.Event()
 
@@ -52,11 +52,11 @@ def test_the_calls_of_several_threads_wait_for_one_another_and_what_is_wrapped_f
         inside -= 1
 
     threads = [threading.Thread(target=guard.run, args=(call,)) for _ in range(4)]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     assert entered.wait(60)
     assert guard.wrap(lambda: "through")() == "through"
     may_leave.set()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     assert (most, inside) == (1, 0)

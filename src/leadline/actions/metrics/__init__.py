@@ -1,1 +1,1 @@
-"""Where the gauges of a run can be published, one file for each kind of place."""
+"""Exporters of the gauges of a run, one module for each system."""

@@ -1,4 +1,4 @@
-"""Where gauges go: what each kind of place promises."""
+"""The interface of metric exporters."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol
 
 
 class MetricExporter(Protocol):
-    """One place that gauges are published at, made for one board.
+    """An exporter for the gauges of one run.
 
     **Fails in two ways**
-    ``publish`` raises ``RetryLaterError`` where a retry may succeed, ``RejectedError`` where none will, nothing else.
+    ``publish`` raises ``RetryLaterError`` if a retry may succeed, ``RejectedError`` if not, and nothing else.
 
     **Ends**
-    ``publish`` comes back within its limit, and ``close`` too; no thread of it keeps the process alive.
+    ``publish`` and ``close`` return within their time limits, and no thread keeps the process alive.
     """
 
     is_pushed: bool
-    """Whether the values go out only when they are sent, and so must be sent again now and then."""
+    """Whether values are visible only after they were sent, so that they must be sent again periodically."""
 
     def publish(self) -> str:
-        """Make the board's values known; what was done, in one line."""
+        """Publish the current values, and return what was done in one line."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""

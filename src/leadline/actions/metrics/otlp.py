@@ -1,4 +1,4 @@
-"""Gauges for OpenTelemetry: sent as OTLP over HTTP."""
+"""Export of gauges to OpenTelemetry, as OTLP over HTTP."""
 
 from __future__ import annotations
 
@@ -17,38 +17,39 @@ from leadline.records.version import __version__
 
 _METRICS_PATH: Final = "/v1/metrics"
 _DEFAULT: Final = "http://localhost:4318"
-_LATER: Final = frozenset({408, 425, 429})
+_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
 class OtlpReceiver:
-    """An OpenTelemetry collector, or whatever else takes OTLP.
+    """An OpenTelemetry collector, or any other receiver of OTLP.
 
     Args:
-        endpoint: Where it listens; ``/v1/metrics`` is added where there is no path.
-        headers: Sent with each request, as OpenTelemetry writes them: ``name=value,name=value``.
-        seconds: How long one sending may take.
+        endpoint: The URL of the collector; ``/v1/metrics`` is added if it has no path.
+        headers: The headers of each request in OpenTelemetry's notation: ``name=value,name=value``.
+        seconds: The time limit of one export.
     """
 
     is_pushed = True
 
-    def __init__(self, board: RunMetrics, endpoint: str, headers: str, seconds: float) -> None:
+    def __init__(self, metrics: RunMetrics, endpoint: str, headers: str, seconds: float) -> None:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.sdk.resources import Resource
 
-        # its words would come into the training's terminal; what matters of them is told by ``publish``
+        # its messages would appear in the training's terminal; ``publish`` reports what matters of them
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
-        self._board, self._endpoint = board, resolve_endpoint(endpoint, os.environ)
+        self._metrics, self._endpoint = metrics, resolve_endpoint(endpoint, os.environ)
         self._resource = Resource.create({"service.name": "leadline", "service.version": __version__})
-        self._heard: list[Any] = []
+        self._responses: list[Any] = []
+        session = _recording_session(self._responses)
         self._exporter = OTLPMetricExporter(
-            self._endpoint, headers=read_headers(headers) or None, timeout=seconds, session=_listening(self._heard)
+            self._endpoint, headers=read_headers(headers) or None, timeout=seconds, session=session
         )
 
     def publish(self) -> str:
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
-        self._heard.clear()
-        if self._exporter.export(_metrics_data(self._board, self._resource)) is not MetricExportResult.SUCCESS:
+        self._responses.clear()
+        if self._exporter.export(_metrics_data(self._metrics, self._resource)) is not MetricExportResult.SUCCESS:
             raise self._error()
         return f"sent to {host(urlsplit(self._endpoint))}"
 
@@ -56,38 +57,39 @@ class OtlpReceiver:
         self._exporter.shutdown()
 
     def _error(self) -> Exception:
-        """What the last exchange came to."""
-        last = self._heard[-1] if self._heard else None
-        place = host(urlsplit(self._endpoint))
+        """Return the error of the last export."""
+        last = self._responses[-1] if self._responses else None
+        address = host(urlsplit(self._endpoint))
         if last is None:
-            return RetryLaterError(f"{place} could not be sent to")
+            return RetryLaterError(f"{address} could not be sent to")
         if isinstance(last, Exception):
-            return RetryLaterError(f"{place}: {_why(last)}")
-        said = f"{place} answered {last.status_code} {last.reason}"
-        is_final = 400 <= last.status_code < 500 and last.status_code not in _LATER
-        return RejectedError(said) if is_final else RetryLaterError(said)
+            return RetryLaterError(f"{address}: {_why(last)}")
+        text = f"{address} answered {last.status_code} {last.reason}"
+        is_final = 400 <= last.status_code < 500 and last.status_code not in _RETRYABLE
+        return RejectedError(text) if is_final else RetryLaterError(text)
 
 
-def _metrics_data(board: RunMetrics, resource: Any) -> Any:
-    """The gauges as OpenTelemetry has them; not by its instruments, which leave out what is NaN."""
+def _metrics_data(metrics: RunMetrics, resource: Any) -> Any:
+    """Return the gauges as OpenTelemetry's data; its instruments are not used, since they leave out NaN."""
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-    samples, run, now_ns = board.samples(), board.run, time.time_ns()
-    metrics = [_metric(name, [each for each in samples if each.name == name], run, now_ns) for name in GAUGES]
-    scope = ScopeMetrics(InstrumentationScope("leadline", __version__), metrics, "")
+    samples, run, now_ns = metrics.samples(), metrics.run, time.time_ns()
+    by_name = {name: [sample for sample in samples if sample.name == name] for name in GAUGES}
+    metric_list = [_metric(name, by_name[name], run, now_ns) for name in GAUGES]
+    scope = ScopeMetrics(InstrumentationScope("leadline", __version__), metric_list, "")
     return MetricsData([ResourceMetrics(resource, [scope], "")])
 
 
 def _metric(name: GaugeName, samples: Iterable[MetricSample], run: str, now_ns: int) -> Any:
     from opentelemetry.sdk.metrics.export import Gauge, Metric, NumberDataPoint
 
-    points = [NumberDataPoint({"run": run, **each.labels}, now_ns, now_ns, each.value) for each in samples]
+    points = [NumberDataPoint({"run": run, **sample.labels}, now_ns, now_ns, sample.value) for sample in samples]
     return Metric(f"leadline.{name.replace('_', '.')}", GAUGES[name], "1", Gauge(points))
 
 
 def resolve_endpoint(given: str, environment: Mapping[str, str]) -> str:
-    """The URL that metrics are sent to: the one given, or OpenTelemetry's own from the environment."""
+    """Return the URL that metrics are sent to: the one given, or that of OpenTelemetry's environment variables."""
     whole = environment.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "")
     if not given and whole:
         return whole
@@ -97,41 +99,41 @@ def resolve_endpoint(given: str, environment: Mapping[str, str]) -> str:
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """Headers as OpenTelemetry writes them; no error quotes them, since they may be secrets.
+    """Parse headers in OpenTelemetry's notation; no error contains them, since they may be secrets.
 
     Raises:
-        ConfigurationError: It is no such list.
+        ConfigurationError: They are invalid.
     """
     from opentelemetry.util.re import parse_env_headers
 
     headers = dict(parse_env_headers(text, liberal=True))
-    if len(headers) < len([each for each in text.split(",") if each.strip()]):
+    if len(headers) < len([part for part in text.split(",") if part.strip()]):
         raise ConfigurationError("publish_metric: headers must be written name=value,name=value")
     return headers
 
 
-def _listening(heard: list[Any]) -> Any:
-    """A session of requests that keeps what came back: the exporter says only that it failed."""
+def _recording_session(responses: list[Any]) -> Any:
+    """Return a session that records every response: the exporter itself reports only that it failed."""
     import requests
 
     session: Any = requests.Session()
     send = session.send
 
-    def listening(*arguments: Any, **options: Any) -> Any:
+    def recording_send(*arguments: Any, **options: Any) -> Any:
         try:
             response = send(*arguments, **options)
         except requests.RequestException as error:
-            heard.append(error)
+            responses.append(error)
             raise
-        heard.append(response)
+        responses.append(response)
         return response
 
-    session.send = listening
+    session.send = recording_send
     return session
 
 
 def _why(error: Exception) -> str:
-    """The innermost reason of an error of requests, whose own words are a wall."""
+    """Return the innermost reason of an error of requests, whose own message is long and nested."""
     import requests
 
     if isinstance(error, requests.Timeout):

@@ -1,4 +1,4 @@
-"""Gauges for Prometheus: an endpoint that it scrapes, or a Pushgateway."""
+"""Export of gauges to Prometheus, by an endpoint that it scrapes or by a Pushgateway."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics
 from leadline.errors import ConfigurationError
 
 _JOB: Final = "leadline"
-_LATER: Final = frozenset({408, 425, 429})
+_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
 class Collector:
-    """Gives Prometheus' library the gauges of a board, as they are at the moment of the scrape."""
+    """Provides the gauges of a run to the Prometheus client library, as they are when they are scraped."""
 
-    def __init__(self, board: RunMetrics) -> None:
-        self._board = board
+    def __init__(self, metrics: RunMetrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Any]:
-        """One metric family for each gauge."""
+        """Yield one metric family for each gauge."""
         from prometheus_client.core import GaugeMetricFamily
 
-        samples, run = self._board.samples(), self._board.run
+        samples, run = self._metrics.samples(), self._metrics.run
         for name, help_text in GAUGES.items():
-            own = [each for each in samples if each.name == name]
-            if own:
-                labels = ["run", *own[0].labels]
+            gauge_samples = [sample for sample in samples if sample.name == name]
+            if gauge_samples:
+                labels = ["run", *gauge_samples[0].labels]
                 family = GaugeMetricFamily(f"leadline_{name}", help_text, labels=labels)
-                for each in own:
-                    family.add_metric([run, *each.labels.values()], each.value)
+                for sample in gauge_samples:
+                    family.add_metric([run, *sample.labels.values()], sample.value)
                 yield family
 
 
 class Endpoint:
-    """An HTTP server on this machine, at ``/metrics``, for as long as the run is judged.
+    """An HTTP server on this machine, at ``/metrics``, for as long as the judge runs.
 
     Args:
-        address: The one of this machine.
-        port: 0 for any that is free.
+        address: The address to listen on.
+        port: The port to listen on; 0 for any free one.
     """
 
     is_pushed = False
 
-    def __init__(self, board: RunMetrics, address: str, port: int) -> None:
-        self._board, self._host, self._port = board, address, port
+    def __init__(self, metrics: RunMetrics, address: str, port: int) -> None:
+        self._metrics, self._host, self._port = metrics, address, port
         self._server: Any = None
         self._thread: Any = None
 
@@ -61,8 +61,8 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Where it is scraped."""
-        return f"http://{_bracketed(self._host)}:{self._server.server_port}/metrics"
+        """The URL to scrape."""
+        return f"http://{_bracket_ipv6(self._host)}:{self._server.server_port}/metrics"
 
     def close(self) -> None:
         if self._server is not None:
@@ -74,37 +74,36 @@ class Endpoint:
         from prometheus_client import start_http_server
 
         try:
-            self._server, self._thread = start_http_server(self._port, self._host, _registry(self._board))
+            self._server, self._thread = start_http_server(self._port, self._host, _registry(self._metrics))
         except OSError as error:
-            raise RetryLaterError(why_unbindable(self._host, self._port, error)) from error
+            raise RetryLaterError(describe_bind_error(self._host, self._port, error)) from error
 
 
 class Gateway:
-    """A Prometheus Pushgateway, which keeps what it was sent last, also after the run.
+    """A Prometheus Pushgateway, which keeps the last values also after the run.
 
     Args:
-        seconds: How long one exchange may take.
+        seconds: The time limit of one request.
     """
 
     is_pushed = True
 
-    def __init__(self, board: RunMetrics, url: str, seconds: float) -> None:
-        self._board, self._url, self._seconds = board, url, seconds
-        self._registry = _registry(board)
+    def __init__(self, metrics: RunMetrics, url: str, seconds: float) -> None:
+        self._metrics, self._url, self._seconds = metrics, url, seconds
+        self._registry = _registry(metrics)
 
     def publish(self) -> str:
         from prometheus_client import push_to_gateway
 
         parts = urlsplit(self._url)
         bare = urlunsplit(parts._replace(netloc=host(parts)))
-        grouping = {"run": self._board.run}
+        grouping = {"run": self._metrics.run}
         try:
             push_to_gateway(bare, _JOB, self._registry, grouping, self._seconds, _handler(parts))
         except HTTPError as error:
-            said = f"{host(parts)} answered {error.code} {error.reason}"
-            raise (RejectedError if 400 <= error.code < 500 and error.code not in (408, 429) else RetryLaterError)(
-                said
-            ) from None
+            text = f"{host(parts)} answered {error.code} {error.reason}"
+            is_final = 400 <= error.code < 500 and error.code not in (408, 429)
+            raise (RejectedError if is_final else RetryLaterError)(text) from None
         except TimeoutError:
             raise RetryLaterError(f"{host(parts)} did not answer within {self._seconds:g} s") from None
         except URLError as error:
@@ -115,34 +114,34 @@ class Gateway:
 
 
 def check_bindable(address: str, port: int) -> None:
-    """Refuse an address that cannot be served at.
+    """Refuse an address that cannot be listened on.
 
     Raises:
-        ConfigurationError: It is in use, not this machine's, or not allowed.
+        ConfigurationError: It is in use, not an address of this machine, or not permitted.
     """
     try:
         family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         socket.create_server((address, port), family=family).close()
     except OSError as error:
-        raise ConfigurationError(f"publish_metric: {why_unbindable(address, port, error)}") from error
+        raise ConfigurationError(f"publish_metric: {describe_bind_error(address, port, error)}") from error
 
 
-def why_unbindable(address: str, port: int, error: OSError) -> str:
-    """Why nothing can be served at an address, and what to do."""
+def describe_bind_error(address: str, port: int, error: OSError) -> str:
+    """Return why an address cannot be listened on, and what to do."""
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {address} is in use; choose another, or port=0 for any that is free"
+        return f"port {port} of {address} is in use; choose another, or port=0 for any free one"
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"{address} is no address of this machine; choose host=127.0.0.1, or 0.0.0.0 for all it has"
+        return f"{address} is not an address of this machine; choose host=127.0.0.1, or 0.0.0.0 for all of them"
     if error.errno == errno.EACCES:
-        return f"port {port} of {address} may not be opened; choose one above 1023"
+        return f"port {port} of {address} is not permitted; choose one above 1023"
     return f"port {port} of {address} cannot be opened: {error.strerror}"
 
 
-def _registry(board: RunMetrics) -> Any:
+def _registry(metrics: RunMetrics) -> Any:
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry()
-    registry.register(Collector(board))
+    registry.register(Collector(metrics))
     return registry
 
 
@@ -153,11 +152,11 @@ def _handler(parts: SplitResult) -> Callable[..., Any]:
         return default_handler  # type: ignore[no-any-return]
     user, password = unquote(parts.username), unquote(parts.password or "")
 
-    def authorized(**given: Any) -> Any:
-        return basic_auth_handler(**given, username=user, password=password)
+    def authorized(**arguments: Any) -> Any:
+        return basic_auth_handler(**arguments, username=user, password=password)
 
     return authorized
 
 
-def _bracketed(address: str) -> str:
+def _bracket_ipv6(address: str) -> str:
     return f"[{address}]" if ":" in address else address

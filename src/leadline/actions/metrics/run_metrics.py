@@ -1,4 +1,4 @@
-"""The gauges of a run: one for each rule, and a few for the job."""
+"""The gauges of a run, for its rules and its job."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from leadline.records.notification import Notification, RuleState
 
 GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
 GAUGES: Final[Mapping[GaugeName, str]] = {
-    "rule_fired": "1 while an episode of the rule is open, 0 while it is clear; NaN: undecided, not yet, or it failed.",
-    "job_status": "1 for the status that the job has, 0 for every other.",
-    "job_step": "The last global step that is known to be finished.",
-    "job_findings": "How many findings the rules have had so far.",
+    "rule_fired": "1 while a finding of the rule is open, 0 while it is clear, NaN while undecided or failed.",
+    "job_status": "1 for the current status of the job, 0 for every other.",
+    "job_step": "The last global step that is known to be complete.",
+    "job_findings": "The number of findings so far.",
 }
-"""What each means, in one sentence."""
+"""The help text of each gauge."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricSample:
-    """One gauge at one moment."""
+    """The value of one gauge at one moment."""
 
     name: GaugeName
     value: float
     labels: dict[str, str] = field(default_factory=dict)
-    """What sets it apart from others of its name: ``{"rule": "stall_mail"}``; the run is not among them."""
+    """The labels that distinguish it from others of its name: ``{"rule": "stall_mail"}``, without the run."""
 
 
 def rule_value(state: RuleState) -> float:
-    """1 where an episode is open, 0 where the rule sees nothing now, NaN where it cannot say."""
+    """Return 1 if a finding is open, 0 if the rule is clear, NaN if it is undecided or failed."""
     if state.status == "Error":
         return math.nan
     if state.is_open:
@@ -43,9 +43,9 @@ def rule_value(state: RuleState) -> float:
 
 
 class RunMetrics:
-    """How the run stands: its rules as the last notice had them, its job as the run directory has it.
+    """The current state of a run: its rules from the last notification, its job from the run directory.
 
-    Read by the threads of a server or a repeater while notices come in.
+    Thread-safe: read by the threads of a server or a publisher while notifications arrive.
     """
 
     def __init__(self) -> None:
@@ -56,36 +56,36 @@ class RunMetrics:
 
     @property
     def run(self) -> str:
-        """The run's name; "" before the first notice."""
+        """The name of the run; empty before the first notification."""
         with self._lock:
             return self._notice.run if self._notice else ""
 
-    def take(self, occasion: ActionContext) -> None:
-        """Take in what a notice says of all rules, and how far the workers are."""
-        steps = [each.step for each in occasion.workers]
-        steps += [] if occasion.notice.step is None else [occasion.notice.step]
+    def take(self, context: ActionContext) -> None:
+        """Update from a notification and the progress of the workers."""
+        steps = [worker.step for worker in context.workers]
+        steps += [] if context.notice.step is None else [context.notice.step]
         with self._lock:
-            self._folder, self._follows, self._notice = occasion.run, occasion.follows, occasion.notice
+            self._folder, self._follows, self._notice = context.run, context.follows, context.notice
             self._step = max([self._step, *steps])
 
     def samples(self) -> list[MetricSample]:
-        """All gauges as they are now; none before the first notice."""
+        """Return all gauges as they are now; none before the first notification."""
         with self._lock:
             folder, notice, step, follows = self._folder, self._notice, self._step, self._follows
         if notice is None:
             return []
         status = str(liveness.read_status(folder).get("status") or notice.job_status)
         step = max([step, *_steps(folder)])
-        # of others nothing would be heard when they change
-        rules = [each for each in notice.rules if follows in ("*", each.name)]
+        # changes of rules that the action does not follow would not be noticed
+        rules = [rule for rule in notice.rules if follows in ("*", rule.name)]
         return [
-            *(MetricSample("rule_fired", rule_value(each), {"rule": each.name}) for each in rules),
-            *(MetricSample("job_status", float(each == status), {"status": each}) for each in JOB_STATUSES),
+            *(MetricSample("rule_fired", rule_value(rule), {"rule": rule.name}) for rule in rules),
+            *(MetricSample("job_status", float(name == status), {"status": name}) for name in JOB_STATUSES),
             *([MetricSample("job_step", float(step))] if step >= 0 else []),
-            MetricSample("job_findings", float(sum(each.findings for each in rules))),
+            MetricSample("job_findings", float(sum(rule.findings for rule in rules))),
         ]
 
 
 def _steps(folder: str) -> Iterable[int]:
-    """How far each worker says that it is."""
-    return (int(each.get("step", -1)) for each in liveness.read_workers(folder).values())
+    """Return the step of each worker, from its document."""
+    return (int(document.get("step", -1)) for document in liveness.read_workers(folder).values())

@@ -1,4 +1,4 @@
-"""The pages, one module each: the table of their routes and charts."""
+"""Pages of the dashboard, one module each, with their routes and charts."""
 
 from __future__ import annotations
 

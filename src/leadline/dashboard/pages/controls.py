@@ -1,4 +1,4 @@
-"""The drawer of controls on every page of a run: what is asked of the job, and what became of it."""
+"""Controls drawer of a run's pages: control requests and their status."""
 
 from __future__ import annotations
 
@@ -14,122 +14,122 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.control import requests as asking
-from leadline.control.added_rule import judged_by
-from leadline.control.responses import follow, interval_ms, spoken_interval
+from leadline.control import requests as control_requests
+from leadline.control.added_rule import active_rules
+from leadline.control.responses import format_interval, interval_ms, request_statuses
 from leadline.dashboard.charts import Chart
-from leadline.dashboard.page import opened, render, site
-from leadline.dashboard.rule_forms import parameter_words, rule_choices
+from leadline.dashboard.page import open_run, render, site
+from leadline.dashboard.rule_forms import rule_choices, rule_option
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
-from leadline.records import request as record
+from leadline.records import request as records
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_ENDED
 
 _REASON: Final = "the dashboard"
 _PYTHON: Final = {
-    "cprofile:total": "cProfile, all time",
-    "cprofile:cpu": "cProfile, processor time",
-    "cprofile:off_cpu": "cProfile, time off the processor",
-    "pyinstrument": "pyinstrument (samples)",
+    "cprofile:total": "cProfile, wall time",
+    "cprofile:cpu": "cProfile, CPU time",
+    "cprofile:off_cpu": "cProfile, off-CPU time",
+    "pyinstrument": "pyinstrument (sampling)",
 }
 
 
 def controls(request: Request) -> Response:
-    """``/runs/{run}/controls``: the drawer's content."""
-    run = opened(request).run
-    said = {
+    """Serve ``/runs/{run}/controls``: the content of the drawer."""
+    run = open_run(request).run
+    context = {
         "run": run,
         "uri": run.uri,
-        "interval": spoken_interval(interval_ms(run)),
+        "interval": format_interval(interval_ms(run)),
         "interval_ms": interval_ms(run),
-        "intervals": {each: spoken_interval(each) for each in INTERVALS_MS},
+        "intervals": {interval: format_interval(interval) for interval in INTERVALS_MS},
         "python": _PYTHON,
         "is_over": run.status in JOB_ENDED,
         "rules": rule_choices(),
-        "known": sorted(judged_by(run)),
-        "requests": follow(run),
+        "active_rules": sorted(active_rules(run)),
+        "requests": request_statuses(run),
         "now_ns": time.time_ns(),
     }
-    return render(request, "controls.html", said)
+    return render(request, "controls.html", context)
 
 
-def ask_for(make: Callable[[Run, Mapping[str, str]], record.Request]) -> Callable[[Request], Any]:
-    """A route that turns a form into a control request."""
+def form_endpoint(make: Callable[[Run, Mapping[str, str]], records.Request]) -> Callable[[Request], Any]:
+    """Return an endpoint that turns a form into a control request."""
 
-    async def answer(request: Request) -> Response:
-        words = read_form(await request.body())
-        return await run_in_threadpool(_asked, request, words, make)
+    async def respond(request: Request) -> Response:
+        fields = read_form(await request.body())
+        return await run_in_threadpool(_submit, request, fields, make)
 
-    return answer
+    return respond
 
 
-def _asked(
-    request: Request, words: Mapping[str, str], make: Callable[[Run, Mapping[str, str]], record.Request]
+def _submit(
+    request: Request, fields: Mapping[str, str], make: Callable[[Run, Mapping[str, str]], records.Request]
 ) -> Response:
-    run = Run(site(request).shelf.path(request.path_params["run"]))
+    run = Run(site(request).run_cache.path(request.path_params["run"]))
     try:
-        asked = asking.ask(run, make(run, words))
+        submitted = control_requests.ask(run, make(run, fields))
     except ConfigurationError as error:
         raise HTTPException(400, str(error)) from error
     except OSError as error:
         raise HTTPException(409, f"the request cannot be written: {error.strerror}") from error
-    return JSONResponse({"id": asked.id})
+    return JSONResponse({"id": submitted.id})
 
 
 def read_form(body: bytes) -> dict[str, str]:
-    """What a form says; a field that was left blank says nothing."""
-    fields = parse_qsl(body.decode("utf-8", "replace"))
-    return {key: value.strip() for key, value in fields if value.strip()}
+    """Parse a form; blank fields are omitted."""
+    pairs = parse_qsl(body.decode("utf-8", "replace"))
+    return {key: value.strip() for key, value in pairs if value.strip()}
 
 
-def _interval(_: Run, words: Mapping[str, str]) -> record.Request:
-    return asking.interval_request(words.get("interval_ms", ""), reason=_REASON, key="the interval")
+def _interval(_: Run, fields: Mapping[str, str]) -> records.Request:
+    return control_requests.interval_request(fields.get("interval_ms", ""), reason=_REASON, key="the interval")
 
 
-def _profile(_: Run, words: Mapping[str, str]) -> record.Request:
-    """Blank fields mean: from the next step on, one step."""
-    if "step" in words and "time" in words:
+def _profile(_: Run, fields: Mapping[str, str]) -> records.Request:
+    """Build a profile request; blank fields mean one step, starting at the next."""
+    if "step" in fields and "time" in fields:
         raise ConfigurationError("give a first step or a time, not both")
-    if "steps" in words and "seconds" in words:
+    if "steps" in fields and "seconds" in fields:
         raise ConfigurationError("give a number of steps or of seconds, not both")
-    if not {"detailed", "python", "dataloader"} & set(words):
-        raise ConfigurationError("choose what is to be recorded")
-    request, _windows = asking.profile_request(
-        at=words.get("step") or words.get("time"),
-        length=words.get("steps") or (f"{words['seconds']}s" if "seconds" in words else None),
-        is_detailed="detailed" in words,
-        python=words.get("python"),
-        has_loader="dataloader" in words,
+    if not {"detailed", "python", "dataloader"} & set(fields):
+        raise ConfigurationError("choose what to record")
+    request, _windows = control_requests.profile_request(
+        at=fields.get("step") or fields.get("time"),
+        length=fields.get("steps") or (f"{fields['seconds']}s" if "seconds" in fields else None),
+        is_detailed="detailed" in fields,
+        python=fields.get("python"),
+        has_loader="dataloader" in fields,
         reason=_REASON,
     )
     return request
 
 
-def _profile_off(_: Run, words: Mapping[str, str]) -> record.Request:
-    return asking.profile_off_request(reason=_REASON)
+def _profile_off(_: Run, fields: Mapping[str, str]) -> records.Request:
+    return control_requests.profile_off_request(reason=_REASON)
 
 
-def _rule(run: Run, words: Mapping[str, str]) -> record.Request:
-    if words.get("rule") not in {each.name for each in rule_choices()}:
-        raise ConfigurationError("choose a rule")  # of files and modules only a terminal may have code run
-    if not re.fullmatch(r"[A-Za-z_][\w-]*", words.get("alias", "alias")):
-        raise ConfigurationError("another name has letters, digits, '_' and '-' only")
-    text = parameter_words(words["rule"], {key[2:]: value for key, value in words.items() if key.startswith("p.")})
-    alias = f"{words['alias']}=" if "alias" in words else ""
-    return asking.rule_request(f"{alias}{text}", run, reason=_REASON)
+def _rule(run: Run, fields: Mapping[str, str]) -> records.Request:
+    if fields.get("rule") not in {rule.name for rule in rule_choices()}:
+        raise ConfigurationError("choose a rule")  # rules from files and modules are accepted only in a terminal
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", fields.get("alias", "alias")):
+        raise ConfigurationError("the alias may contain only letters, digits, '_' and '-'")
+    text = rule_option(fields["rule"], {key[2:]: value for key, value in fields.items() if key.startswith("p.")})
+    alias = f"{fields['alias']}=" if "alias" in fields else ""
+    return control_requests.rule_request(f"{alias}{text}", run, reason=_REASON)
 
 
-def _stop(_: Run, words: Mapping[str, str]) -> record.Request:
+def _stop(_: Run, fields: Mapping[str, str]) -> records.Request:
     try:
-        grace = float(words.get("grace", asking.GRACE_SECONDS))
+        grace = float(fields.get("grace", control_requests.GRACE_SECONDS))
     except ValueError:
-        raise ConfigurationError(f"the grace time must be a number of seconds, not {words['grace']!r}") from None
-    return asking.stop_request(grace_seconds=grace, reason=_REASON)
+        raise ConfigurationError(f"the grace time must be a number of seconds, not {fields['grace']!r}") from None
+    return control_requests.stop_request(grace_seconds=grace, reason=_REASON)
 
 
 _BASE: Final = "/runs/{run}/controls"
-_DEEDS: Final = {
+_REQUESTS: Final = {
     "interval": _interval,
     "profile": _profile,
     "profile-off": _profile_off,
@@ -138,6 +138,6 @@ _DEEDS: Final = {
 }
 ROUTES: Final = [
     Route(_BASE, controls),
-    *(Route(f"{_BASE}/{name}", ask_for(make), methods=["POST"]) for name, make in _DEEDS.items()),
+    *(Route(f"{_BASE}/{name}", form_endpoint(make), methods=["POST"]) for name, make in _REQUESTS.items()),
 ]
 CHARTS: Final[dict[str, Chart]] = {}

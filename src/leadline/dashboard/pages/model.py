@@ -1,4 +1,4 @@
-"""The page Model of a run of boosted trees: the sections of the XGBoost report, live."""
+"""Model page of a boosted-tree run: the sections of the XGBoost report, live."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.boosted_run import Boosted, Known
-from leadline.dashboard.charts import Chart, Question
-from leadline.dashboard.page import opened, render
+from leadline.analysis.boosted_run import BoostedRun, RoundCache
+from leadline.dashboard.charts import Chart, ChartQuery
+from leadline.dashboard.page import open_run, render
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.figures import theme
 from leadline.reader.run import Run
@@ -25,60 +25,60 @@ from leadline.reports.section import Chapter, Section, format_cell
 
 
 @dataclass(slots=True)
-class _Look:
-    """What was made of a run as far as it had come; all charts of a page are of one look."""
+class _Snapshot:
+    """Report sections of a run up to an extent; all charts of a page use the same snapshot."""
 
     extent: Hashable
-    boosted: Boosted
+    boosted: BoostedRun
     sections: dict[str, Section] = field(default_factory=dict)
 
     def section(self, key: str) -> Section:
-        """One section, made when it is first asked for."""
+        """Return a section, built on first access."""
         if key not in self.sections:
             self.sections[key] = xgboost.section(self.boosted, key)
         return self.sections[key]
 
 
-_PLACE: Final = re.compile(r"[0-9]{1,4}")
-_LOOKS: WeakKeyDictionary[Run, _Look] = WeakKeyDictionary()
+_INDEX: Final = re.compile(r"[0-9]{1,4}")
+_SNAPSHOTS: WeakKeyDictionary[Run, _Snapshot] = WeakKeyDictionary()
 
 
 def model(request: Request) -> Response:
     """``/runs/{run}/model``."""
-    found = opened(request)
-    with found.lock:
-        chapter = _chapter(_look(found)) if xgboost.is_of_trees(found.run) else None
-    return render(request, "model.html", {"chapter": chapter, "spoken": format_cell}, page="model")
+    opened = open_run(request)
+    with opened.lock:
+        chapter = _chapter(_snapshot(opened)) if xgboost.is_boosted_run(opened.run) else None
+    return render(request, "model.html", {"chapter": chapter, "format_cell": format_cell}, page="model")
 
 
-def _chapter(look: _Look) -> Chapter:
-    sections = tuple(map(look.section, xgboost.SECTIONS))
-    return Chapter("xgboost", "Boosted trees", sections, xgboost.opening(look.boosted))
+def _chapter(snapshot: _Snapshot) -> Chapter:
+    sections = tuple(map(snapshot.section, xgboost.SECTIONS))
+    return Chapter("xgboost", "Boosted trees", sections, xgboost.introduction(snapshot.boosted))
 
 
-def _look(found: OpenedRun) -> _Look:
-    """The run as it was last read; its lock is held."""
-    archive, look = found.run.archive, _LOOKS.get(found.run)
+def _snapshot(opened: OpenedRun) -> _Snapshot:
+    """Return the snapshot of a run as last read; its lock is held."""
+    archive, snapshot = opened.run.archive, _SNAPSHOTS.get(opened.run)
     extent = (
         tuple(sorted(archive.complete_step.items())),
         len(archive.stored.get("predictions", ())),
-        found.run.status,
+        opened.run.status,
     )
-    if look is None or look.extent != extent:
-        known = look.boosted.known if look else Known()
-        look = _LOOKS[found.run] = _Look(extent, Boosted(found.run, known))
-    return look
+    if snapshot is None or snapshot.extent != extent:
+        previous = snapshot.boosted.cache if snapshot else RoundCache()
+        snapshot = _SNAPSHOTS[opened.run] = _Snapshot(extent, BoostedRun(opened.run, previous))
+    return snapshot
 
 
-def _chart(found: OpenedRun, question: Question) -> Figure:
-    """One chart of one section: ``section=loss&place=0``."""
-    wanted, place = question.get("section") or "", question.get("place") or "0"
-    if wanted not in xgboost.SECTIONS or not _PLACE.fullmatch(place):
-        raise HTTPException(404, "there is no such section")
-    section = _look(found).section(wanted)
-    if int(place) >= len(section.charts):
-        return theme.empty(section.why_empty or "there is nothing to see yet")
-    return section.charts[int(place)].figure
+def _chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw a chart of a section: ``section=loss&place=0``."""
+    key, index = query.get("section") or "", query.get("place") or "0"
+    if key not in xgboost.SECTIONS or not _INDEX.fullmatch(index):
+        raise HTTPException(404, "no such section")
+    section = _snapshot(opened).section(key)
+    if int(index) >= len(section.charts):
+        return theme.empty(section.why_empty or "no data yet")
+    return section.charts[int(index)].figure
 
 
 ROUTES: Final = [Route("/runs/{run}/model", model)]

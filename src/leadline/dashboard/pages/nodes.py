@@ -1,4 +1,4 @@
-"""The page Nodes of a run: how each machine was used, above what the training did meanwhile."""
+"""Nodes page of a run: system metrics of each node above the training phases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from leadline.analysis.bucketed_time import points_for
 from leadline.dashboard import node_view
-from leadline.dashboard.charts import Chart, Question
-from leadline.dashboard.page import opened, render
-from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.charts import Chart, ChartQuery
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.reader.window import natural_sort_key
 from leadline.records.names import JOB_ENDED
@@ -22,136 +22,142 @@ from leadline.records.names import JOB_ENDED
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_MOST_COLUMNS: Final = 500
-_FEW_STEPS: Final = 400
-"""So many steps of a worker are drawn phase by phase, more of them as shares."""
-_LAST: Final = (30, 100, 300)
-"""How many of the last steps may be looked at."""
+_MAX_COLUMNS: Final = 500
+_MAX_TRACKED_STEPS: Final = 400
+"""Up to this many steps of a worker are drawn as tracks, more as shares."""
+_LAST_STEPS: Final = (30, 100, 300)
+"""Selectable numbers of last steps."""
 
 
 def nodes(request: Request) -> Response:
-    """``/runs/{run}/nodes``."""
-    found = opened(request)
-    with found.lock:
-        views = node_view.node_views(found.run, found.digest)
-        said = {
+    """Serve ``/runs/{run}/nodes``."""
+    opened = open_run(request)
+    with opened.lock:
+        views = node_view.node_views(opened.run, opened.digest)
+        context = {
             "nodes": views,
             "node": node_view.chosen(views, request.query_params.get("node")),
-            "last": _LAST,
-            "workers": found.digest.workers(),
-            "is_over": found.run.status in JOB_ENDED,
-            "span_ns": found.digest.span_ns(),
-            "progress": found.digest.progress,
+            "last": _LAST_STEPS,
+            "workers": opened.digest.workers(),
+            "is_over": opened.run.status in JOB_ENDED,
+            "span_ns": opened.digest.span_ns(),
+            "progress": opened.digest.progress,
         }
-    return render(request, "nodes.html", said, page="nodes")
+    return render(request, "nodes.html", context, page="nodes")
 
 
-def usage_chart(found: OpenedRun, question: Question) -> Figure:
-    """Metrics of one unit over time: ``kind, metric, node, device`` (several by commas)``, together, title``."""
+def usage_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw metrics of one unit over time: ``kind, metric, node, device`` (comma-separated)``, together, title``."""
     from leadline.figures.usage import usage
 
-    kinds, metrics, devices = (_listed(question.get(key)) for key in ("kind", "metric", "device"))
-    node = question.get("node")
-    table = found.digest.system(
+    kinds, metrics, devices = (_split(query.get(key)) for key in ("kind", "metric", "device"))
+    node = query.get("node")
+    table = opened.digest.system(
         kind=kinds,
         metric=metrics,
         device=devices,
         node=node,
-        start_ns=question.start_ns,
-        end_ns=question.end_ns,
-        points=question.points,
+        start_ns=query.start_ns,
+        end_ns=query.end_ns,
+        points=query.points,
     )
     return usage(
         table,
-        title=node_view.TITLES.get(question.get("title") or "", ""),
-        together=bool(question.get("together")),
-        missing=node_view.why_missing(found.run, kinds, node),
+        title=node_view.TITLES.get(query.get("title") or "", ""),
+        is_mean=bool(query.get("together")),
+        missing=node_view.why_missing(opened.run, kinds, node),
     )
 
 
-def machine_chart(found: OpenedRun, question: Question) -> Figure:
-    """CPU, memory, GPU and GPU memory of a node, each as one line: ``node``."""
-    from leadline.figures.usage import over_devices, usage
+def machine_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw CPU, memory, GPU and GPU memory of a node, each as one line: ``node``."""
+    from leadline.figures.usage import mean_over_devices, usage
 
-    interval: dict[str, Any] = {"start_ns": question.start_ns, "end_ns": question.end_ns, "points": question.points}
-    node = question.get("node")
-    alone = found.digest.system(
+    interval: dict[str, Any] = {"start_ns": query.start_ns, "end_ns": query.end_ns, "points": query.points}
+    node = query.get("node")
+    totals = opened.digest.system(
         kind=["cpu", "memory"], metric=["utilization_percent", "used_percent"], device="total", node=node, **interval
     )
-    gpus = found.digest.system(kind="gpu", metric=["utilization_percent", "memory_used_percent"], node=node, **interval)
-    parts = [alone, over_devices(gpus).select(alone.column_names).cast(alone.schema)] if gpus.num_rows else [alone]
+    gpus = opened.digest.system(
+        kind="gpu", metric=["utilization_percent", "memory_used_percent"], node=node, **interval
+    )
+    parts = (
+        [totals, mean_over_devices(gpus).select(totals.column_names).cast(totals.schema)] if gpus.num_rows else [totals]
+    )
     table = pa.concat_tables(parts)
-    return usage(table, title="The machine", missing=node_view.why_missing(found.run, ["cpu"], node))
+    return usage(table, title="System metrics", missing=node_view.why_missing(opened.run, ["cpu"], node))
 
 
-def _listed(text: str | None) -> list[str] | None:
-    return [each for each in text.split(",") if each] or None if text else None
+def _split(text: str | None) -> list[str] | None:
+    return [item for item in text.split(",") if item] or None if text else None
 
 
-def heat_map_chart(found: OpenedRun, question: Question) -> Figure:
-    """Every core and GPU of a node, or of all."""
+def heat_map_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw the utilization of every core and GPU of a node, or of all nodes."""
     from leadline.figures.utilization_heat_map import heat_map
 
-    table = found.digest.system(
+    table = opened.digest.system(
         kind=["cpu", "gpu"],
         metric="utilization_percent",
-        node=question.get("node"),
-        start_ns=question.start_ns,
-        end_ns=question.end_ns,
-        points=min(question.points, _MOST_COLUMNS),
+        node=query.get("node"),
+        start_ns=query.start_ns,
+        end_ns=query.end_ns,
+        points=min(query.points, _MAX_COLUMNS),
     )
     return heat_map(table)
 
 
-def training_chart(found: OpenedRun, question: Question) -> Figure:
-    """What the training did over time: of few steps each phase in its lane, of many their shares: ``worker``."""
-    from leadline.figures.phases import lanes, over_time
+def training_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw the training phases over time, few steps as tracks, many as shares: ``worker``."""
+    from leadline.figures.phases import over_time, tracks
 
-    start, end, worker = question.start_ns, question.end_ns, question.get("worker")
-    points = min(question.points, points_for(1 if worker else len(found.digest.workers())))
-    table = found.digest.steps(worker=worker, start_ns=start, end_ns=end, points=points)
+    start, end, worker = query.start_ns, query.end_ns, query.get("worker")
+    points = min(query.points, points_for(1 if worker else len(opened.digest.workers())))
+    table = opened.digest.steps(worker=worker, start_ns=start, end_ns=end, points=points)
     if not table.num_rows:
         return over_time(table, missing="no step was timed in this interval")
-    one = worker or min(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
-    of_one = table.filter(pc.equal(table["worker"], one))
-    if pc.sum(of_one["count"]).as_py() > _FEW_STEPS:
+    worker_drawn = worker or min(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
+    rows = table.filter(pc.equal(table["worker"], worker_drawn))
+    if pc.sum(rows["count"]).as_py() > _MAX_TRACKED_STEPS:
         return over_time(table)
-    first, last = (start, end) if start is not None else found.digest.span_ns()
-    return lanes(found.digest.timeline(one, first, last if last is not None else found.digest.span_ns()[1] + 1))
+    first, last = (start, end) if start is not None else opened.digest.span_ns()
+    return tracks(
+        opened.digest.timeline(worker_drawn, first, last if last is not None else opened.digest.span_ns()[1] + 1)
+    )
 
 
-def step_timeline_chart(found: OpenedRun, question: Question) -> Figure:
-    """The phases of the last steps: ``last`` (30), ``worker``."""
+def step_timeline_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw the phases of the last steps: ``last`` (30), ``worker``."""
     from leadline.figures.steps import timeline
 
-    told = whole_number(question.get("last"))
-    last = _LAST[0] if told is None else min(told, max(_LAST))
-    worker = question.get("worker") or next(iter(found.digest.workers()), None)
-    whole = found.digest.steps(worker=worker, points=2)
-    if not whole.num_rows:
-        return timeline(whole)
-    end = pc.max(whole["end_step"]).as_py()
-    if question.end_step is not None:
-        end = min(end, question.end_step)
-    table = found.digest.steps(worker=worker, start_step=max(0, end - last), end_step=end, points=2 * last)
+    requested = parse_integer(query.get("last"))
+    last = _LAST_STEPS[0] if requested is None else min(requested, max(_LAST_STEPS))
+    worker = query.get("worker") or next(iter(opened.digest.workers()), None)
+    extent = opened.digest.steps(worker=worker, points=2)
+    if not extent.num_rows:
+        return timeline(extent)
+    end = pc.max(extent["end_step"]).as_py()
+    if query.end_step is not None:
+        end = min(end, query.end_step)
+    table = opened.digest.steps(worker=worker, start_step=max(0, end - last), end_step=end, points=2 * last)
     return timeline(table, last=last)
 
 
-def step_durations_chart(found: OpenedRun, question: Question) -> Figure:
-    """How long steps took: ``worker``."""
+def step_durations_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw step times: ``worker``."""
     from leadline.figures.steps import durations
 
-    worker = question.get("worker")
-    points = min(question.points, points_for(1 if worker else len(found.digest.workers())))
-    table = found.digest.steps(worker=worker, start_step=question.start_step, end_step=question.end_step, points=points)
+    worker = query.get("worker")
+    points = min(query.points, points_for(1 if worker else len(opened.digest.workers())))
+    table = opened.digest.steps(worker=worker, start_step=query.start_step, end_step=query.end_step, points=points)
     return durations(table)
 
 
-def step_histogram_chart(found: OpenedRun, question: Question) -> Figure:
-    """How often a step took how long: ``worker``."""
+def step_histogram_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw the distribution of step times: ``worker``."""
     from leadline.figures.steps import histogram
 
-    return histogram(found.digest.step_durations(worker=question.get("worker")))
+    return histogram(opened.digest.step_durations(worker=query.get("worker")))
 
 
 ROUTES: Final = [Route("/runs/{run}/nodes", nodes)]

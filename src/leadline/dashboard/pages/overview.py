@@ -1,4 +1,4 @@
-"""The page Overview of a run: how it stands, what was found, where the time went."""
+"""Overview page of a run: status, findings, time breakdown, resource utilization."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.bucketed_time import points_for, time_of
-from leadline.analysis.cluster_usage import usage_in_all
+from leadline.analysis.bucketed_time import bucketed_time_breakdown, points_for
+from leadline.analysis.cluster_usage import cluster_usage
 from leadline.analysis.interruptions import interruptions
 from leadline.analysis.overview import steps_of
 from leadline.analysis.time_breakdown import phases
-from leadline.analysis.usage import PERCENTILES, WATCHED
+from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
 from leadline.dashboard import overview_view
-from leadline.dashboard.charts import Chart, Question
-from leadline.dashboard.page import opened, render
+from leadline.dashboard.charts import Chart, ChartQuery
+from leadline.dashboard.page import open_run, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
 from leadline.dashboard.run_cache import OpenedRun
@@ -30,25 +30,25 @@ from leadline.store.actions import read_actions
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_MOST_LOSSES: Final = 4
+_MAX_LOSSES: Final = 4
 _SAMPLES: Final = 2_000
-_WATCHED_KINDS: Final = sorted({kind for kind, _, _ in WATCHED})
+_SAMPLED_KINDS: Final = sorted({kind for kind, _, _ in SUMMARY_METRICS})
 
 
 def overview(request: Request) -> Response:
-    """``/runs/{run}/overview``, which is also ``/runs/{run}``."""
-    found = opened(request)
-    with found.lock:
-        said = {**_run_said(found), **_rules_said(found, request.path_params["run"])}
-    return render(request, "overview.html", said, page="overview")
+    """Serve ``/runs/{run}/overview`` and ``/runs/{run}``."""
+    opened = open_run(request)
+    with opened.lock:
+        context = {**_run_context(opened), **_rules_context(opened, request.path_params["run"])}
+    return render(request, "overview.html", context, page="overview")
 
 
-def _run_said(found: OpenedRun) -> dict[str, Any]:
-    """The job, where its time went, the machine, and what watching cost."""
-    run, digest = found.run, found.digest
+def _run_context(opened: OpenedRun) -> dict[str, Any]:
+    """Return the context of the job, its time breakdown, resource utilization and monitoring overhead."""
+    run, digest = opened.run, opened.digest
     fired = set(pc.unique(run.findings()["rule"]).to_pylist())
-    aliases = {each.alias: each.rule for each in run.manifest.rules}
-    time = time_of(run, digest, {aliases.get(each, each) for each in fired})
+    aliases = {spec.alias: spec.rule for spec in run.manifest.rules}
+    time = bucketed_time_breakdown(run, digest, {aliases.get(alias, alias) for alias in fired})
     return {
         "run": run,
         "manifest": run.manifest,
@@ -58,92 +58,96 @@ def _run_said(found: OpenedRun) -> dict[str, Any]:
         "parts": overview_view.job_parts(time.job),
         "phases": phases(time.steps),
         "throughput": time.throughput,
-        "bound": time.bound,
+        "bottleneck": time.bottleneck,
         "percentiles": list(PERCENTILES),
-        "usage": overview_view.usage_rows([*_in_all(found, time.usage), *time.usage]),
-        "has_gpu": any(each["kind"] == "gpu" for each in time.usage),
+        "usage": overview_view.usage_rows([*_cluster_usage(opened, time.usage), *time.usage]),
+        "has_gpu": any(row["kind"] == "gpu" for row in time.usage),
         "operations": overview_view.operations(run),
         "cost": overview_view.cost(run),
         "warnings": overview_view.warnings(run, digest.damage),
         "actions": read_actions(run.path),
         "steps": steps_of(list(run.worker_documents().values())),
-        "losses": _losses(found),
+        "losses": _losses(opened),
         "is_over": run.status in JOB_ENDED,
         "progress": digest.progress,
-        "models": _models(found),
+        "models": _models(opened),
     }
 
 
-def _in_all(found: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The use of all nodes together, where there are several."""
-    if len({each["node"] for each in usage}) < 2:
+def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the utilization of all nodes together, if there are several."""
+    if len({row["node"] for row in usage}) < 2:
         return []
-    return usage_in_all(found.digest.system(kind=_WATCHED_KINDS, points=_SAMPLES))
+    return cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
 
 
-def _rules_said(found: OpenedRun, name: str) -> dict[str, Any]:
-    views = rule_views(found.run)
+def _rules_context(opened: OpenedRun, name: str) -> dict[str, Any]:
+    views = rule_views(opened.run)
     return {
         "groups": overview_view.rule_groups(views),
-        "counts": Counter(each.verdict for each in views),
+        "counts": Counter(view.verdict for view in views),
         "verdicts": VERDICTS,
-        "links": Links(name, found),
+        "links": Links(name, opened),
     }
 
 
-def _models(found: OpenedRun) -> list[str]:
-    """What trains: ``ResNet (36 parameter tensors)``, ``SGD``."""
-    documents = found.run.worker_documents().values()
-    models = {model(each["name"], each["parameters"]) for one in documents for each in one["models"]}
-    return [*sorted(models), *sorted({each for one in documents for each in one["optimizers"]})]
+def _models(opened: OpenedRun) -> list[str]:
+    """Return the models and optimizers: ``ResNet (36 parameter tensors)``, ``SGD``."""
+    documents = opened.run.worker_documents().values()
+    models = {
+        model(model_info["name"], model_info["parameters"])
+        for document in documents
+        for model_info in document["models"]
+    }
+    return [*sorted(models), *sorted({optimizer for document in documents for optimizer in document["optimizers"]})]
 
 
-def _losses(found: OpenedRun) -> list[str]:
-    """The losses, and the metrics that tell most."""
-    infos = found.digest.infos()
-    names = list(dict.fromkeys(name for name, _ in found.digest.scalar_names()))
-    shown = [each for each in names if {"losses", "metrics"} & set(infos[each].collections)]
-    return (shown or names)[:_MOST_LOSSES]
+def _losses(opened: OpenedRun) -> list[str]:
+    """Return the first losses and metrics."""
+    infos = opened.digest.infos()
+    names = list(dict.fromkeys(name for name, _ in opened.digest.scalar_names()))
+    selected = [name for name in names if {"losses", "metrics"} & set(infos[name].collections)]
+    return (selected or names)[:_MAX_LOSSES]
 
 
-def loss_chart(found: OpenedRun, question: Question) -> Figure:
-    """One number over steps, by mode, with the findings marked: ``name``."""
+def loss_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw a scalar over steps, by mode, with findings marked: ``name``."""
     from leadline.figures.marks import mark
     from leadline.figures.scalars import scalars
 
-    table = found.digest.scalar(
-        question.get("name") or "", start_step=question.start_step, end_step=question.end_step, points=question.points
+    table = opened.digest.scalar(
+        query.get("name") or "", start_step=query.start_step, end_step=query.end_step, points=query.points
     )
-    shown = scalars(table, missing="nothing of this name was captured yet")
-    return mark(shown, found.run.findings().to_pylist()) if table.num_rows else shown
+    fig = scalars(table, missing="no values captured yet")
+    return mark(fig, opened.run.findings().to_pylist()) if table.num_rows else fig
 
 
-def job_chart(found: OpenedRun, question: Question) -> Figure:
-    """Initialization, training loop and finalization."""
+def job_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw initialization, training loop and finalization."""
     from leadline.figures.shares import job_phases
 
-    return job_phases(found.digest.job(), title="Phases of the job")
+    return job_phases(opened.digest.job(), title="Job phases")
 
 
-def phases_chart(found: OpenedRun, question: Question) -> Figure:
-    """What the training steps were made of."""
+def phases_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw the phases of the training steps."""
     from leadline.figures.shares import pie
 
     return pie(
-        found.digest.phases(mode="train"),
-        title="Phases of the training steps",
+        opened.digest.phases(mode="train"),
+        title="Training step phases",
         missing="no training step was timed yet",
     )
 
 
-def progress_chart(found: OpenedRun, question: Question) -> Figure:
-    """Steps over time, with the phases of the job and the interruptions."""
+def progress_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
+    """Draw steps over time, with job phases and interruptions."""
     from leadline.figures.phases import progress
 
-    digest = found.digest
-    points = min(question.points, points_for(len(digest.workers())))
+    digest = opened.digest
+    points = min(query.points, points_for(len(digest.workers())))
     table = digest.steps(points=points)
-    return progress(table, job=digest.job(), interruptions=interruptions(found.run.status_document, table))
+    return progress(table, job=digest.job(), interruptions=interruptions(opened.run.status_document, table))
 
 
 ROUTES: Final = [Route("/runs/{run}", overview), Route("/runs/{run}/overview", overview)]

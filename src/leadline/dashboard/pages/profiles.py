@@ -1,4 +1,4 @@
-"""The page Profiles of a run: what its profiling windows hold."""
+"""Profiles page of a run: recorded profile windows and their contents."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.dashboard import profile_view as view
-from leadline.dashboard.charts import Chart, Question
-from leadline.dashboard.page import opened, render
-from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.charts import Chart, ChartQuery
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import LeadlineError
 from leadline.reader.python_profiles import CallTrees, PythonProfile
@@ -32,8 +32,8 @@ VIEWS: Final = {
     "horovod": "Horovod",
     "difference": "Difference",
 }
-_BY: Final = ("phase", "module", "operator")
-_TOLD: Final = (
+_DEFAULT_GROUPS: Final = ("phase", "module", "operator")
+_PARAMETERS: Final = (
     "window",
     "worker",
     "step",
@@ -45,87 +45,90 @@ _TOLD: Final = (
     "words",
     "function",
 )
-_PYTHON: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
+_PROFILERS: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
 
 
 def profiles(request: Request) -> Response:
-    """``/runs/{run}/profiles``; ``?view=`` chooses the part."""
-    found = opened(request)
-    asked = request.query_params
-    chosen = asked.get("view") if asked.get("view") in VIEWS else "windows"
-    with found.lock:
-        said: dict[str, Any] = {"view": chosen, "views": VIEWS, "missing": "", "top": view.TOP, "kinds": view.KINDS}
+    """Serve ``/runs/{run}/profiles``; ``?view=`` selects the part."""
+    opened = open_run(request)
+    parameters = request.query_params
+    part = parameters.get("view") if parameters.get("view") in VIEWS else "windows"
+    with opened.lock:
+        context: dict[str, Any] = {"view": part, "views": VIEWS, "missing": "", "top": view.TOP, "kinds": view.KINDS}
         try:
-            said |= _PARTS[str(chosen)](found.run, asked)
+            context |= _PARTS[str(part)](opened.run, parameters)
         except LeadlineError as error:
-            said["missing"] = str(error)
-    return render(request, f"profiles_{chosen}.html", said, page="profiles")
+            context["missing"] = str(error)
+    return render(request, f"profiles_{part}.html", context, page="profiles")
 
 
-def _windows(run: Run, asked: QueryParams) -> dict[str, Any]:
-    return {"windows": view.windows(run), "asked": view.asked_windows(run)}
+def _windows(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    return {"windows": view.windows(run), "requests": view.requested_profiles(run)}
 
 
-def _operators(run: Run, asked: QueryParams) -> dict[str, Any]:
-    known = view.windows(run, "detailed")
-    window, worker = asked.get("window") or (known[0]["id"] if known else None), asked.get("worker") or None
-    by = [each for each in asked.getlist("by") if each in view.GROUPS] or list(_BY)
+def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    windows = view.windows(run, "detailed")
+    window, worker = (
+        parameters.get("window") or (windows[0]["id"] if windows else None),
+        parameters.get("worker") or None,
+    )
+    by = [column for column in parameters.getlist("by") if column in view.GROUPS] or list(_DEFAULT_GROUPS)
     calls = run.operator_calls(window=window, worker=worker)
     choices = view.choices_of(calls, "phase", "device", "step", "worker")
-    told = {name: asked.get(name) or "" for name in ("phase", "device", "module", "step")}
-    shown = view.operator_rows(
+    filters = {name: parameters.get(name) or "" for name in ("phase", "device", "module", "step")}
+    operators = view.operator_rows(
         run,
         by,
         window=window,
         worker=worker,
-        phase=told["phase"] or None,
-        words=told["module"],
-        device=told["device"] or None,
-        step=whole_number(told["step"]),
+        phase=filters["phase"] or None,
+        module_text=filters["module"],
+        device=filters["device"] or None,
+        step=parse_integer(filters["step"]),
     )
-    has_memory = any(each["memory_bytes"] is not None for each in shown.rows)
+    has_memory = any(row["memory_bytes"] is not None for row in operators.rows)
     return {
-        "windows": known,
+        "windows": windows,
         "window": window,
         "worker": worker or "",
         "by": by,
         "groups": view.GROUPS,
         "choices": choices,
-        "told": told,
-        "shown": shown,
+        "filters": filters,
+        "table": operators,
         "has_memory": has_memory,
     }
 
 
-def _python(run: Run, asked: QueryParams) -> dict[str, Any]:
-    known = view.windows(run, "cprofile", "pyinstrument")
-    there = {_profiler_of(each) for each in known}
-    profiler = asked.get("profiler") or ""
-    if profiler not in _PYTHON:
-        profiler = next((each for each in _PYTHON if each in there), "pyinstrument")
-    mine = [each for each in known if _profiler_of(each) == profiler]
-    parts = list(dict.fromkeys(each["part"] for each in mine))
-    told = {name: asked.get(name) or "" for name in _TOLD}
-    part = asked.get("part") if asked.get("part") in parts else (parts[0] if parts else "loop")
-    profile = _profile(run, profiler, str(part), told)
-    everything = _profile(run, profiler, str(part), {"window": told["window"], "worker": told["worker"]}).slices()
-    choices = view.choices_of(everything, "step", "mode", "phase", "worker")
-    order = asked.get("order") if asked.get("order") in view.ORDERS else "own"
+def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    windows = view.windows(run, "cprofile", "pyinstrument")
+    available = {_profiler_of(window) for window in windows}
+    profiler = parameters.get("profiler") or ""
+    if profiler not in _PROFILERS:
+        profiler = next((profiler for profiler in _PROFILERS if profiler in available), "pyinstrument")
+    windows_of_profiler = [window for window in windows if _profiler_of(window) == profiler]
+    parts = list(dict.fromkeys(window["part"] for window in windows_of_profiler))
+    filters = {name: parameters.get(name) or "" for name in _PARAMETERS}
+    part = parameters.get("part") if parameters.get("part") in parts else (parts[0] if parts else "loop")
+    profile = _profile(run, profiler, str(part), filters)
+    all_slices = _profile(run, profiler, str(part), {"window": filters["window"], "worker": filters["worker"]}).slices()
+    choices = view.choices_of(all_slices, "step", "mode", "phase", "worker")
+    order = parameters.get("order") if parameters.get("order") in view.ORDERS else "own"
     return {
-        "profilers": [each for each in _PYTHON if each in there],
+        "profilers": [profiler for profiler in _PROFILERS if profiler in available],
         "profiler": profiler,
-        "windows": mine,
+        "windows": windows_of_profiler,
         "parts": parts,
         "part": part,
-        "told": told,
-        "interval": _interval(told),
+        "filters": filters,
+        "interval": _interval(filters),
         "order": order,
         "orders": view.ORDERS,
         "choices": choices,
-        "changes": [f"{one}:{other}" for one in choices["mode"] for other in choices["mode"] if one != other],
-        "shown": view.function_rows(profile, str(order), told["words"]),
-        "short": view.short_file,
-        "callers": view.caller_rows(profile, told["function"]) if told["function"] else None,
+        "changes": [f"{before}:{after}" for before in choices["mode"] for after in choices["mode"] if before != after],
+        "table": view.function_rows(profile, str(order), filters["words"]),
+        "short_file": view.short_file,
+        "callers": view.caller_rows(profile, filters["function"]) if filters["function"] else None,
         "is_tree": isinstance(profile, CallTrees),
     }
 
@@ -134,86 +137,93 @@ def _profiler_of(window: dict[str, Any]) -> str:
     return f"cprofile:{window['timer']}" if window["kind"] == "cprofile" else str(window["kind"])
 
 
-def _profile(run: Run, profiler: str, part: str, told: dict[str, str]) -> PythonProfile:
+def _profile(run: Run, profiler: str, part: str, filters: dict[str, str]) -> PythonProfile:
     kind, _, timer = profiler.partition(":")
     return run.python_profile(
         kind=kind,
         timer=timer if timer in TIMERS else "total",
         part=part,
-        window=told.get("window") or None,
-        worker=told.get("worker") or None,
-        step=whole_number(told.get("step") or ""),
-        mode=told.get("mode") or None,
-        phase=told.get("phase") or None,
-        between=_change(told.get("between") or ""),
-        time_ns=_interval(told),
+        window=filters.get("window") or None,
+        worker=filters.get("worker") or None,
+        step=parse_integer(filters.get("step") or ""),
+        mode=filters.get("mode") or None,
+        phase=filters.get("phase") or None,
+        between=_mode_change(filters.get("between") or ""),
+        time_ns=_interval(filters),
     )
 
 
-def _change(text: str) -> tuple[str, str] | None:
-    """``eval:train``: the steps of the second mode that follow one of the first."""
+def _mode_change(text: str) -> tuple[str, str] | None:
+    """Parse ``eval:train``: the steps of the second mode that follow one of the first."""
     before, _, after = text.partition(":")
     return (before, after) if before and after else None
 
 
-def _interval(told: dict[str, str]) -> tuple[int, int] | None:
-    start, end = (whole_number(told.get(each) or "") for each in ("start_ns", "end_ns"))
+def _interval(filters: dict[str, str]) -> tuple[int, int] | None:
+    start, end = (parse_integer(filters.get(key) or "") for key in ("start_ns", "end_ns"))
     return (start, end) if start is not None and end is not None else None
 
 
-def _loading(run: Run, asked: QueryParams) -> dict[str, Any]:
-    known = view.windows(run, "dataloader")
-    window = asked.get("window") or None
+def _loading(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    windows = view.windows(run, "dataloader")
+    window = parameters.get("window") or None
     sums, longest = view.loading_rows(run, window)
-    return {"windows": known, "window": window or "", "sums": sums, "longest": longest}
+    return {"windows": windows, "window": window or "", "sums": sums, "longest": longest}
 
 
-def _memory(run: Run, asked: QueryParams) -> dict[str, Any]:
+def _memory(run: Run, parameters: QueryParams) -> dict[str, Any]:
     return {"snapshots": run.out_of_memory()[-20:]}
 
 
-def _horovod(run: Run, asked: QueryParams) -> dict[str, Any]:
-    return {"shown": view.horovod_rows(run)}
+def _horovod(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    return {"table": view.horovod_rows(run)}
 
 
-def _difference(run: Run, asked: QueryParams) -> dict[str, Any]:
-    """Two windows of one kind beside each other."""
-    known = view.windows(run, "detailed", "cprofile", "pyinstrument")
-    ids = [each["id"] for each in known]
-    after = asked.get("after") if asked.get("after") in ids else (ids[0] if ids else "")
-    kind = next((each["kind"] for each in known if each["id"] == after), "")
-    rest = [each["id"] for each in known if each["kind"] == kind and each["id"] != after]
-    before = asked.get("before") if asked.get("before") in rest else (rest[-1] if rest else "")
-    told: dict[str, Any] = {"windows": known, "before": before, "after": after, "kind": kind, "shown": None, "keys": ()}
+def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
+    """Compare two windows of one kind."""
+    windows = view.windows(run, "detailed", "cprofile", "pyinstrument")
+    ids = [window["id"] for window in windows]
+    after = parameters.get("after") if parameters.get("after") in ids else (ids[0] if ids else "")
+    kind = next((window["kind"] for window in windows if window["id"] == after), "")
+    others = [window["id"] for window in windows if window["kind"] == kind and window["id"] != after]
+    before = parameters.get("before") if parameters.get("before") in others else (others[-1] if others else "")
+    context: dict[str, Any] = {
+        "windows": windows,
+        "before": before,
+        "after": after,
+        "kind": kind,
+        "table": None,
+        "keys": (),
+    }
     if not before:
-        return told
+        return context
     keys = ("phase", "module", "operator") if kind == "detailed" else ("function", "file", "line")
-    one, other = (_rows_of(run, kind, each, keys, known) for each in (str(before), str(after)))
+    rows_before, rows_after = (_rows_of(run, kind, window, keys, windows) for window in (str(before), str(after)))
     steps = (view.steps_in(run, str(before)), view.steps_in(run, str(after)))
-    modes = [_modes_of(run, str(each), known) for each in (before, after)]
-    shown = view.difference(one, other, keys, steps=steps)
-    return {**told, "keys": keys, "shown": shown, "short": view.short_file, "modes": modes}
+    modes = [_modes_of(run, str(window), windows) for window in (before, after)]
+    table = view.difference(rows_before, rows_after, keys, steps=steps)
+    return {**context, "keys": keys, "table": table, "short_file": view.short_file, "modes": modes}
 
 
 def _rows_of(
-    run: Run, kind: str, window: str, keys: tuple[str, ...], known: list[dict[str, Any]]
+    run: Run, kind: str, window: str, keys: tuple[str, ...], windows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     table = (
-        run.operators(keys, window=window) if kind == "detailed" else _functions(run, window, known).top("own", None)
+        run.operators(keys, window=window) if kind == "detailed" else _functions(run, window, windows).top("own", None)
     )
     return list(table.to_pylist())
 
 
-def _modes_of(run: Run, window: str, known: list[dict[str, Any]]) -> list[str]:
-    """The modes of the steps that a window covers."""
-    is_detailed = any(each["id"] == window and each["kind"] == "detailed" for each in known)
-    table = run.operator_calls(window=window) if is_detailed else _functions(run, window, known).slices()
-    return [str(each) for each in view.choices_of(table, "mode")["mode"]]
+def _modes_of(run: Run, window: str, windows: list[dict[str, Any]]) -> list[str]:
+    """Return the modes of the steps of a window."""
+    is_detailed = any(item["id"] == window and item["kind"] == "detailed" for item in windows)
+    table = run.operator_calls(window=window) if is_detailed else _functions(run, window, windows).slices()
+    return [str(mode) for mode in view.choices_of(table, "mode")["mode"]]
 
 
-def _functions(run: Run, window: str, known: list[dict[str, Any]]) -> PythonProfile:
-    meant = next(each for each in known if each["id"] == window)
-    return run.python_profile(kind=meant["kind"], timer=meant["timer"], part=meant["part"], window=window)
+def _functions(run: Run, window: str, windows: list[dict[str, Any]]) -> PythonProfile:
+    row = next(item for item in windows if item["id"] == window)
+    return run.python_profile(kind=row["kind"], timer=row["timer"], part=row["part"], window=window)
 
 
 _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
@@ -230,30 +240,30 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
 # --- charts --------------------------------------------------------------------------------------------------
 
 
-def _flame(found: OpenedRun, question: Question) -> Figure:
+def _flame(opened: OpenedRun, query: ChartQuery) -> Figure:
     from leadline.analysis.call_tree import call_tree
     from leadline.figures import flames
 
-    told = {name: question.get(name) or "" for name in _TOLD}
-    told |= {"start_ns": str(question.start_ns or ""), "end_ns": str(question.end_ns or "")}
-    profile = _profile(found.run, "pyinstrument", question.get("part") or "loop", told)
+    filters = {name: query.get(name) or "" for name in _PARAMETERS}
+    filters |= {"start_ns": str(query.start_ns or ""), "end_ns": str(query.end_ns or "")}
+    profile = _profile(opened.run, "pyinstrument", query.get("part") or "loop", filters)
     assert isinstance(profile, CallTrees)
     return flames.icicle(call_tree(profile.flames()))
 
 
-def _window_timeline(found: OpenedRun, question: Question) -> Figure:
+def _window_timeline(opened: OpenedRun, query: ChartQuery) -> Figure:
     from leadline.figures.profile_window import window
 
-    calls = found.run.operator_calls(
-        window=question.get("window"), worker=question.get("worker"), step=whole_number(question.get("step") or "")
+    calls = opened.run.operator_calls(
+        window=query.get("window"), worker=query.get("worker"), step=parse_integer(query.get("step") or "")
     )
     return window(calls)
 
 
-def _data_loading(found: OpenedRun, question: Question) -> Figure:
+def _data_loading(opened: OpenedRun, query: ChartQuery) -> Figure:
     from leadline.figures import phases
 
-    return phases.lanes(view.loading_lanes(found.run, question.get("window")), title="Data loading over time")
+    return phases.tracks(view.loading_tracks(opened.run, query.get("window")), title="Data loading over time")
 
 
 ROUTES: Final = [Route("/runs/{run}/profiles", profiles)]

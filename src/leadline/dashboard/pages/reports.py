@@ -1,4 +1,4 @@
-"""The page Reports of a run: what there is, in place, for download, and made anew."""
+"""Reports page of a run: view, download and generate reports."""
 
 from __future__ import annotations
 
@@ -17,118 +17,120 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.analysis.trees import is_of_trees
+from leadline.analysis.trees import is_boosted_run
 from leadline.dashboard.charts import Chart
-from leadline.dashboard.page import opened, render, site
+from leadline.dashboard.page import open_run, render, site
 from leadline.errors import RunNotFoundError
 from leadline.store import layout
 
 PRODUCTS: Final = {
-    "report": "Everything: training, profiling, and boosted trees where the run is of them",
-    "profiling": "Profiling: where the time went, and how the machine was used",
+    "report": "Full report: training, profiling, and boosted trees if the run trains them",
+    "profiling": "Profiling: time breakdown and resource utilization",
     "xgboost": "Boosted trees: classes, features, errors",
 }
-"""The reports that there may be, and what each holds."""
-_PATIENCE_SECONDS: Final = 300.0
-_MAKING: Final = threading.BoundedSemaphore(2)
-"""So many are made at once, in processes of their own."""
+"""Available reports and their descriptions."""
+_TIMEOUT_SECONDS: Final = 300.0
+_GENERATION_SLOTS: Final = threading.BoundedSemaphore(2)
+"""Maximum number of reports generated at once, each in its own process."""
 _FRAMED: Final = {
     "Content-Security-Policy": "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'self'",
 }
-"""A report has an origin of its own: it reads nothing of the dashboard and reaches nothing. Its own policy lets it run
-the two scripts that it was made with."""
+"""A report is sandboxed in its own origin: it can neither read the dashboard nor make requests. Inline scripts are
+allowed because the report contains its two scripts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A report as the page tells of it."""
+class ReportEntry:
+    """A report in the list."""
 
     name: str
-    about: str
-    made_ns: int | None
-    """None: it was not made yet."""
+    description: str
+    generated_ns: int | None
+    """None: not generated yet."""
     size: int
     has_notebook: bool
 
 
 def reports(request: Request) -> Response:
-    """``/runs/{run}/reports``: the list, and one of them in place."""
-    run = opened(request).run
-    names = [name for name in PRODUCTS if name != "xgboost" or is_of_trees(run)]
-    made = [_made(request, name) for name in names]
-    there = [each.name for each in made if each.made_ns is not None]
-    wanted = request.query_params.get("show", "")
-    shown = wanted if wanted in there else there[0] if there else None
-    return render(request, "reports.html", {"reports": made, "shown": shown}, page="reports")
+    """Serve ``/runs/{run}/reports``: the list, and one report embedded."""
+    run = open_run(request).run
+    names = [name for name in PRODUCTS if name != "xgboost" or is_boosted_run(run)]
+    entries = [_entry(request, name) for name in names]
+    available = [report.name for report in entries if report.generated_ns is not None]
+    requested = request.query_params.get("show", "")
+    selected = requested if requested in available else available[0] if available else None
+    return render(request, "reports.html", {"reports": entries, "selected": selected}, page="reports")
 
 
 def page(request: Request) -> Response:
-    """``…/reports/{product}.html``: a report, to be framed or kept."""
+    """Serve ``…/reports/{product}.html``: a report, embedded or as a download."""
     return _file(request, layout.report_page, "text/html", "html")
 
 
 def notebook(request: Request) -> Response:
-    """``…/reports/{product}.ipynb``: the notebook that makes it anew."""
+    """Serve ``…/reports/{product}.ipynb``: the notebook that regenerates it."""
     return _file(request, layout.report_notebook, "application/x-ipynb+json", "ipynb")
 
 
-def make(request: Request) -> Response:
-    """``POST …/reports/{product}``: make a report anew; the answer says where it is shown."""
+def generate(request: Request) -> Response:
+    """Serve ``POST …/reports/{product}``: generate a report and return the URL of its page."""
     product, run = request.path_params["product"], request.path_params["run"]
-    path = site(request).shelf.path(run)
+    path = site(request).run_cache.path(run)
     if product not in PRODUCTS:
-        raise HTTPException(404, "there is no such report")
-    if not _MAKING.acquire(timeout=_PATIENCE_SECONDS):
-        raise HTTPException(503, "other reports are being made; try again in a while")
+        raise HTTPException(404, "no such report")
+    if not _GENERATION_SLOTS.acquire(timeout=_TIMEOUT_SECONDS):
+        raise HTTPException(503, "other reports are being generated; try again later")
     try:
-        _render(path, product)
+        _run_report(path, product)
     finally:
-        _MAKING.release()
+        _GENERATION_SLOTS.release()
     return JSONResponse({"address": f"/runs/{quote(run, safe='')}/reports?show={product}"})
 
 
-def _render(path: str, product: str) -> None:
-    """Have a process make the report.
+def _run_report(path: str, product: str) -> None:
+    """Generate a report in a separate process.
 
     Raises:
-        HTTPException: It could not, and why.
+        HTTPException: Generation failed or timed out.
     """
     command = [sys.executable, "-m", "leadline.reports", path, product]
     try:
-        ended = subprocess.run(command, capture_output=True, timeout=_PATIENCE_SECONDS, stdin=subprocess.DEVNULL)
+        process = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise HTTPException(504, "making the report takes too long; use: leadline report") from None
-    if ended.returncode:
-        lines = ended.stderr.decode(errors="replace").strip().splitlines()
-        why = lines[-1].removeprefix("leadline: ") if lines else "it did not say why"
-        raise HTTPException(500, f"the report could not be made: {why}")
+        raise HTTPException(504, "generating the report takes too long; use: leadline report") from None
+    if process.returncode:
+        lines = process.stderr.decode(errors="replace").strip().splitlines()
+        reason = lines[-1].removeprefix("leadline: ") if lines else "unknown error"
+        raise HTTPException(500, f"the report could not be generated: {reason}")
 
 
-def _file(request: Request, place: Callable[[str], str], kind: str, ending: str) -> Response:
+def _file(request: Request, path_of: Callable[[str], str], media_type: str, suffix: str) -> Response:
     product, run = request.path_params["product"], request.path_params["run"]
     if product not in PRODUCTS:
-        raise RunNotFoundError("there is no such report")
-    path = site(request).shelf.file(run, place(product))
+        raise RunNotFoundError("no such report")
+    path = site(request).run_cache.file(run, path_of(product))
     name = re.sub(r"[^\w.-]+", "_", run).strip("._-")[:100] or "run"
-    kept: dict[str, Any] = {}
-    if request.query_params.get("download") or ending != "html":
-        kept = {"filename": f"{name}-{product}.{ending}"}
-    return FileResponse(path, media_type=kind, headers=dict(_FRAMED), **kept)
+    options: dict[str, Any] = {}
+    if request.query_params.get("download") or suffix != "html":
+        options = {"filename": f"{name}-{product}.{suffix}"}
+    return FileResponse(path, media_type=media_type, headers=dict(_FRAMED), **options)
 
 
-def _made(request: Request, name: str) -> Made:
-    shelf, run = site(request).shelf, request.path_params["run"]
+def _entry(request: Request, name: str) -> ReportEntry:
+    run_cache, run = site(request).run_cache, request.path_params["run"]
     try:
-        found = os.stat(shelf.file(run, layout.report_page(name)))
+        status = os.stat(run_cache.file(run, layout.report_page(name)))
     except (RunNotFoundError, OSError):
-        return Made(name, PRODUCTS[name], None, 0, has_notebook=False)
-    return Made(name, PRODUCTS[name], found.st_mtime_ns, found.st_size, has_notebook=_has_notebook(request, name))
+        return ReportEntry(name, PRODUCTS[name], None, 0, has_notebook=False)
+    return ReportEntry(
+        name, PRODUCTS[name], status.st_mtime_ns, status.st_size, has_notebook=_has_notebook(request, name)
+    )
 
 
 def _has_notebook(request: Request, name: str) -> bool:
     try:
-        site(request).shelf.file(request.path_params["run"], layout.report_notebook(name))
+        site(request).run_cache.file(request.path_params["run"], layout.report_notebook(name))
     except RunNotFoundError:
         return False
     return True
@@ -139,6 +141,6 @@ ROUTES: Final = [
     Route(_BASE, reports),
     Route(f"{_BASE}/{{product}}.html", page),
     Route(f"{_BASE}/{{product}}.ipynb", notebook),
-    Route(f"{_BASE}/{{product}}", make, methods=["POST"]),
+    Route(f"{_BASE}/{{product}}", generate, methods=["POST"]),
 ]
 CHARTS: Final[dict[str, Chart]] = {}

@@ -1,4 +1,4 @@
-"""The page Rules of a run: every rule, what it found, and what that means."""
+"""Rules page of a run: every rule, its findings and documentation."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.dashboard.charts import Chart
-from leadline.dashboard.page import opened, render
-from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import iso
 
 VERDICTS: Final = {
     "fired": "fired",
-    "error": "failed itself",
+    "error": "error",
     "undecided": "undecided",
     "clear": "clear",
-    "waiting": "not judged yet",
+    "waiting": "not evaluated yet",
 }
-"""Words for verdicts, in the order in which they are told."""
+"""Labels of verdicts in display order."""
 PAGE_FINDINGS: Final = 200
-"""So many findings are shown at a time."""
+"""Findings per page."""
 _AROUND_NS: Final = 15_000_000_000
 
 
 def rules(request: Request) -> Response:
-    """``/runs/{run}/rules``."""
-    found = opened(request)
-    with found.lock:
-        views = rule_views(found.run)
-        links = Links(request.path_params["run"], found)
-    counts = Counter(each.verdict for each in views)
-    chosen = request.query_params.get("show", "")
-    shown = [each for each in views if chosen not in VERDICTS or each.verdict == chosen]
-    findings = finding_views(shown)
+    """Serve ``/runs/{run}/rules``."""
+    opened = open_run(request)
+    with opened.lock:
+        views = rule_views(opened.run)
+        links = Links(request.path_params["run"], opened)
+    counts = Counter(view.verdict for view in views)
+    verdict = request.query_params.get("show", "")
+    selected = [view for view in views if verdict not in VERDICTS or view.verdict == verdict]
+    findings = finding_views(selected)
     last_page = max(0, len(findings) - 1) // PAGE_FINDINGS
-    first = min((whole_number(request.query_params.get("page")) or 1) - 1, last_page) * PAGE_FINDINGS
+    first = min((parse_integer(request.query_params.get("page")) or 1) - 1, last_page) * PAGE_FINDINGS
     return render(
         request,
         "rules.html",
         {
             "rules": views,
-            "shown": shown,
+            "selected": selected,
             "findings": findings[first : first + PAGE_FINDINGS],
             "first": first,
             "count": len(findings),
             "counts": counts,
             "verdicts": VERDICTS,
             "page_findings": PAGE_FINDINGS,
-            "chosen": chosen if chosen in VERDICTS else "",
+            "verdict": verdict if verdict in VERDICTS else "",
             "links": links,
         },
         page="rules",
@@ -62,20 +62,20 @@ def rules(request: Request) -> Response:
 
 
 class Links:
-    """Where what a finding names is to be seen.
+    """Links to what a finding names.
 
     Args:
-        name: The run's name.
+        name: Run name.
     """
 
-    def __init__(self, name: str, found: OpenedRun) -> None:
+    def __init__(self, name: str, opened: OpenedRun) -> None:
         self._base = f"/runs/{quote(name, safe='')}"
-        self._tensors = set(found.digest.infos())
-        self._workers = set(found.digest.workers())
-        self._devices = {(each.node, each.kind, each.device) for each in found.digest.channels()}
+        self._tensors = set(opened.digest.infos())
+        self._workers = set(opened.digest.workers())
+        self._devices = {(sensor.node, sensor.kind, sensor.device) for sensor in opened.digest.channels()}
 
-    def shown(self, name: str, finding: FindingView) -> str:
-        """The page that shows a tensor, a worker or a device at that moment; "": none does."""
+    def link(self, name: str, finding: FindingView) -> str:
+        """Return the page of a tensor, worker or device at the time of a finding; "" if there is none."""
         if name in self._tensors:
             return self.tensor(name, finding.step, finding.worker)
         if name in self._workers:
@@ -85,14 +85,16 @@ class Links:
         return ""
 
     def tensor(self, name: str, step: int | None = None, worker: str | None = None) -> str:
-        """A tensor, at a step."""
-        told: dict[str, Any] = {"name": name, "step": step, "worker": worker}
-        return f"{self._base}/tensors?{urlencode({key: each for key, each in told.items() if each is not None})}"
+        """Return the page of a tensor at a step."""
+        parameters: dict[str, Any] = {"name": name, "step": step, "worker": worker}
+        return (
+            f"{self._base}/tensors?{urlencode({key: value for key, value in parameters.items() if value is not None})}"
+        )
 
     def moment(self, finding: FindingView) -> str:
-        """What the machine did around that moment."""
-        begin, end = iso(finding.time_ns - _AROUND_NS), iso(finding.time_ns + _AROUND_NS)
-        return f"{self._base}/nodes?{urlencode({'from': begin, 'to': end})}"
+        """Return the Nodes page around the time of a finding."""
+        start, end = iso(finding.time_ns - _AROUND_NS), iso(finding.time_ns + _AROUND_NS)
+        return f"{self._base}/nodes?{urlencode({'from': start, 'to': end})}"
 
 
 ROUTES: Final = [Route("/runs/{run}/rules", rules)]

@@ -1,4 +1,4 @@
-"""The page Runs: every run below the root."""
+"""Runs page: all runs of the runs directory."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from leadline.dashboard.page import render, site
 from leadline.dashboard.run_list import RunRow
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 
-ROWS: Final = 200
-"""On a page."""
-_MOST_COURSES: Final = 24
-_ORDER: Final[dict[str, int]] = {each: place for place, each in enumerate(JOB_STATUSES)}
-_PLACES: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
+PAGE_ROWS: Final = 200
+"""Runs per page."""
+_MAX_SPARKLINES: Final = 24
+_STATUS_ORDER: Final[dict[str, int]] = {status: index for index, status in enumerate(JOB_STATUSES)}
+_SEVERITY: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
 _SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
     "name": lambda row: row.name.lower(),
-    "status": lambda row: _ORDER.get(row.status, len(_ORDER)),
+    "status": lambda row: _STATUS_ORDER.get(row.status, len(_STATUS_ORDER)),
     "started": lambda row: -row.started_ns,
     "duration": lambda row: -row.seconds,
     "steps": lambda row: -row.steps,
-    "rules": lambda row: (_place(row.worst), -len(row.fired)),
+    "rules": lambda row: (_severity(row.worst), -len(row.fired)),
 }
-"""Each in the direction in which one usually wants it."""
+"""Sort keys, each in its most useful direction."""
 
 
-def _place(status: str) -> int:
-    return _PLACES.get(status, len(_PLACES))
+def _severity(status: str) -> int:
+    return _SEVERITY.get(status, len(_SEVERITY))
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuery:
-    """Which runs, in which order, which of them."""
+    """Filter, order and page of the run list."""
 
-    words: str = ""
+    filter_text: str = ""
     status: str = ""
     worst: str = ""
     sort: str = "started"
@@ -51,9 +51,9 @@ class RunQuery:
     page: int = 1
 
     def link(self, **changes: Any) -> str:
-        """The address of the same list with other wishes."""
-        told = {
-            "q": self.words,
+        """Return the URL of the list with changed parameters."""
+        parameters = {
+            "q": self.filter_text,
             "status": self.status,
             "rules": self.worst,
             "sort": self.sort if self.sort != "started" else "",
@@ -61,20 +61,20 @@ class RunQuery:
             "page": "",
             **changes,
         }
-        query = urlencode({key: value for key, value in told.items() if value})
+        query = urlencode({key: value for key, value in parameters.items() if value})
         return f"/?{query}" if query else "/"
 
-    def turned(self, sort: str) -> str:
-        """The address of the list sorted by a column; the other way round where it is sorted by it."""
+    def sort_link(self, sort: str) -> str:
+        """Return the URL of the list sorted by a column; reversed if it is already sorted by it."""
         is_reversed = self.sort == sort and not self.is_reversed
         return self.link(sort=sort if sort != "started" else "", reversed="yes" if is_reversed else "")
 
 
-def read_wanted(query: QueryParams) -> RunQuery:
-    """What a query asks for; what nobody knows is left out."""
+def read_run_query(query: QueryParams) -> RunQuery:
+    """Parse query parameters; unknown values are ignored."""
     status, worst, sort, page = (query.get(key, "") for key in ("status", "rules", "sort", "page"))
     return RunQuery(
-        words=query.get("q", "").strip()[:200],
+        filter_text=query.get("q", "").strip()[:200],
         status=status if status in JOB_STATUSES else "",
         worst=worst if worst in RULE_STATUSES else "",
         sort=sort if sort in _SORTS else "started",
@@ -83,35 +83,35 @@ def read_wanted(query: QueryParams) -> RunQuery:
     )
 
 
-def select(rows: list[RunRow], wanted: RunQuery) -> list[RunRow]:
-    """The rows that are wanted, in order: each word stands in the name, the command, or the name of a fired rule."""
-    words = wanted.words.lower().split()
-    found = [
+def select(rows: list[RunRow], query: RunQuery) -> list[RunRow]:
+    """Return the matching rows in order; all words must occur in the name, command or a fired rule's name."""
+    words = query.filter_text.lower().split()
+    selected = [
         row
         for row in rows
-        if (not wanted.status or row.status == wanted.status)
-        and (not wanted.worst or row.worst == wanted.worst)
+        if (not query.status or row.status == query.status)
+        and (not query.worst or row.worst == query.worst)
         and all(word in f"{row.name} {row.command} {' '.join(row.fired)}".lower() for word in words)
     ]
-    found.sort(key=lambda row: (-row.started_ns, row.name))
-    return sorted(found, key=_SORTS[wanted.sort], reverse=wanted.is_reversed)
+    selected.sort(key=lambda row: (-row.started_ns, row.name))
+    return sorted(selected, key=_SORTS[query.sort], reverse=query.is_reversed)
 
 
 def runs(request: Request) -> Response:
-    """``/``."""
-    rows, wanted = site(request).board.rows(), read_wanted(request.query_params)
-    found = select(rows, wanted)
-    pages = max(1, -(-len(found) // ROWS))
-    page = min(wanted.page, pages)
-    said = {
+    """Serve ``/``."""
+    rows, query = site(request).run_list.rows(), read_run_query(request.query_params)
+    selected = select(rows, query)
+    pages = max(1, -(-len(selected) // PAGE_ROWS))
+    page = min(query.page, pages)
+    context = {
         "title": "Runs",
-        "root": site(request).shelf.root,
+        "root": site(request).run_cache.root,
         "count": len(rows),
-        "found": len(found),
-        "wanted": wanted,
-        "rows": found[(page - 1) * ROWS : page * ROWS],
-        "shown_page": page,
-        "pages_there": pages,
+        "match_count": len(selected),
+        "query": query,
+        "rows": selected[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
+        "current_page": page,
+        "page_count": pages,
         "now_ns": time.time_ns(),
         "statuses": JOB_STATUSES,
         "rule_statuses": RULE_STATUSES,
@@ -124,19 +124,19 @@ def runs(request: Request) -> Response:
             "rules": "Rules",
         },
     }
-    return render(request, "runs.html", said)
+    return render(request, "runs.html", context)
 
 
-def courses(request: Request) -> Response:
-    """``/courses.json?run=NAME&run=NAME``: the losses of a few runs as numbers."""
-    found, answer = site(request), {}
-    versions = {row.name: row.version for row in found.board.rows()}
-    for name in request.query_params.getlist("run")[:_MOST_COURSES]:
+def sparklines(request: Request) -> Response:
+    """Serve ``/courses.json?run=NAME&run=NAME``: the loss sparklines of a few runs."""
+    state, response = site(request), {}
+    versions = {row.name: row.version for row in state.run_list.rows()}
+    for name in request.query_params.getlist("run")[:_MAX_SPARKLINES]:
         if name in versions:
-            path = os.path.join(found.shelf.root, name)
-            answer[name] = {"version": versions[name], "values": found.courses.course(path, versions[name])}
-    return JSONResponse(answer)
+            path = os.path.join(state.run_cache.root, name)
+            response[name] = {"version": versions[name], "values": state.sparklines.values(path, versions[name])}
+    return JSONResponse(response)
 
 
-ROUTES: Final = [Route("/", runs), Route("/courses.json", courses)]
+ROUTES: Final = [Route("/", runs), Route("/courses.json", sparklines)]
 CHARTS: Final[dict[str, Chart]] = {}

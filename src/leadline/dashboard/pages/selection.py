@@ -1,4 +1,4 @@
-"""What ran in an interval that was chosen on a chart, and where the run has come to by now."""
+"""Time span of a run, and the breakdown of an interval selected on a chart."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.charts import Chart, Question, read_question
-from leadline.dashboard.page import opened
-from leadline.dashboard.phase_labels import phase_words
+from leadline.dashboard.charts import Chart, ChartQuery, read_chart_query
+from leadline.dashboard.page import open_run
+from leadline.dashboard.phase_labels import phase_label
 from leadline.figures import theme
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, listed, share
 
-_MOST_ROWS: Final = 12
-_MOST_ENTRIES: Final = 20
-_FINE: Final = 4000
-"""Steps of so many buckets are counted exactly, in all usual intervals."""
+_MAX_ROWS: Final = 12
+_MAX_ENTRIES: Final = 20
+_MAX_BUCKETS: Final = 4000
+"""Enough buckets to count the steps of usual intervals exactly."""
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
 
 def span(request: Request) -> Response:
-    """``/runs/{run}/span.json``: its start, and the latest moment known."""
-    found = opened(request)
-    with found.lock:
-        start, end = found.digest.span_ns()
-        status = found.run.status
+    """Serve ``/runs/{run}/span.json``: the start and the latest recorded time of a run."""
+    opened = open_run(request)
+    with opened.lock:
+        start, end = opened.digest.span_ns()
+        status = opened.run.status
     return JSONResponse({"start_ns": start, "end_ns": end, "status": status}, headers=_NO_STORE)
 
 
 def selection(request: Request) -> Response:
-    """``/runs/{run}/selection.json?start_ns=…&end_ns=…``: phases, operators, findings and events of an interval."""
-    question = read_question(request.query_params)
-    if question.start_ns is None or question.end_ns is None or question.start_ns >= question.end_ns:
-        raise HTTPException(400, "an interval has a start_ns and a later end_ns")
-    found = opened(request)
-    with found.lock:
-        said = _selected(found.run, found.digest, question, request.path_params["run"])
-    return JSONResponse(said, headers=_NO_STORE)
+    """Serve ``/runs/{run}/selection.json?start_ns=…&end_ns=…``: the breakdown of an interval."""
+    query = read_chart_query(request.query_params)
+    if query.start_ns is None or query.end_ns is None or query.start_ns >= query.end_ns:
+        raise HTTPException(400, "start_ns and a later end_ns are required")
+    opened = open_run(request)
+    with opened.lock:
+        breakdown = _breakdown(opened.run, opened.digest, query, request.path_params["run"])
+    return JSONResponse(breakdown, headers=_NO_STORE)
 
 
-def _selected(run: Run, digest: Digest, question: Question, name: str) -> dict[str, Any]:
-    start, end = question.start_ns or 0, question.end_ns or 0
+def _breakdown(run: Run, digest: Digest, query: ChartQuery, name: str) -> dict[str, Any]:
+    start, end = query.start_ns or 0, query.end_ns or 0
     return {
         "start_ns": start,
         "end_ns": end,
         "phases": _phases(digest.phases(start, end)),
-        "steps": _steps(digest.steps(start_ns=start, end_ns=end, points=_FINE)),
+        "steps": _steps(digest.steps(start_ns=start, end_ns=end, points=_MAX_BUCKETS)),
         "operators": _operators(run, start, end),
         "findings": _findings(run, start, end, name),
         "events": _events(digest, start, end),
@@ -61,67 +61,66 @@ def _selected(run: Run, digest: Digest, question: Question, name: str) -> dict[s
 
 
 def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
-    """The phases of training and other steps, the longest first."""
-    whole = sum(seconds.values())
-    ordered = sorted(seconds.items(), key=lambda each: -each[1])
+    """Return the phases of all steps, the longest first."""
+    total = sum(seconds.values())
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])
     return [
         {
             "phase": phase,
-            "words": phase_words(phase),
-            "seconds": each,
-            "time": duration(each),
-            "share": each / whole,
-            "percent": share(each / whole),
+            "words": phase_label(phase),
+            "seconds": phase_seconds,
+            "time": duration(phase_seconds),
+            "share": phase_seconds / total,
+            "percent": share(phase_seconds / total),
             "colour": theme.phase_colour(phase),
         }
-        for phase, each in ordered
+        for phase, phase_seconds in ordered
     ]
 
 
 def _steps(table: pa.Table) -> str:
-    """How many steps ran, and how long they took."""
+    """Describe the number and duration of the steps."""
     if not table.num_rows:
-        return "no step ran in it"
+        return "no step ran in this interval"
     modes = {"train": "training step", "eval": "evaluation step", "predict": "prediction step"}
-    told = []
+    parts = []
     for mode in pc.unique(table["mode"]).to_pylist():
         rows = table.filter(pc.equal(table["mode"], mode))
         count, longest = int(pc.sum(rows["count"]).as_py()), int(pc.max(rows["longest_ns"]).as_py())
         mean = pc.sum(rows["duration_ns"]).as_py() / max(count, 1)
-        told.append(
-            f"{counted(count, modes.get(mode, f'step of {mode}'))} ({_brief(mean)} each, longest {_brief(longest)})"
-        )
+        timing = f"mean {_format_duration(mean)}, longest {_format_duration(longest)}"
+        parts.append(f"{counted(count, modes.get(mode, f'{mode} step'))} ({timing})")
     workers = len(pc.unique(table["worker"]))
-    return listed(told) + (f", of {workers:,} workers together" if workers > 1 else "")
+    return listed(parts) + (f", over {workers:,} workers" if workers > 1 else "")
 
 
-def _brief(nanoseconds: float) -> str:
+def _format_duration(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds < 1e9 else duration(nanoseconds / 1e9)
 
 
 def _operators(run: Run, start: int, end: int) -> dict[str, Any] | None:
-    """The dearest operators of the detailed windows that lie in it; None: there is none."""
+    """Return the top operators of the detailed profile windows in an interval; None: there are none."""
     windows = run.profiles()
-    is_in = pc.and_(pc.less(windows["start_ns"], end), pc.greater(windows["end_ns"], start))
-    windows = windows.filter(pc.and_(is_in, pc.equal(windows["kind"], "detailed")))
+    overlaps = pc.and_(pc.less(windows["start_ns"], end), pc.greater(windows["end_ns"], start))
+    windows = windows.filter(pc.and_(overlaps, pc.equal(windows["kind"], "detailed")))
     if not windows.num_rows:
         return None
-    tables = [run.operator_calls(window=each) for each in pc.unique(windows["id"]).to_pylist()]
+    tables = [run.operator_calls(window=window) for window in pc.unique(windows["id"]).to_pylist()]
     calls = pa.concat_tables(tables)
     calls = calls.filter(pc.and_(pc.less(calls["start_ns"], end), pc.greater_equal(calls["start_ns"], start)))
-    found = calls.group_by(["operator", "phase"]).aggregate([("own_ns", "sum"), ("own_ns", "count")])
-    rows = found.sort_by([("own_ns_sum", "descending")]).slice(0, _MOST_ROWS).to_pylist()
-    names = listed([f"{each:,}" for each in pc.unique(windows["first_step"]).to_pylist()])
+    totals = calls.group_by(["operator", "phase"]).aggregate([("own_ns", "sum"), ("own_ns", "count")])
+    rows = totals.sort_by([("own_ns_sum", "descending")]).slice(0, _MAX_ROWS).to_pylist()
+    first_steps = listed([f"{step:,}" for step in pc.unique(windows["first_step"]).to_pylist()])
     return {
-        "note": f"{counted(calls.num_rows, 'call')} in the detailed window from step {names}; own time",
+        "note": f"{counted(calls.num_rows, 'call')} in the profile window from step {first_steps}; own time",
         "rows": [
             {
-                "operator": each["operator"],
-                "phase": phase_words(each["phase"]),
-                "time": _brief(each["own_ns_sum"]),
-                "calls": f"{each['own_ns_count']:,}",
+                "operator": row["operator"],
+                "phase": phase_label(row["phase"]),
+                "time": _format_duration(row["own_ns_sum"]),
+                "calls": f"{row['own_ns_count']:,}",
             }
-            for each in rows
+            for row in rows
         ],
     }
 
@@ -131,23 +130,23 @@ def _findings(run: Run, start: int, end: int, name: str) -> list[dict[str, str]]
     table = table.filter(pc.and_(pc.greater_equal(table["time_ns"], start), pc.less(table["time_ns"], end)))
     return [
         {
-            "words": f"{each['rule']}, step {each['step']:,}: {each['message']}",
-            "href": f"/runs/{quote(name, safe='')}/overview#rule-{quote(each['rule'], safe='')}",
+            "words": f"{finding['rule']}, step {finding['step']:,}: {finding['message']}",
+            "href": f"/runs/{quote(name, safe='')}/overview#rule-{quote(finding['rule'], safe='')}",
         }
-        for each in table.slice(0, _MOST_ENTRIES).to_pylist()
+        for finding in table.slice(0, _MAX_ENTRIES).to_pylist()
     ]
 
 
 def _events(digest: Digest, start: int, end: int) -> list[dict[str, str]]:
-    """What is no part of a step: set-up, checkpoints between steps, what was thinned."""
-    rows = digest.events(start_ns=start, end_ns=end, most=200).to_pylist()
-    words = [_event(each) for each in rows]
-    return [{"words": each} for each in list(dict.fromkeys(words))[:_MOST_ENTRIES]]
+    """Describe events outside steps: setup, checkpoints, throttling."""
+    rows = digest.events(start_ns=start, end_ns=end, limit=200).to_pylist()
+    descriptions = [_describe_event(row) for row in rows]
+    return [{"words": text} for text in list(dict.fromkeys(descriptions))[:_MAX_ENTRIES]]
 
 
-def _event(row: dict[str, Any]) -> str:
-    lasted = f" ({_brief(row['duration_ns'])})" if row["duration_ns"] else ""
-    return f"{phase_words(row['name'])}{lasted}, {row['worker']}"
+def _describe_event(row: dict[str, Any]) -> str:
+    duration_text = f" ({_format_duration(row['duration_ns'])})" if row["duration_ns"] else ""
+    return f"{phase_label(row['name'])}{duration_text}, {row['worker']}"
 
 
 ROUTES: Final = [Route("/runs/{run}/span.json", span), Route("/runs/{run}/selection.json", selection)]

@@ -1,4 +1,4 @@
-"""The page Tensors of a run: losses, the network at one glance, any tensor over steps and at a step."""
+"""Tensors page of a run: losses, layer heat map, any tensor over steps and at a step."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from starlette.routing import Route
 from leadline.dashboard import tensor_charts
 from leadline.dashboard import tensor_view as view
 from leadline.dashboard.charts import Chart
-from leadline.dashboard.page import opened, render
-from leadline.dashboard.query_parameters import whole_number
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.rule_view import finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError
 
 PAGE_ROWS: Final = 1000
-"""So many tensors are listed at a time."""
+"""Tensors per page of the list."""
 _PREFERRED: Final = ("abs_mean", "l2", "abs_max", "max", "mean", "value")
-_MOST_WORKERS: Final = 64
+_MAX_WORKERS: Final = 64
 
 
 def tensors(request: Request) -> Response:
-    """``/runs/{run}/tensors``; with ``?name=`` one of them."""
-    found = opened(request)
-    with found.lock:
+    """Serve ``/runs/{run}/tensors``; with ``?name=`` one tensor."""
+    opened = open_run(request)
+    with opened.lock:
         if request.query_params.get("name"):
-            return _tensor(request, found)
-        return _list(request, found)
+            return _tensor(request, opened)
+        return _list(request, opened)
 
 
-def _list(request: Request, found: OpenedRun) -> Response:
-    asked = request.query_params
-    collection, words = asked.get("collection", ""), asked.get("q", "")
-    rows = view.tensor_rows(found, collection=collection, words=words)
-    first = max(0, (whole_number(asked.get("page")) or 1) - 1) * PAGE_ROWS
-    scalars = tensor_charts.scalar_groups(found)
+def _list(request: Request, opened: OpenedRun) -> Response:
+    parameters = request.query_params
+    collection, filter_text = parameters.get("collection", ""), parameters.get("q", "")
+    rows = view.tensor_rows(opened, collection=collection, filter_text=filter_text)
+    first = max(0, (parse_integer(parameters.get("page")) or 1) - 1) * PAGE_ROWS
+    scalars = tensor_charts.scalar_groups(opened)
     return render(
         request,
         "tensors.html",
@@ -48,77 +48,81 @@ def _list(request: Request, found: OpenedRun) -> Response:
             "count": len(rows),
             "page_number": first // PAGE_ROWS + 1,
             "page_count": -(-len(rows) // PAGE_ROWS),
-            "collections": view.collections_of(found),
+            "collections": view.collections_of(opened),
             "collection": collection,
-            "words": words,
+            "filter_text": filter_text,
             "groups": scalars,
-            "network": _network(request, found),
-            "has_tensors": bool(_names(found)),
-            "modes": found.run.modes(),
+            "heat_map": _heat_map(request, opened),
+            "has_tensors": bool(_names(opened)),
+            "modes": opened.run.modes(),
         },
         page="tensors",
     )
 
 
-def _names(found: OpenedRun) -> list[str]:
-    return found.run.tensor_names()
+def _names(opened: OpenedRun) -> list[str]:
+    return opened.run.tensor_names()
 
 
-def _network(request: Request, found: OpenedRun) -> dict[str, Any] | None:
-    """The choices of the network's heat map; None: there is nothing to draw."""
-    offered = view.statistics_by_collection(found)
-    if not offered:
+def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
+    """Return the options of the layer heat map; None: no data."""
+    statistics_by_collection = view.statistics_by_collection(opened)
+    if not statistics_by_collection:
         return None
-    asked = request.query_params
-    of = asked.get("of") if asked.get("of") in offered else next(iter(offered))
-    statistics = offered[str(of)]
-    chosen = asked.get("by") if asked.get("by") in statistics else preferred(statistics)
-    modes = [mode for mode in found.run.modes() if mode != "global"]
-    chosen_mode = asked.get("mode") if asked.get("mode") in modes else ("train" if "train" in modes else modes[0])
-    query = urlencode({"of": of, "by": chosen, "mode": chosen_mode, "worker": asked.get("worker", "")})
-    everything = list(dict.fromkeys(name for names in offered.values() for name in names))
+    parameters = request.query_params
+    of = (
+        parameters.get("of")
+        if parameters.get("of") in statistics_by_collection
+        else next(iter(statistics_by_collection))
+    )
+    statistics = statistics_by_collection[str(of)]
+    statistic = parameters.get("by") if parameters.get("by") in statistics else preferred(statistics)
+    modes = [mode for mode in opened.run.modes() if mode != "global"]
+    mode = parameters.get("mode") if parameters.get("mode") in modes else ("train" if "train" in modes else modes[0])
+    query = urlencode({"of": of, "by": statistic, "mode": mode, "worker": parameters.get("worker", "")})
+    all_statistics = list(dict.fromkeys(name for names in statistics_by_collection.values() for name in names))
     return {
-        "collections": list(offered),
+        "collections": list(statistics_by_collection),
         "of": of,
-        "statistics": view.in_order(everything),
-        "by": chosen,
+        "statistics": view.order_statistics(all_statistics),
+        "by": statistic,
         "query": query,
         "modes": modes,
-        "mode": chosen_mode,
-        "workers": found.digest.workers()[:_MOST_WORKERS],
-        "worker": asked.get("worker", ""),
-        "meaning": view.meaning(str(chosen)),
+        "mode": mode,
+        "workers": opened.digest.workers()[:_MAX_WORKERS],
+        "worker": parameters.get("worker", ""),
+        "description": view.meaning(str(statistic)),
     }
 
 
 def preferred(statistics: list[str]) -> str:
-    """What is drawn unless somebody chooses."""
-    return next((each for each in _PREFERRED if each in statistics), statistics[0])
+    """Return the default statistic."""
+    return next((statistic for statistic in _PREFERRED if statistic in statistics), statistics[0])
 
 
-def _tensor(request: Request, found: OpenedRun) -> Response:
-    asked = request.query_params
-    name, run = asked["name"], request.path_params["run"]
+def _tensor(request: Request, opened: OpenedRun) -> Response:
+    parameters = request.query_params
+    name, run = parameters["name"], request.path_params["run"]
     try:
-        tensor = found.run.tensor(name)
+        tensor = opened.run.tensor(name)
     except (NotCapturedError, NotYetError) as error:
-        said = {"name": name, "why": str(error), "how": view.capture_words(name)}
-        answer = render(request, "tensor_absent.html", said, page="tensors")
-        answer.status_code = 404
-        return answer
-    worker, step = asked.get("worker") or None, whole_number(asked.get("step"))
-    offered = view.statistics_of(found, name)
-    has_raw = bool(view.stored_steps(found, name, None))
-    if not offered and has_raw:
-        offered = list(tensor_charts.COMPUTED)
-    chosen = [each for each in asked.getlist("statistic") if each in offered] or (
-        [preferred(offered)] if offered else []
+        context = {"name": name, "reason": str(error), "capture_option": view.capture_option(name)}
+        response = render(request, "tensor_not_captured.html", context, page="tensors")
+        response.status_code = 404
+        return response
+    worker, step = parameters.get("worker") or None, parse_integer(parameters.get("step"))
+    available = view.statistics_of(opened, name)
+    has_raw = bool(view.stored_steps(opened, name, None))
+    if not available and has_raw:
+        available = list(tensor_charts.COMPUTED)
+    selected = [statistic for statistic in parameters.getlist("statistic") if statistic in available] or (
+        [preferred(available)] if available else []
     )
-    info = found.run.archive.infos().get(name)
-    findings = [each for each in finding_views(rule_views(found.run)) if name in each.tensors]
+    info = opened.run.archive.infos().get(name)
+    findings = [finding for finding in finding_views(rule_views(opened.run)) if name in finding.tensors]
     if step is None and findings:
         step = findings[0].step
-    known = view.captured(found, name, step)
+    summary = view.capture_summary(opened, name, step)
     return render(
         request,
         "tensor.html",
@@ -126,31 +130,31 @@ def _tensor(request: Request, found: OpenedRun) -> Response:
             "name": name,
             "tensor": tensor,
             "dtype": info.dtype if info else "",
-            "offered": offered,
-            "chosen": chosen,
-            "meanings": {each: view.meaning(each) for each in offered},
+            "available": available,
+            "selected": selected,
+            "descriptions": {statistic: view.meaning(statistic) for statistic in available},
             "has_raw": has_raw,
-            "has_histogram": view.has_histogram(found, name),
-            "workers": found.digest.workers()[:_MOST_WORKERS],
+            "has_histogram": view.has_histogram(opened, name),
+            "workers": opened.digest.workers()[:_MAX_WORKERS],
             "worker": worker or "",
-            "modes": known.modes,
-            "mode": asked.get("mode", ""),
-            "scale": asked.get("scale", ""),
-            "known": known,
+            "modes": summary.modes,
+            "mode": parameters.get("mode", ""),
+            "scale": parameters.get("scale", ""),
+            "summary": summary,
             "findings": findings,
-            "how": view.capture_words(name),
-            "query": _chart_query(name, chosen, worker, asked.get("mode"), asked.get("scale")),
+            "capture_option": view.capture_option(name),
+            "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("scale")),
             "base": f"{view.run_link(run)}/tensors",
-            "moment": _moment(found, name, step, worker, known),
+            "at_step": _at_step(opened, name, step, worker, summary),
             "links": _links(run, name),
         },
         page="tensors",
     )
 
 
-def _chart_query(name: str, chosen: list[str], worker: str | None, mode: str | None, scale: str | None) -> str:
-    told = {"name": name, "statistic": ",".join(chosen), "worker": worker, "mode": mode, "scale": scale}
-    return urlencode({key: each for key, each in told.items() if each})
+def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None, scale: str | None) -> str:
+    parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode, "scale": scale}
+    return urlencode({key: value for key, value in parameters.items() if value})
 
 
 def _links(run: str, name: str) -> dict[str, str]:
@@ -158,47 +162,53 @@ def _links(run: str, name: str) -> dict[str, str]:
     return {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"}
 
 
-def _moment(found: OpenedRun, name: str, step: int | None, worker: str | None, known: view.Captured) -> dict[str, Any]:
-    """What is known of a tensor at a step; None: the last."""
-    step = known.last if step is None else step
-    steps = view.stored_steps(found, name, worker)
-    stored = view.stored_at(found, name, step, worker)
-    nearest = known.nearest
-    values, why = view.load_shown(stored) if stored else (None, "")
+def _at_step(
+    opened: OpenedRun, name: str, step: int | None, worker: str | None, summary: view.CaptureSummary
+) -> dict[str, Any]:
+    """Return the template context of a tensor at a step; None: the last."""
+    step = summary.last if step is None else step
+    steps = view.stored_steps(opened, name, worker)
+    stored = view.stored_at(opened, name, step, worker)
+    nearest = summary.nearest
+    values, reason = view.load_for_display(stored) if stored else (None, "")
     return {
         "step": step,
         "nearest": nearest,
         "stored": stored,
         "steps": steps,
-        "why": why,
+        "reason": reason,
         "table": view.first_values(values) if values is not None else None,
         "has_image": values is not None and view.as_image(values) is not None,
-        "before": max((each for each in steps if stored and each < stored.step), default=None),
-        "after": min((each for each in steps if stored and each > stored.step), default=None),
-        "numbers": tensor_charts.numbers_at(found, name, nearest) if nearest is not None else [],
+        "before": max((stored_step for stored_step in steps if stored and stored_step < stored.step), default=None),
+        "after": min((stored_step for stored_step in steps if stored and stored_step > stored.step), default=None),
+        "numbers": tensor_charts.numbers_at(opened, name, nearest) if nearest is not None else [],
         "size": stored.nbytes if stored else None,
     }
 
 
 def download(request: Request) -> Response:
-    """``/runs/{run}/tensors.npy?name=&step=&worker=``: a tensor as it was stored, for ``numpy.load``."""
-    found = opened(request)
-    asked = request.query_params
-    name, step = asked.get("name", ""), whole_number(asked.get("step"))
-    with found.lock:
-        kept = found.run.archive.stored.get(name, [])
-        meant = [each for each in kept if each.step == step and asked.get("worker") in (None, "", each.worker)]
-    if not meant:
+    """Serve ``/runs/{run}/tensors.npy?name=&step=&worker=``: a raw tensor for ``numpy.load``."""
+    opened = open_run(request)
+    parameters = request.query_params
+    name, step = parameters.get("name", ""), parse_integer(parameters.get("step"))
+    with opened.lock:
+        candidates = opened.run.archive.stored.get(name, [])
+        matches = [
+            candidate
+            for candidate in candidates
+            if candidate.step == step and parameters.get("worker") in (None, "", candidate.worker)
+        ]
+    if not matches:
         raise HTTPException(404, "this tensor was not stored at this step")
-    if not meant[0].is_readable:
-        raise HTTPException(409, f"numpy has no type {meant[0].dtype}")
-    pieces = view.npy_chunks(meant[0])
-    first = next(pieces)  # what cannot be read is said before the answer begins
-    told = quote(view.file_name(name, meant[0].step))
+    if not matches[0].is_readable:
+        raise HTTPException(409, f"NumPy has no type {matches[0].dtype}")
+    chunks = view.npy_chunks(matches[0])
+    first = next(chunks)  # errors must be raised before the response starts
+    file_name = quote(view.file_name(name, matches[0].step))
     return StreamingResponse(
-        _joined(first, pieces),
+        _joined(first, chunks),
         media_type="application/octet-stream",
-        headers={"Content-Disposition": f'attachment; filename="{told}"', "Cache-Control": "no-store"},
+        headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
     )
 
 

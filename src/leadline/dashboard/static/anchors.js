@@ -1,20 +1,20 @@
-// Deep links: what the address names is opened, brought into view and given the focus, also when it came later.
+// Deep links: opens, scrolls to and focuses the element named in the URL, also if it is added later.
 
-let isSought = false;
+let isPending = false;
 
 export function startAnchors() {
   seek();
   addEventListener("hashchange", seek);
-  document.addEventListener("fragment-swapped", () => { if (isSought) seek(); });
+  document.addEventListener("fragment-swapped", () => { if (isPending) seek(); });
 }
 
 function seek() {
   const name = decode(location.hash.slice(1));
   const target = name ? document.getElementById(name) : null;
-  isSought = Boolean(name) && target === null;
+  isPending = Boolean(name) && target === null;
   if (!target) return;
-  for (let each = target; each; each = each.parentElement?.closest("details")) {
-    if (each instanceof HTMLDetailsElement) each.open = true;
+  for (let element = target; element; element = element.parentElement?.closest("details")) {
+    if (element instanceof HTMLDetailsElement) element.open = true;
   }
   target.scrollIntoView({ block: "start" });
   const focusable = target instanceof HTMLDetailsElement ? target.querySelector("summary") : target;
@@ -25,6 +25,6 @@ function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // somebody wrote a lone per cent sign
+    return text; // malformed percent-encoding
   }
 }

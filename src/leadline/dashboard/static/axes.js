@@ -1,10 +1,10 @@
-// The axes that the charts of a page share: one of time, one of steps; which part of it is seen, and whether it follows.
-import { nanoseconds, numbers, readMoment, readShown, timedAxes, utc } from "./times.js";
+// Time and step axes shared by the charts of a page: visible range, extent, and whether to follow the run.
+import { nanoseconds, numbers, parseTime, parseLocalTime, timedAxes, utc } from "./times.js";
 
-const MARGIN = 0.25; // so much more than is seen is asked for, so that panning a little shows something
+const MARGIN = 0.25; // share of the visible range that is loaded beyond its ends, so that short pans show data
 
 export class Axis extends EventTarget {
-  #least;
+  #minLength;
 
   constructor(kind) {
     super();
@@ -13,18 +13,18 @@ export class Axis extends EventTarget {
     this.extent = null;
     this.range = null;
     this.follows = true;
-    this.#least = this.isTime ? 1 : 2;
+    this.#minLength = this.isTime ? 1 : 2;
   }
 
-  // What is to be seen: a part, or all there is.
-  get shown() {
+  // The visible range: a part, or the whole extent.
+  get visible() {
     return this.range ?? this.extent;
   }
 
   set(range, { follows = false } = {}) {
-    const found = range && this.#wide(range);
-    if (same(found, this.range) && follows === this.follows) return;
-    this.range = found;
+    const widened = range && this.#widen(range);
+    if (same(widened, this.range) && follows === this.follows) return;
+    this.range = widened;
     this.follows = follows;
     this.dispatchEvent(new Event("range"));
   }
@@ -34,7 +34,7 @@ export class Axis extends EventTarget {
   }
 
   fix() {
-    if (this.shown) this.set({ ...this.shown });
+    if (this.visible) this.set({ ...this.visible });
   }
 
   follow() {
@@ -42,8 +42,8 @@ export class Axis extends EventTarget {
   }
 
   zoom(factor) {
-    if (!this.shown) return;
-    const { from, to } = this.shown;
+    if (!this.visible) return;
+    const { from, to } = this.visible;
     const middle = (from + to) / 2;
     const half = ((to - from) / 2) * factor;
     if (this.extent && 2 * half >= this.extent.to - this.extent.from) this.reset();
@@ -51,50 +51,50 @@ export class Axis extends EventTarget {
   }
 
   pan(share) {
-    if (!this.shown) return;
-    const by = (this.shown.to - this.shown.from) * share;
-    this.set({ from: this.shown.from + by, to: this.shown.to + by });
+    if (!this.visible) return;
+    const by = (this.visible.to - this.visible.from) * share;
+    this.set({ from: this.visible.from + by, to: this.visible.to + by });
   }
 
-  // A chart, or the server, has seen so far.
+  // Extend the extent by data of a chart or the server.
   grow({ from, to }) {
     if (!Number.isFinite(from) || !Number.isFinite(to)) return;
-    const known = this.extent;
-    const extent = known ? { from: Math.min(from, known.from), to: Math.max(to, known.to) } : { from, to };
-    if (same(extent, known)) return;
+    const previous = this.extent;
+    const extent = previous ? { from: Math.min(from, previous.from), to: Math.max(to, previous.to) } : { from, to };
+    if (same(extent, previous)) return;
     this.extent = extent;
     if (this.range && this.follows) this.range = this.#atEnd(this.range);
     this.dispatchEvent(new Event(this.range && this.follows ? "range" : "extent"));
   }
 
-  // What a chart asks the server for.
-  question() {
+  // Query parameters of a chart request.
+  query() {
     if (!this.range) return {};
     const { from, to } = this.range;
-    const more = (to - from) * MARGIN;
-    if (this.isTime) return { start_ns: nanoseconds(from - more), end_ns: nanoseconds(to + more) };
-    return { start_step: Math.max(0, Math.floor(from - more)), end_step: Math.ceil(to + more) + 1 };
+    const margin = (to - from) * MARGIN;
+    if (this.isTime) return { start_ns: nanoseconds(from - margin), end_ns: nanoseconds(to + margin) };
+    return { start_step: Math.max(0, Math.floor(from - margin)), end_step: Math.ceil(to + margin) + 1 };
   }
 
-  // As Plotly's axes have it, and back.
+  // Convert to and from the values of Plotly's axes.
   toPlot({ from, to }) {
     return [from, to];
   }
 
   fromPlot([from, to]) {
-    return this.isTime ? { from: readShown(from), to: readShown(to) } : { from: Number(from), to: Number(to) };
+    return this.isTime ? { from: parseLocalTime(from), to: parseLocalTime(to) } : { from: Number(from), to: Number(to) };
   }
 
-  // Which of a layout's axes it is.
+  // The keys of this axis in a layout.
   keys(layout) {
     if (this.isTime) return timedAxes(layout);
     return Object.keys(layout).filter((key) => /^xaxis\d*$/.test(key) && layout[key].type !== "date");
   }
 
-  #wide({ from, to }) {
-    if (to - from >= this.#least) return { from, to };
+  #widen({ from, to }) {
+    if (to - from >= this.#minLength) return { from, to };
     const middle = (from + to) / 2;
-    return { from: middle - this.#least / 2, to: middle + this.#least / 2 };
+    return { from: middle - this.#minLength / 2, to: middle + this.#minLength / 2 };
   }
 
   #atEnd({ from, to }) {
@@ -110,50 +110,50 @@ function near(one, other, range) {
   return Math.abs(one - other) <= Math.max(1e-9, (range.to - range.from) * 1e-6);
 }
 
-// From where to where a figure has data, before its moments are shifted.
+// The extent of a figure's data, before times are converted to the local zone.
 export function extentOf(figure, axis) {
   const keys = axis.keys(figure.layout);
   let [from, to] = [Infinity, -Infinity];
   for (const trace of figure.data) {
     if (!keys.includes(`xaxis${(trace.xaxis ?? "x").slice(1)}`)) continue;
-    const begins = listed(trace.base ?? trace.x, axis);
+    const starts = listed(trace.base ?? trace.x, axis);
     const lengths = trace.base === undefined ? [] : listed(trace.x, { isTime: false });
-    begins.forEach((each, place) => {
-      if (!Number.isFinite(each)) return;
-      from = Math.min(from, each);
-      to = Math.max(to, each + (lengths[place] ?? 0));
+    starts.forEach((start, index) => {
+      if (!Number.isFinite(start)) return;
+      from = Math.min(from, start);
+      to = Math.max(to, start + (lengths[index] ?? 0));
     });
   }
   for (const shape of figure.layout.shapes ?? []) {
     if (!keys.includes(`xaxis${(shape.xref ?? "x").split(" ")[0].slice(1)}`)) continue;
-    const [begin, end] = listed([shape.x0, shape.x1], axis);
-    if (end > begin) [from, to] = [Math.min(from, begin), Math.max(to, end)];
+    const [start, end] = listed([shape.x0, shape.x1], axis);
+    if (end > start) [from, to] = [Math.min(from, start), Math.max(to, end)];
   }
   if (!axis.isTime && to >= from) [from, to] = [from - 0.5, to + 0.5]; // a bar of a step is one step wide
   return { from, to };
 }
 
 function listed(values, axis) {
-  const found = values?.bdata || Array.isArray(values) ? Array.from(numbers(values)) : values === undefined ? [] : [values];
-  return axis.isTime ? found.filter((each) => each !== null).map(utc) : found.map((each) => (each === null ? NaN : Number(each)));
+  const items = values?.bdata || Array.isArray(values) ? Array.from(numbers(values)) : values === undefined ? [] : [values];
+  return axis.isTime ? items.filter((item) => item !== null).map(utc) : items.map((item) => (item === null ? NaN : Number(item)));
 }
 
-// The part that an address names, and the address that names a part.
-export function readAddress(axis) {
+// Read the range from the URL, and write it to the URL.
+export function readUrl(axis) {
   const query = new URLSearchParams(location.search);
   const [from, to] = axis.isTime
-    ? [readMoment(query.get("from")), readMoment(query.get("to"))]
+    ? [parseTime(query.get("from")), parseTime(query.get("to"))]
     : ["from_step", "to_step"].map((name) => (query.get(name) ? Number(query.get(name)) : null));
   if (from !== null && to !== null && to > from) axis.set({ from, to });
 }
 
-export function writeAddress(axis) {
+export function writeUrl(axis) {
   const query = new URLSearchParams(location.search);
   const names = axis.isTime ? ["from", "to"] : ["from_step", "to_step"];
-  const told = axis.range && !axis.follows ? [axis.range.from, axis.range.to] : [null, null];
-  names.forEach((name, place) => {
-    if (told[place] === null) query.delete(name);
-    else query.set(name, axis.isTime ? new Date(told[place]).toISOString() : Math.round(told[place]));
+  const bounds = axis.range && !axis.follows ? [axis.range.from, axis.range.to] : [null, null];
+  names.forEach((name, index) => {
+    if (bounds[index] === null) query.delete(name);
+    else query.set(name, axis.isTime ? new Date(bounds[index]).toISOString() : Math.round(bounds[index]));
   });
   const text = query.toString();
   history.replaceState(history.state, "", `${location.pathname}${text ? `?${text}` : ""}${location.hash}`);

@@ -1,45 +1,45 @@
-// All charts of a page: those in sight are drawn, on common axes, anew when the run has grown or the colours change.
-import { Axis, readAddress, writeAddress } from "./axes.js";
+// All charts of a page: draws the visible ones on shared axes, and again when the run or the theme changes.
+import { Axis, readUrl, writeUrl } from "./axes.js";
 import { Chart } from "./chart.js";
-import { startFrame } from "./frame.js";
-import { onRepaint } from "./looks.js";
-import { partsChanged } from "./parts.js";
+import { startRangeBars } from "./range_bar.js";
+import { onThemeChange } from "./chart_style.js";
+import { partsChanged } from "./run_parts.js";
 
-const NEAR = "300px";
+const PRELOAD_MARGIN = "300px";
 
 export function startCharts() {
   const axes = { time: new Axis("time"), step: new Axis("step") };
   for (const axis of Object.values(axes)) {
-    readAddress(axis);
-    axis.addEventListener("range", () => writeAddress(axis));
+    readUrl(axis);
+    axis.addEventListener("range", () => writeUrl(axis));
   }
   const charts = new Map();
-  const watcher = new IntersectionObserver(
-    (entries) => entries.forEach((entry) => charts.get(entry.target)?.see(entry.isIntersecting)),
-    { rootMargin: NEAR },
+  const observer = new IntersectionObserver(
+    (entries) => entries.forEach((entry) => charts.get(entry.target)?.setVisible(entry.isIntersecting)),
+    { rootMargin: PRELOAD_MARGIN },
   );
-  const adopt = () => adoptAll(charts, axes, watcher);
-  adopt();
-  document.addEventListener("fragment-swapped", adopt);
-  document.addEventListener("charts-added", adopt);
+  const update = () => updateCharts(charts, axes, observer);
+  update();
+  document.addEventListener("fragment-swapped", update);
+  document.addEventListener("charts-added", update);
   document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
   document.addEventListener("run-changed", (event) => {
-    for (const chart of charts.values()) if (partsChanged(chart.place, event.detail)) chart.grow();
+    for (const chart of charts.values()) if (partsChanged(chart.element, event.detail)) chart.refresh();
   });
-  document.addEventListener("run-readier", () => charts.forEach((chart) => chart.grow()));
-  onRepaint(() => charts.forEach((chart) => chart.repaint()));
-  startFrame(axes, charts);
+  document.addEventListener("compaction-progress", () => charts.forEach((chart) => chart.refresh()));
+  onThemeChange(() => charts.forEach((chart) => chart.repaint()));
+  startRangeBars(axes, charts);
 }
 
-function adoptAll(charts, axes, watcher) {
-  for (const [place] of charts) {
-    if (place.isConnected) continue;
-    watcher.unobserve(place);
-    charts.delete(place);
+function updateCharts(charts, axes, observer) {
+  for (const [element] of charts) {
+    if (element.isConnected) continue;
+    observer.unobserve(element);
+    charts.delete(element);
   }
-  for (const place of document.querySelectorAll(".chart[data-chart], .chart[data-src]")) {
-    if (charts.has(place)) continue;
-    charts.set(place, new Chart(place, axes[place.dataset.axis]));
-    watcher.observe(place);
+  for (const element of document.querySelectorAll(".chart[data-chart], .chart[data-src]")) {
+    if (charts.has(element)) continue;
+    charts.set(element, new Chart(element, axes[element.dataset.axis]));
+    observer.observe(element);
   }
 }

@@ -1,11 +1,11 @@
-// The drawer of controls: fetched when it is opened; what is asked is followed until the job has answered.
-import { showMoments } from "./moments.js";
-import { post } from "./posting.js";
+// Controls drawer: loaded when opened; requests are polled until the job has responded.
+import { showTimestamps } from "./timestamps.js";
+import { post } from "./post.js";
 
 const WAIT_MS = 1000;
 let drawer = null;
 let opener = null;
-let isReading = false;
+let isLoading = false;
 
 export function startControls() {
   opener = document.querySelector("[data-open-controls]");
@@ -18,19 +18,19 @@ export function startControls() {
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && drawer.open && !drawer.querySelector("dialog[open]")) close();
   });
-  document.addEventListener("run-changed", () => drawer.open && readRequests());
-  setInterval(() => drawer.open && drawer.querySelector('[data-status="waiting"]') && readRequests(), WAIT_MS);
+  document.addEventListener("run-changed", () => drawer.open && refreshRequests());
+  setInterval(() => drawer.open && drawer.querySelector('[data-status="waiting"]') && refreshRequests(), WAIT_MS);
 }
 
-function address(deed = "") {
-  return `/runs/${encodeURIComponent(document.body.dataset.run)}/controls${deed && `/${deed}`}`;
+function url(action = "") {
+  return `/runs/${encodeURIComponent(document.body.dataset.run)}/controls${action && `/${action}`}`;
 }
 
 async function open() {
-  const fresh = await read();
+  const fresh = await load();
   if (fresh) drawer.replaceChildren(...fresh.body.childNodes);
-  else say("The controls cannot be read; is leadline ui still running?", "bad");
-  showMoments(drawer);
+  else showNotice("Failed to load the controls; is leadline ui still running?", "bad");
+  showTimestamps(drawer);
   drawer.show();
   opener.setAttribute("aria-expanded", "true");
   drawer.querySelector("[data-close]")?.focus();
@@ -42,27 +42,27 @@ function close() {
   opener.focus();
 }
 
-async function read() {
+async function load() {
   try {
-    const answer = await fetch(address(), { headers: { Accept: "text/html" } });
-    if (!answer.ok) return null;
-    return new DOMParser().parseFromString(await answer.text(), "text/html");
+    const response = await fetch(url(), { headers: { Accept: "text/html" } });
+    if (!response.ok) return null;
+    return new DOMParser().parseFromString(await response.text(), "text/html");
   } catch {
     return null;
   }
 }
 
-// Only what became of requests is put in place anew: half a form that somebody fills in stays.
-async function readRequests() {
-  if (isReading) return;
-  isReading = true;
-  const fresh = await read();
-  isReading = false;
+// Replaces only the status of requests, so that forms keep their input.
+async function refreshRequests() {
+  if (isLoading) return;
+  isLoading = true;
+  const fresh = await load();
+  isLoading = false;
   for (const part of fresh ? ["[data-requests]", '[data-live-part="interval"]'] : []) {
-    const [old, made] = [drawer.querySelector(part), fresh.querySelector(part)];
-    if (old && made) old.replaceChildren(...made.childNodes);
+    const [old, updated] = [drawer.querySelector(part), fresh.querySelector(part)];
+    if (old && updated) old.replaceChildren(...updated.childNodes);
   }
-  showMoments(drawer);
+  showTimestamps(drawer);
 }
 
 async function onSubmit(event) {
@@ -74,19 +74,19 @@ async function onSubmit(event) {
 }
 
 async function onClick(event) {
-  const hit = (selector) => event.target.closest(selector);
-  if (hit("[data-close]")) close();
-  else if (hit("[data-refresh]")) location.reload();
-  else if (hit("[data-opens]")) document.getElementById(hit("[data-opens]").dataset.opens).showModal();
-  else if (hit("[data-closes]")) hit("dialog").close();
-  else if (hit("[data-downloads-report]")) await downloadReport(hit("[data-downloads-report]"));
-  else if (hit("[data-posts-alone]")) await send(hit("[data-posts-alone]").dataset.postsAlone, new FormData(), hit("form"));
+  const closest = (selector) => event.target.closest(selector);
+  if (closest("[data-close]")) close();
+  else if (closest("[data-refresh]")) location.reload();
+  else if (closest("[data-opens]")) document.getElementById(closest("[data-opens]").dataset.opens).showModal();
+  else if (closest("[data-closes]")) closest("dialog").close();
+  else if (closest("[data-downloads-report]")) await downloadReport(closest("[data-downloads-report]"));
+  else if (closest("[data-posts-alone]")) await send(closest("[data-posts-alone]").dataset.postsAlone, new FormData(), closest("form"));
 }
 
 function onInput(event) {
   if (event.target.matches("[data-chooses-rule]")) {
-    for (const each of drawer.querySelectorAll("[data-rule]")) {
-      each.hidden = each.disabled = each.dataset.rule !== event.target.value;
+    for (const fieldset of drawer.querySelectorAll("[data-rule]")) {
+      fieldset.hidden = fieldset.disabled = fieldset.dataset.rule !== event.target.value;
     }
   }
   const warning = drawer.querySelector('[data-warns="steps"]');
@@ -94,37 +94,37 @@ function onInput(event) {
   if (form) warning.hidden = !(Number(form.elements.steps.value) > 2 && (form.elements.detailed.checked || form.elements.dataloader.checked));
 }
 
-async function send(deed, fields, form) {
+async function send(action, fields, form) {
   const buttons = [...form.querySelectorAll("button")];
-  buttons.forEach((each) => (each.disabled = true));
-  const answer = await post(address(deed), fields);
-  buttons.forEach((each) => (each.disabled = false));
-  say(answer.ok ? "Asked; what becomes of it stands above." : answer.error, answer.ok ? "" : "bad", form);
-  await readRequests();
-  if (answer.ok) drawer.querySelector("[data-requests]")?.scrollIntoView({ block: "nearest" });
+  buttons.forEach((button) => (button.disabled = true));
+  const response = await post(url(action), fields);
+  buttons.forEach((button) => (button.disabled = false));
+  showNotice(response.ok ? "Request sent; its status is shown above." : response.error, response.ok ? "" : "bad", form);
+  await refreshRequests();
+  if (response.ok) drawer.querySelector("[data-requests]")?.scrollIntoView({ block: "nearest" });
 }
 
-// The report is made as the run is now, then handed out.
+// Generates the report from the current state of the run, then downloads it.
 async function downloadReport(button) {
   const reports = `/runs/${encodeURIComponent(document.body.dataset.run)}/reports/report`;
   button.disabled = true;
-  say("The report is being made …", "");
-  const answer = await post(reports, {});
+  showNotice("Generating the report…", "");
+  const response = await post(reports, {});
   button.disabled = false;
-  if (!answer.ok) return say(answer.error, "bad");
-  drawer.querySelector(".said")?.remove();
+  if (!response.ok) return showNotice(response.error, "bad");
+  drawer.querySelector(".request-notice")?.remove();
   const link = document.createElement("a");
   link.href = `${reports}.html?download=1`;
   link.download = "";
   link.click();
 }
 
-function say(words, kind, form = null) {
-  drawer.querySelector(".said")?.remove();
+function showNotice(text, kind, form = null) {
+  drawer.querySelector(".request-notice")?.remove();
   const notice = document.createElement("p");
-  notice.className = `notice said ${kind}`;
+  notice.className = `notice request-notice ${kind}`;
   notice.setAttribute("role", kind ? "alert" : "status");
-  notice.textContent = words;
+  notice.textContent = text;
   const outer = form?.closest("dialog:not(.drawer)") ? null : form;
   if (outer) outer.after(notice);
   else (drawer.querySelector(".drawer-body") ?? drawer).prepend(notice);

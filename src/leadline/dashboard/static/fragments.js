@@ -1,12 +1,12 @@
-// Parts of a page that the server renders anew: fetched when the run has grown, and put in place of the old ones.
-import { partsChanged } from "./parts.js";
+// Page fragments: rendered again by the server and replaced when the run has changed.
+import { partsChanged } from "./run_parts.js";
 
-const LEAST_MS = 1500;
-const READY_MS = 3000;
-let isUnderWay = false;
-let isWanted = false;
-let askedAt = -Infinity;
-let pressed = null; // what a pointer is down on: a click is lost where its element goes between press and release
+const MIN_REFRESH_MS = 1500;
+const COMPACTION_POLL_MS = 3000;
+let isRefreshing = false;
+let isOutdated = false;
+let requestedAt = -Infinity;
+let pressed = null; // element under a pressed pointer: replacing it would lose the click
 
 export function startFragments() {
   document.addEventListener("pointerdown", (event) => (pressed = event.target), true);
@@ -17,30 +17,30 @@ export function startFragments() {
     const places = [...document.querySelectorAll("[data-fragment]")];
     if (places.filter((place) => partsChanged(place, event.detail)).length) refreshFragments();
   });
-  setInterval(lookWhetherReady, READY_MS);
+  setInterval(pollCompaction, COMPACTION_POLL_MS);
 }
 
-// A large run that is being made ready does not change, but more and more of it can be told.
-async function lookWhetherReady() {
-  if (!document.querySelector("[data-preparing]")) return;
+// A run that is being compacted does not change, but more of it becomes available.
+async function pollCompaction() {
+  if (!document.querySelector("[data-compacting]")) return;
   await refreshFragments();
-  document.dispatchEvent(new Event("run-readier"));
+  document.dispatchEvent(new Event("compaction-progress"));
 }
 
-// Fetch the page once more and take its fragments over; at most one request at a time.
+// Fetch the page and replace its fragments; at most one request at a time.
 export async function refreshFragments() {
-  isWanted = true;
-  if (isUnderWay) return;
-  isUnderWay = true;
+  isOutdated = true;
+  if (isRefreshing) return;
+  isRefreshing = true;
   try {
-    while (isWanted) {
-      await pause(askedAt + LEAST_MS - performance.now());
-      isWanted = false;
-      askedAt = performance.now();
-      await takeOver();
+    while (isOutdated) {
+      await pause(requestedAt + MIN_REFRESH_MS - performance.now());
+      isOutdated = false;
+      requestedAt = performance.now();
+      await replaceFragments();
     }
   } finally {
-    isUnderWay = false;
+    isRefreshing = false;
   }
 }
 
@@ -48,41 +48,41 @@ function pause(ms) {
   return new Promise((done) => setTimeout(done, Math.max(0, ms)));
 }
 
-async function takeOver() {
-  let answer;
+async function replaceFragments() {
+  let response;
   try {
-    answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    response = await fetch(location.href, { headers: { Accept: "text/html" } });
   } catch {
-    return; // the dashboard is away; the next event asks again
+    return; // the dashboard is not reachable; the next event tries again
   }
-  if (!answer.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  for (const fresh of page.querySelectorAll("[data-fragment]")) if (swap(fresh)) isWanted = true;
+  if (!response.ok) return;
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  for (const fresh of page.querySelectorAll("[data-fragment]")) if (swap(fresh)) isOutdated = true;
 }
 
-const rendered = new WeakMap(); // the HTML of a fragment as the server sent it, before anything was opened or sorted
+const rendered = new WeakMap(); // fragment HTML as received, before anything was opened or sorted
 
-// Whether it has to wait, because somebody uses what is there.
+// Replace a fragment; return whether it must wait because the old one is in use.
 function swap(fresh) {
   const old = document.querySelector(`[data-fragment="${CSS.escape(fresh.dataset.fragment)}"]`);
   if (!old || (rendered.get(old) ?? old.innerHTML) === fresh.innerHTML) return false;
   if (isBeingUsed(old)) return true;
   const html = fresh.innerHTML;
   const focused = old.contains(document.activeElement) ? keyOf(document.activeElement) : null;
-  const opened = new Map([...old.querySelectorAll("details")].map((each) => [keyOf(each), each.open]));
-  const scrolled = [...old.querySelectorAll("*")].filter((each) => each.scrollTop || each.scrollLeft)
-    .map((each) => [keyOf(each), each.scrollTop, each.scrollLeft]);
-  const made = document.importNode(fresh, true);
-  for (const each of made.querySelectorAll("details")) each.open = opened.get(keyOf(each)) ?? each.open;
-  old.replaceWith(made);
-  rendered.set(made, html);
-  for (const [key, top, left] of scrolled) Object.assign(byKey(made, key) ?? {}, { scrollTop: top, scrollLeft: left });
-  if (focused) byKey(made, focused)?.focus({ preventScroll: true });
-  document.dispatchEvent(new CustomEvent("fragment-swapped", { detail: made }));
+  const opened = new Map([...old.querySelectorAll("details")].map((details) => [keyOf(details), details.open]));
+  const scrolled = [...old.querySelectorAll("*")].filter((element) => element.scrollTop || element.scrollLeft)
+    .map((element) => [keyOf(element), element.scrollTop, element.scrollLeft]);
+  const replacement = document.importNode(fresh, true);
+  for (const details of replacement.querySelectorAll("details")) details.open = opened.get(keyOf(details)) ?? details.open;
+  old.replaceWith(replacement);
+  rendered.set(replacement, html);
+  for (const [key, top, left] of scrolled) Object.assign(byKey(replacement, key) ?? {}, { scrollTop: top, scrollLeft: left });
+  if (focused) byKey(replacement, focused)?.focus({ preventScroll: true });
+  document.dispatchEvent(new CustomEvent("fragment-swapped", { detail: replacement }));
   return false;
 }
 
-// Somebody presses something in it, marks its text, or writes into it.
+// Whether something in it is pressed, selected or being edited.
 function isBeingUsed(place) {
   if (pressed && place.contains(pressed)) return true;
   const selection = getSelection();
@@ -90,15 +90,15 @@ function isBeingUsed(place) {
   return place.contains(document.activeElement) && document.activeElement.matches("input:not([type=checkbox], [type=radio]), select, textarea");
 }
 
-// What an element is found by in the next rendering: its id, its key, or its place below the nearest that has one.
+// Key of an element across renderings: its id, its data-key, or its path below the nearest element that has one.
 function keyOf(element) {
   if (element.id) return `#${element.id}`;
   if (element.dataset.key) return `@${element.dataset.key}`;
   if (element.dataset.fragment) return "";
-  const siblings = [...element.parentElement.children].filter((each) => each.localName === element.localName);
+  const siblings = [...element.parentElement.children].filter((sibling) => sibling.localName === element.localName);
   return `${element.parentElement ? keyOf(element.parentElement) : ""}>${element.localName}:${siblings.indexOf(element)}`;
 }
 
 function byKey(root, key) {
-  return [...root.querySelectorAll("*")].find((each) => keyOf(each) === key);
+  return [...root.querySelectorAll("*")].find((element) => keyOf(element) === key);
 }

@@ -1,26 +1,26 @@
-// Starts what a page needs: charts, tables, live updates.
+// Entry point of all pages.
 import { startAnchors } from "./anchors.js";
 import { startCharts } from "./charts.js";
-import { startChoices } from "./choices.js";
-import { startConfigure } from "./configure.js";
+import { startChartForms } from "./chart_forms.js";
+import { startConfigureForm } from "./configure_form.js";
 import { startControls } from "./controls.js";
-import { startChoosers } from "./choosers.js";
-import { startCopying } from "./copying.js";
+import { startChartSelectors } from "./chart_selectors.js";
+import { startCopyButtons } from "./copy.js";
 import { startFragments } from "./fragments.js";
-import { startLive } from "./live.js";
-import { startMoments } from "./moments.js";
-import { startRuns } from "./runs.js";
+import { startLiveEvents } from "./live_events.js";
+import { startTimestamps } from "./timestamps.js";
+import { startRunList } from "./run_list.js";
 import { startTables } from "./tables.js";
 
-startMoments();
-startCopying();
+startTimestamps();
+startCopyButtons();
 startControls();
-startChoices();
+startChartForms();
 startTables();
 startCharts();
-startChoosers();
+startChartSelectors();
 startFragments();
-startRuns();
-startConfigure();
-startLive();
+startRunList();
+startConfigureForm();
+startLiveEvents();
 startAnchors();

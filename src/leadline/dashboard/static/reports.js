@@ -1,25 +1,25 @@
-// Has a report made: that takes a few seconds, its button says so, and is not pressed twice.
-import { post } from "./posting.js";
+// Generates a report; the button is disabled and shows progress meanwhile.
+import { post } from "./post.js";
 
-async function make(button) {
-  const words = button.textContent;
-  const error = document.querySelector("[data-makes-error]");
+async function generate(button) {
+  const label = button.textContent;
+  const error = document.querySelector("[data-generates-error]");
   button.disabled = true;
   button.setAttribute("aria-busy", "true");
-  button.textContent = "Being made…";
+  button.textContent = "Generating…";
   error.hidden = true;
-  const answer = await post(button.dataset.makes, {});
-  if (answer.ok) {
-    location.assign(answer.address);
+  const response = await post(button.dataset.generates, {});
+  if (response.ok) {
+    location.assign(response.address);
     return;
   }
-  error.textContent = answer.error;
+  error.textContent = response.error;
   error.hidden = false;
-  button.textContent = words;
+  button.textContent = label;
   button.disabled = false;
   button.removeAttribute("aria-busy");
 }
 
-for (const button of document.querySelectorAll("[data-makes]")) {
-  button.addEventListener("click", () => make(button));
+for (const button of document.querySelectorAll("[data-generates]")) {
+  button.addEventListener("click", () => generate(button));
 }

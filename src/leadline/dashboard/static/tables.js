@@ -1,7 +1,7 @@
-// Tables: sorted by a click on a head, filtered by typing; both are kept when the table is replaced by a newer one.
+// Sortable and filterable tables; sorting and filter are kept when a table is replaced by a newer one.
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
-const kept = new Map();
+const states = new Map();
 
 export function startTables() {
   prepareTables(document);
@@ -13,8 +13,8 @@ export function prepareTables(root) {
     if (table.dataset.isPrepared) continue;
     table.dataset.isPrepared = "yes";
     const key = keyOf(table);
-    const state = kept.get(key) ?? { column: null, isDescending: false, words: "", focused: null };
-    kept.set(key, state);
+    const state = states.get(key) ?? { column: null, isDescending: false, filterText: "", focused: null };
+    states.set(key, state);
     if (table.classList.contains("sortable")) prepareHeads(table, state);
     if (table.classList.contains("filterable")) prepareFilter(table, state, key);
     show(table, state);
@@ -46,24 +46,24 @@ function prepareHeads(table, state) {
     button.append(...head.childNodes);
     head.append(button);
     head.setAttribute("aria-sort", "none");
-    button.addEventListener("click", () => turn(table, state, head.cellIndex));
+    button.addEventListener("click", () => toggleSort(table, state, head.cellIndex));
     button.addEventListener("focus", () => { state.focused = head.cellIndex; });
-    // A head that is replaced loses the focus too: that does not count.
+    // A replaced head loses the focus, too: keep the state.
     button.addEventListener("blur", () => setTimeout(() => { if (button.isConnected) state.focused = null; }));
     if (state.focused === head.cellIndex && document.activeElement === document.body) button.focus({ preventScroll: true });
   }
 }
 
-function turn(table, state, column) {
+function toggleSort(table, state, column) {
   const isFirst = state.column !== column;
   state.isDescending = isFirst ? hasNumbers(table, column) : !state.isDescending;
   state.column = column;
   sort(table, state);
 }
 
-// Numbers are looked at the largest first, words from A on.
+// Numbers sort descending first, text ascending.
 function hasNumbers(table, column) {
-  const row = [...bodyOf(table).rows].find((each) => valueOf(each, column) !== null);
+  const row = [...bodyOf(table).rows].find((candidate) => valueOf(candidate, column) !== null);
   return row !== undefined && typeof valueOf(row, column) === "number";
 }
 
@@ -71,8 +71,8 @@ function sort(table, state) {
   const sign = state.isDescending ? -1 : 1;
   const body = bodyOf(table);
   const rows = [...body.rows].map((row) => ({ row, value: valueOf(row, state.column) }));
-  rows.sort((one, other) => compare(one.value, other.value, sign));
-  body.append(...rows.map((each) => each.row));
+  rows.sort((a, b) => compare(a.value, b.value, sign));
+  body.append(...rows.map(({ row }) => row));
   for (const head of table.tHead.rows[0].cells) {
     if (!head.hasAttribute("aria-sort")) continue;
     const isOrdered = head.cellIndex === state.column;
@@ -80,11 +80,11 @@ function sort(table, state) {
   }
 }
 
-// What nobody knows comes last, whichever way.
-function compare(one, other, sign) {
-  if (one === null || other === null) return (one === null) - (other === null);
-  if (typeof one === "number" && typeof other === "number") return sign * (one - other);
-  return sign * collator.compare(String(one), String(other));
+// Missing values sort last in both directions.
+function compare(a, b, sign) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+  return sign * collator.compare(String(a), String(b));
 }
 
 function valueOf(row, column) {
@@ -99,8 +99,7 @@ function valueOf(row, column) {
 // --- filter --------------------------------------------------------------------------------------------------
 
 function prepareFilter(table, state, key) {
-  const known = document.getElementById(`filter-${key}`);
-  if (known) return;
+  if (document.getElementById(`filter-${key}`)) return;
   const label = document.createElement("label");
   label.className = "table-filter";
   const input = document.createElement("input");
@@ -108,44 +107,44 @@ function prepareFilter(table, state, key) {
   input.id = `filter-${key}`;
   input.placeholder = table.dataset.filter ?? "filter";
   input.setAttribute("aria-label", `${table.dataset.filter ?? "filter"}: ${table.caption?.textContent ?? "table"}`);
-  const told = document.createElement("output");
-  told.id = `filtered-${key}`;
-  label.append(input, told);
-  placeOf(table).before(label);
+  const count = document.createElement("output");
+  count.id = `filtered-${key}`;
+  label.append(input, count);
+  filterAnchorOf(table).before(label);
   input.addEventListener("input", () => {
-    state.words = input.value;
+    state.filterText = input.value;
     const current = tableOf(key);
     if (current) filter(current, state);
   });
 }
 
-// The field stands outside of what is replaced, so that nobody loses what he types.
-function placeOf(table) {
+// The filter field is outside the replaced fragment, so that its text is kept.
+function filterAnchorOf(table) {
   return table.closest("[data-fragment]") ?? table.closest(".table-wrap") ?? table;
 }
 
 function tableOf(key) {
-  return [...document.querySelectorAll("table.filterable")].find((each) => keyOf(each) === key);
+  return [...document.querySelectorAll("table.filterable")].find((table) => keyOf(table) === key);
 }
 
 function filter(table, state) {
-  const words = state.words.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = state.filterText.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = [...bodyOf(table).rows];
   let count = 0;
   for (const row of rows) {
-    const isMeant = words.length === 0 || words.every((word) => textOf(row).includes(word));
-    row.hidden = !isMeant;
-    if (isMeant) count += 1;
+    const isMatch = words.length === 0 || words.every((word) => textOf(row).includes(word));
+    row.hidden = !isMatch;
+    if (isMatch) count += 1;
   }
-  const told = document.getElementById(`filtered-${keyOf(table)}`);
-  if (told) told.textContent = words.length ? `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
+  const output = document.getElementById(`filtered-${keyOf(table)}`);
+  if (output) output.textContent = words.length ? `${count.toLocaleString("en")} of ${rows.length.toLocaleString("en")}` : "";
 }
 
-// A row's text, that which is cut included.
+// The text of a row, including truncated parts.
 function textOf(row) {
   if (row.filterText === undefined) {
-    const whole = [...row.querySelectorAll("[title]")].map((each) => each.title);
-    row.filterText = [row.textContent, ...whole].join(" ").toLowerCase();
+    const titles = [...row.querySelectorAll("[title]")].map((element) => element.title);
+    row.filterText = [row.textContent, ...titles].join(" ").toLowerCase();
   }
   return row.filterText;
 }

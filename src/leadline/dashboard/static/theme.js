@@ -1,4 +1,4 @@
-// Light or dark: what the viewer chose, else what the system says. Runs before the first paint, so it is no module.
+// Light or dark theme: the viewer's choice, else the system's. Runs before the first paint, so it is not a module.
 (() => {
   const KEY = "leadline-theme";
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -6,7 +6,7 @@
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return null; // storage is forbidden here
+      return null; // storage is not allowed
     }
   };
   const show = () => {

@@ -1,12 +1,12 @@
-// Moments: stored in UTC, shown in the viewer's time zone, in which Plotly shows numbers (but not texts) by itself.
+// Times: stored in UTC, shown in the viewer's time zone. Plotly shows numbers, but not strings, in local time.
 
 const ARRAYS = {
   f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array,
   i2: Int16Array, u2: Uint16Array, i1: Int8Array, u1: Uint8Array,
 };
 
-// A moment as Plotly's axes speak of it ("2026-11-20 19:42:48.99", in the viewer's zone) in ms since the epoch.
-export function readShown(value) {
+// Parse a time of Plotly's axes ("2026-11-20 19:42:48.99", local time) to ms since the epoch.
+export function parseLocalTime(value) {
   if (typeof value === "number") return value;
   const [day, time = "00:00"] = String(value).split(" ");
   return new Date(`${day}T${time.length < 3 ? `${time}:00` : time}`).getTime();
@@ -17,8 +17,8 @@ export function zone() {
   return parts.find((part) => part.type === "timeZoneName")?.value ?? "local time";
 }
 
-// A moment of an address: ISO 8601, or ms or ns since the epoch; null: it is none.
-export function readMoment(text) {
+// Parse a time in a URL: ISO 8601, or ms or ns since the epoch; null: invalid.
+export function parseTime(text) {
   if (!text) return null;
   if (/^\d{16,}$/.test(text)) return Number(text) / 1e6;
   const ms = /^\d+$/.test(text) ? Number(text) : Date.parse(text);
@@ -29,12 +29,12 @@ export function nanoseconds(ms) {
   return `${BigInt(Math.round(ms * 1000)) * 1000n}`;
 }
 
-export function spokenMoment(ms, isLong = false) {
+export function formatTime(ms, isLong = false) {
   const options = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
   return new Date(ms).toLocaleString(undefined, isLong ? { ...options, month: "short", day: "numeric" } : options);
 }
 
-export function spokenLength(ms) {
+export function formatDuration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
@@ -42,20 +42,20 @@ export function spokenLength(ms) {
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} m`;
 }
 
-// Numbers of a trace, which may be packed as Plotly packs them.
+// The numbers of a trace, possibly in Plotly's binary encoding.
 export function numbers(values) {
   if (!values?.bdata) return values ?? [];
   const bytes = Uint8Array.from(atob(values.bdata), (character) => character.charCodeAt(0));
   return new ARRAYS[values.dtype](bytes.buffer);
 }
 
-// The moments of a figure as numbers, which is what is shown in the viewer's zone.
+// Convert the times of a figure to numbers, which Plotly shows in local time.
 export function localize(figure) {
   const layout = figure.layout ?? {};
   for (const trace of figure.data) if (isTimed(layout, trace.xaxis)) localizeTrace(trace);
-  for (const each of [...(layout.shapes ?? []), ...(layout.annotations ?? [])]) {
-    if (!isTimed(layout, each.xref)) continue;
-    for (const key of ["x", "x0", "x1"]) if (key in each) each[key] = utc(each[key]);
+  for (const item of [...(layout.shapes ?? []), ...(layout.annotations ?? [])]) {
+    if (!isTimed(layout, item.xref)) continue;
+    for (const key of ["x", "x0", "x1"]) if (key in item) item[key] = utc(item[key]);
   }
   for (const key of timedAxes(layout)) {
     if (layout[key].range) layout[key].range = layout[key].range.map(utc);
@@ -80,7 +80,7 @@ function localizeTrace(trace) {
   if (trace.x0 !== undefined) trace.x0 = utc(trace.x0);
 }
 
-// A moment as a figure tells it: ms, or ISO in UTC with or without saying so.
+// Parse a time of a figure: ms, or ISO in UTC with or without a zone.
 export function utc(value) {
   if (typeof value !== "string") return value;
   const text = value.replace(" ", "T");

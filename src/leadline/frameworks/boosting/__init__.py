@@ -1,1 +1,1 @@
-"""What boosters have in common: rounds, metrics of evaluation sets, importances, SHAP values, trees, predictions."""
+"""Support shared by the gradient boosting frameworks: rounds, scores, importances, SHAP values, trees, predictions."""

@@ -1,18 +1,17 @@
-"""What the adapters of boosters have in common."""
+"""Base adapter of the gradient boosting frameworks."""
 
 from __future__ import annotations
 
-import struct
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from leadline.frameworks.adapter import Depths, Program, StepCallbacks
+from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.round_capture import RoundCapture
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.records.names import Family
-from leadline.records.plan import CaptureItem, is_of_trees
+from leadline.records.plan import CaptureItem, may_select_booster_data
 from leadline.training.guard import Guard
 
 Settings = Callable[[Any], Mapping[str, float | str]]
@@ -22,8 +21,8 @@ class BoostingSubject:
     """See ``leadline.frameworks.adapter.Subject``: one booster in training.
 
     Args:
-        owner: The object that has the rounds.
-        settings: Gives its hyperparameters as they are now.
+        owner: The object whose boosting rounds are the steps.
+        settings: Returns its current hyperparameters.
     """
 
     parameters = 0
@@ -31,9 +30,9 @@ class BoostingSubject:
     def __init__(self, owner: object, settings: Settings) -> None:
         self._owner = weakref.ref(owner)
         self._settings = settings
-        found = settings(owner)
+        values = settings(owner)
         self.model = type(owner).__name__.lstrip("_")
-        self.optimizer = str(found.get("objective", ""))
+        self.optimizer = str(values.get("objective", ""))
 
     def is_current(self) -> bool:
         return self._owner() is not None
@@ -43,89 +42,72 @@ class BoostingSubject:
 
     def hyperparameters(self) -> dict[str, object]:
         owner = self._owner()
-        found = self._settings(owner) if owner is not None else {}
-        return {f"hyperparameters/{name}": value for name, value in found.items() if isinstance(value, float)}
+        values = self._settings(owner) if owner is not None else {}
+        return {f"hyperparameters/{name}": value for name, value in values.items() if isinstance(value, float)}
 
     def clipped(self) -> dict[str, object]:
         return {}
 
 
 class BoostingAdapter:
-    """What ``leadline.frameworks.adapter.Adapter`` asks that no framework of boosters does otherwise.
+    """The parts of ``leadline.frameworks.adapter.Adapter`` that all gradient boosting frameworks share.
 
     Args:
-        tell: Takes a line about something that cannot be captured.
-        settings: Gives the hyperparameters of what has the rounds, as they are now.
+        warn: Reports something that cannot be captured, in one line.
+        settings: Returns the current hyperparameters of the object whose rounds are the steps.
     """
 
     family: Family = "trees"
-    depths: Depths | None = None
 
-    def __init__(self, tell: Callable[[str], None], settings: Settings) -> None:
-        self._tell, self._settings = tell, settings
-        self._methods: tuple[MethodPatches, ...] = ()
+    def __init__(self, warn: Callable[[str], None], settings: Settings) -> None:
+        self._warn, self._settings = warn, settings
+        self._patches: tuple[MethodPatches, ...] = ()
         self._rounds: Rounds | None = None
-        self._said: dict[str, Any] = {}
+        self._description: dict[str, Any] = {}
 
     def register(self, model: object) -> None:
-        """Boosters are found when they are trained."""
+        """Do nothing: boosters are detected when they are trained."""
 
-    def hears(self, item: CaptureItem) -> bool:
-        return is_of_trees(item)
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return may_select_booster_data(item)
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._rounds is not None:
-            self._rounds.watch(items)
+            self._rounds.schedule(items)
 
     def end_forward(self) -> RoundCapture | None:
         return self._rounds.captured() if self._rounds is not None else None
 
-    def end_evaluation(self) -> None: ...
-
-    def name_mode(self, *, is_evaluation: bool) -> None: ...
-
-    def is_distributed(self) -> bool:
-        return False
-
-    def rank(self) -> int | None:
-        return None
-
-    def number(self, value: Any) -> float:
-        return float(value)
-
-    def row(self, values: Sequence[Any]) -> bytes:
-        return struct.pack(f"<{len(values)}d", *values)
-
     def describe(self) -> dict[str, Any]:
-        return self._said
+        return self._description
 
     def start(
-        self, probes: StepCallbacks, guard: Guard, methods: Callable[[Rounds], tuple[MethodPatches, ...]]
+        self, callbacks: StepCallbacks, guard: Guard, make_patches: Callable[[Rounds], tuple[MethodPatches, ...]]
     ) -> None:
-        """Begin to call the probes.
+        """Start to call the step callbacks.
 
         Args:
-            methods: Makes what is replaced.
+            make_patches: Creates the method patches.
         Raises:
-            AttributeError: This version of the framework has other methods; none is replaced.
+            AttributeError: This version of the framework lacks one of the methods; none is patched.
         """
-        self._rounds = Rounds(probes, guard, self._tell, self._said)
-        self._methods = methods(self._rounds)
-        for each in self._methods:
-            each.replace()
+        self._rounds = Rounds(callbacks, guard, self._warn, self._description)
+        self._patches = make_patches(self._rounds)
+        for patches in self._patches:
+            patches.apply()
 
     def uninstall(self) -> None:
-        """Stop calling them; what was said of the training is kept."""
-        for each in self._methods:
-            each.put_back()
+        """Stop calling the callbacks; the description of the training is kept."""
+        for patches in self._patches:
+            patches.restore()
         self._rounds = None
 
     def subject(self, optimizer: object) -> BoostingSubject:
-        """What the worker says of a booster."""
+        """Return the description of a booster for the worker's document."""
         return BoostingSubject(optimizer, self._settings)
 
-    def survey(self, optimizers: Sequence[object]) -> dict[str, Any]:
-        return {"models": [self._model(each) for each in optimizers], "optimizers": [], "module_kinds": []}
+    def inventory(self, optimizers: Sequence[object]) -> dict[str, Any]:
+        return {"models": [self._model(owner) for owner in optimizers], "optimizers": [], "module_kinds": []}
 
     def _model(self, owner: object) -> dict[str, Any]:
         subject = self.subject(owner)
@@ -138,8 +120,8 @@ class BoostingAdapter:
             "dtypes": [],
             "devices": [],
             "objective": subject.optimizer,
-            "features": len(self._said.get("features", ())),
+            "features": len(self._description.get("features", ())),
         }
 
-    def uncovered(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
         return []

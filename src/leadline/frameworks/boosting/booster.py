@@ -1,4 +1,4 @@
-"""What is asked of a booster at the end of a round."""
+"""Interface to a booster at the end of a round."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """What a booster predicts of a set of samples, and what is so."""
+class Evaluation:
+    """Labels and predictions of one evaluation set."""
 
     name: str
     labels: Array
@@ -24,41 +24,41 @@ class Evaluated:
 
 
 class Booster(Protocol):
-    """A booster as a round has left it.
+    """A booster at the end of a round.
 
-    **Changes nothing** - neither the model nor its random state, nor what is cached of its predictions.
+    **Changes nothing** - neither the model, nor its random state, nor its cached predictions.
     """
 
     @property
     def objective(self) -> str:
-        """As the framework names it: ``binary:logistic``."""
+        """The objective as the framework names it: ``binary:logistic``."""
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Their names, in the order of the training data."""
+        """The feature names, in the order of the training data."""
 
     def importances(self) -> dict[str, Floats]:
-        """What each feature is worth, by kind.
+        """Return the feature importances by kind.
 
         Shape:
             ``(features,)`` each.
         """
 
     def contributions(self) -> Floats | None:
-        """SHAP values of the training data; None: they cannot be had.
+        """Return the SHAP values of the training data; None if they are not available.
 
         Shape:
-            ``(samples, features + 1)`` or ``(samples, classes, features + 1)``; last what every sample begins with.
+            ``(samples, features + 1)`` or ``(samples, classes, features + 1)``; the last entry is the bias.
         """
 
     def trees(self) -> dict[str, Array]:
-        """The table of the trees of this round, by column."""
+        """Return the table of this round's trees, by column."""
 
-    def evaluated(self) -> Evaluated | None:
-        """Labels and predictions of the validation data; None: there are none."""
+    def evaluation(self) -> Evaluation | None:
+        """Return labels and predictions of the validation data; None if there are none."""
 
-    def evaluated_name(self) -> str | None:
-        """The name of that set."""
+    def evaluation_name(self) -> str | None:
+        """Return the name of that set."""
 
     def settings(self) -> dict[str, float | str]:
-        """The hyperparameters as they are now."""
+        """Return the current hyperparameters."""

@@ -1,4 +1,4 @@
-"""Methods of a framework's classes with ours in their place, and back."""
+"""Patching of methods of a framework's classes."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+MakeWrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class MethodPatches:
-    """Some methods of one class.
+    """Patches of several methods of one class.
 
-    **Leaves nothing** - ``put_back`` gives every method back that nobody else has replaced since.
+    **Leaves nothing** - ``restore`` undoes every patch that no other code has replaced since.
 
     Args:
         owner: The class.
-        wrappers: By method, what makes ours of it.
-        otherwise: What stands for a method that the class does not have itself.
+        wrappers: For each method name the function that wraps the original.
+        defaults: Originals for methods that the class itself does not define.
     Raises:
-        AttributeError: The class has no method of that name; nothing is replaced.
+        AttributeError: The class has no method of that name; nothing is patched.
     """
 
     def __init__(
-        self, owner: type, wrappers: Mapping[str, Wrap], otherwise: Mapping[str, Callable[..., Any]] | None = None
+        self, owner: type, wrappers: Mapping[str, MakeWrapper], defaults: Mapping[str, Callable[..., Any]] | None = None
     ) -> None:
         self._owner = owner
-        self._own = {name: vars(owner)[name] for name in wrappers if name in vars(owner)}
-        known = {name: (otherwise or {}).get(name) or getattr(owner, name) for name in wrappers}
-        self._ours = {name: functools.wraps(known[name])(wrap(known[name])) for name, wrap in wrappers.items()}
+        self._originals = {name: vars(owner)[name] for name in wrappers if name in vars(owner)}
+        methods = {name: (defaults or {}).get(name) or getattr(owner, name) for name in wrappers}
+        self._wrappers = {name: functools.wraps(methods[name])(wrap(methods[name])) for name, wrap in wrappers.items()}
 
-    def replace(self) -> None:
-        """Put ours in their place."""
-        for name, ours in self._ours.items():
-            setattr(self._owner, name, ours)
+    def apply(self) -> None:
+        """Install the wrappers."""
+        for name, wrapper in self._wrappers.items():
+            setattr(self._owner, name, wrapper)
 
-    def put_back(self) -> None:
-        """Put them back."""
-        for name, ours in self._ours.items():
-            if vars(self._owner).get(name) is not ours:
+    def restore(self) -> None:
+        """Restore the original methods."""
+        for name, wrapper in self._wrappers.items():
+            if vars(self._owner).get(name) is not wrapper:
                 continue
-            if name in self._own:
-                setattr(self._owner, name, self._own[name])
+            if name in self._originals:
+                setattr(self._owner, name, self._originals[name])
             else:
                 delattr(self._owner, name)

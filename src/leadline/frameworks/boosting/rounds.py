@@ -1,4 +1,4 @@
-"""The rounds of a training of boosters, told to the probes: when they begin, what they scored, when they end."""
+"""Reporting of boosting rounds to the step callbacks: when they begin, their scores, and when they end."""
 
 from __future__ import annotations
 
@@ -14,136 +14,138 @@ from leadline.frameworks.scores import Scores
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
-MOST_FEATURES_TOLD = 10_000
-"""The worker's document names no more features than this."""
-Scored = Callable[[], tuple[Scores, Sequence[float]]]
-"""What a round has scored: of which sets and metrics, and the numbers."""
-_ASIDE = "another booster is trained at the same time: its rounds are not captured"
+MAX_FEATURE_NAMES = 10_000
+"""Maximum number of features that the worker's document names."""
+ReadScores = Callable[[], tuple[Scores, Sequence[float]]]
+"""Returns the scores of a round: their sets and metrics, and the values."""
+_CONCURRENT_TRAINING = "another booster is trained at the same time: its rounds are not captured"
 
 
 class Rounds:
-    """One training at a time: what its owner (the object that has the rounds) does is steps.
+    """The boosting rounds of one training at a time; its owner is the object whose rounds are the steps.
 
-    **Guarded** - every method may be called from a framework's own code: a failure of ours ends there.
+    **Guarded** - every method may be called from a framework's own code: an error in Leadline does not reach it.
 
     Args:
-        tell: Takes a line about something that cannot be captured.
-        document: What the worker's document says of the training is added here.
+        warn: Reports something that cannot be captured, in one line.
+        document: Receives the description of the training for the worker's document.
     """
 
     def __init__(
-        self, probes: StepCallbacks, guard: Guard, tell: Callable[[str], None], document: dict[str, Any]
+        self, callbacks: StepCallbacks, guard: Guard, warn: Callable[[str], None], document: dict[str, Any]
     ) -> None:
-        self._probes, self._guard, self._tell = probes, guard, tell
+        self._callbacks, self._guard, self._warn = callbacks, guard, warn
         self._owner: weakref.ref[object] | None = None
         self._thread = 0
         self._is_announced = False
-        """Whether the owner says itself when it is done."""
+        """Whether the owner reports the end of its training itself."""
         self._count = self._trainings = 0
         self._booster: Booster | None = None
-        """The round that is ending."""
-        self._due: Sequence[CaptureItem] = ()
-        self._capture = RoundCapture(tell)
+        """The booster of the round that is ending."""
+        self._items: Sequence[CaptureItem] = ()
+        self._capture = RoundCapture(warn)
         self._document = document
 
     def begin(self, owner: object) -> None:
-        """A training begins, and says when it ends."""
+        """Begin a training whose end will be reported."""
         self._guard.run(self._begin, owner, is_announced=True)
 
-    def take(self, owner: object) -> None:
-        """A round begins of a training that says nothing else."""
-        if not self._is_ours(owner):
+    def begin_unannounced(self, owner: object) -> None:
+        """Begin a round of a training that does not report its begin or end."""
+        if not self._is_owner(owner):
             self._guard.run(self._begin, owner, is_announced=False)
 
     def is_within(self) -> bool:
-        """Whether a training that said it begins goes on in this thread."""
+        """Return whether a training that reported its begin is running in this thread."""
         return self._is_announced and self._thread == get_ident() and self._find() is not None
 
     def begin_update(self, owner: object) -> None:
-        """A round begins to grow its trees."""
-        if self._is_ours(owner):
-            self._guard.run(self._probes.timeline.begin_update)
+        """Mark the begin of tree growing."""
+        if self._is_owner(owner):
+            self._guard.run(self._callbacks.timeline.begin_update)
 
     def end_update(self, owner: object) -> None:
-        """They are grown."""
-        if self._is_ours(owner):
-            self._guard.run(self._probes.timeline.end_update)
+        """Mark the end of tree growing."""
+        if self._is_owner(owner):
+            self._guard.run(self._callbacks.timeline.end_update)
 
     def end_scoring(self, booster: object) -> None:
-        """Evaluation sets have been scored: of networks that would be a forward pass."""
-        if self._is_ours(booster) or self.is_within():
-            self._guard.run(self._probes.timeline.end_forward)
+        """Mark the end of scoring the evaluation sets, the counterpart of a network's forward pass."""
+        if self._is_owner(booster) or self.is_within():
+            self._guard.run(self._callbacks.timeline.end_forward)
 
-    def end_round(self, owner: object, booster: Booster | None, scores: Scored, *, is_last: bool = False) -> None:
-        """A round has ended.
+    def end_round(
+        self, owner: object, booster: Booster | None, read_scores: ReadScores, *, is_last: bool = False
+    ) -> None:
+        """End a round.
 
         Args:
-            booster: None: there are several at once, and only their scores are known.
-            is_last: Whether no other will come.
+            booster: None for several boosters at once (cross-validation), of which only the scores are known.
+            is_last: Whether it is the last round of the training.
         Raises:
-            TrainingStopped: Somebody asked to stop.
+            TrainingStopped: A stop was requested.
         """
-        self._guard.run(self._end_round, owner, booster, scores, is_last=is_last)
+        self._guard.run(self._end_round, owner, booster, read_scores, is_last=is_last)
 
     def end(self, owner: object) -> None:
-        """The training has ended, with or without an error."""
+        """End the training, with or without an error."""
         self._guard.run(self._end, owner)
 
-    # --- what the recorder asks ---------------------------------------------------------------------------
+    # --- called by the recorder ----------------------------------------------------------------------------
 
-    def watch(self, items: Sequence[CaptureItem]) -> None:
-        """What is due in the step that begins."""
-        self._due = items
+    def schedule(self, items: Sequence[CaptureItem]) -> None:
+        """Set the items to capture in the step that begins."""
+        self._items = items
 
     def captured(self) -> RoundCapture | None:
-        """What the round that is ending leaves; None: the step that ends is none of ours."""
+        """Return the capture of the round that is ending; None if nothing is scheduled or the step is not a round."""
         booster, self._booster = self._booster, None
-        due, self._due = self._due, ()
-        return self._capture.of(booster, due) if booster is not None and due else None
+        items, self._items = self._items, ()
+        return self._capture.begin(booster, items) if booster is not None and items else None
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------
 
     def _find(self) -> object | None:
         return self._owner() if self._owner is not None else None
 
-    def _is_ours(self, owner: object) -> bool:
+    def _is_owner(self, owner: object) -> bool:
         return self._owner is not None and self._owner() is owner
 
     def _begin(self, owner: object, *, is_announced: bool) -> None:
-        """In one thread the latest training is the one that has steps; another thread's goes on."""
-        before = self._find()
-        if before is not None and self._thread == get_ident():
-            self._end(before)
-        if not self._probes.training_begins(owner):
-            self._tell(_ASIDE)
+        """Begin a training: in one thread the latest training owns the steps, that of another thread is left alone."""
+        previous = self._find()
+        if previous is not None and self._thread == get_ident():
+            self._end(previous)
+        if not self._callbacks.begin_training(owner):
+            self._warn(_CONCURRENT_TRAINING)
             return
         self._owner, self._thread, self._is_announced = weakref.ref(owner), get_ident(), is_announced
         self._count = 0
 
-    def _end_round(self, owner: object, booster: Booster | None, scores: Scored, *, is_last: bool) -> None:
-        if not self._is_ours(owner):
+    def _end_round(self, owner: object, booster: Booster | None, read_scores: ReadScores, *, is_last: bool) -> None:
+        if not self._is_owner(owner):
             if self._find() is not None:
                 return
-            self._begin(owner, is_announced=True)  # we came when it was under way, or another has ended within it
-            if not self._is_ours(owner):
+            self._begin(owner, is_announced=True)  # attached mid-training, or a nested training has ended
+            if not self._is_owner(owner):
                 return
-        probes = self._probes
-        scored, values = scores()
+        callbacks = self._callbacks
+        scores, values = read_scores()
         self._count += 1
         if is_last and booster is not None:
-            probes.last_step("trees")
-        elif self._count > 1 and probes.plain_step(owner, scored, values):
+            callbacks.capture_last_step("trees")
+        elif self._count > 1 and callbacks.metrics_only_step(owner, scores, values):
             return
-        probes.scores(scored, values)
+        callbacks.record_scores(scores, values)
         self._booster = booster
         try:
             if booster is not None and self._count == 1:
                 self._describe(booster)
-            probes.before_update(owner)
+            callbacks.before_update(owner)
             if self._count == 1:
                 self._trainings += 1
-                probes.event("training", {"owner": type(owner).__name__, "number": self._trainings})
-            probes.after_update(owner, is_skipped=False)
+                callbacks.record_event("training", {"owner": type(owner).__name__, "number": self._trainings})
+            callbacks.after_update(owner, is_skipped=False)
         finally:
             self._booster = None
 
@@ -151,11 +153,11 @@ class Rounds:
         features = booster.features
         self._document |= {
             "hyperparameters": booster.settings(),
-            "features": list(features[:MOST_FEATURES_TOLD]),
-            "evaluated_on": booster.evaluated_name(),
+            "features": list(features[:MAX_FEATURE_NAMES]),
+            "evaluated_on": booster.evaluation_name(),
         }
 
     def _end(self, owner: object) -> None:
-        if self._is_ours(owner):
+        if self._is_owner(owner):
             self._owner, self._is_announced = None, False
-        self._probes.training_ends(owner)
+        self._callbacks.end_training(owner)

@@ -1,4 +1,4 @@
-"""Which metrics of evaluation sets are losses, and which sets are of the training data."""
+"""Classification of evaluation metrics into losses and others, and of evaluation sets into training and validation."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ LOSSES: Final = frozenset(
         "kullback_leibler",
     }
 )
-"""Metrics of both that fall while a model gets better, without what stands behind an ``@``."""
+"""Metrics of both frameworks that decrease as a model improves, without the part after an ``@``."""
 _WORDS: Final = "loss|error|err|deviance|nloglik|nll|mse|rmse|mae"
 _LOSS_WORDS: Final = re.compile(rf"(?:^|[-_])(?:{_WORDS})(?:$|[-_@\d])|loss$", re.IGNORECASE)
 
 
 def is_loss(metric: str) -> bool:
-    """Whether a metric falls while a model gets better; of one that neither framework has, by its name.
+    """Return whether a metric decreases as a model improves; unknown metrics are judged by their name.
 
     Args:
         metric: Without the set's name: ``rmse``, ``error@0.7``.
@@ -61,11 +61,11 @@ def is_loss(metric: str) -> bool:
     return name in LOSSES or _LOSS_WORDS.search(name) is not None
 
 
-def mark_of(name: str, *, is_training_data: bool) -> str:
-    """The collection that tells a set of samples seen in training from one held back.
+def dataset_collection(name: str, *, is_training_data: bool) -> str:
+    """Return the collection that marks an evaluation set as training or validation data.
 
     Args:
-        name: The set's.
-        is_training_data: Whether it is the very object that is trained on.
+        name: The name of the set.
+        is_training_data: Whether it is the same object as the training data.
     """
     return TRAINING_SET if is_training_data or name.lower().startswith("train") else VALIDATION_SET

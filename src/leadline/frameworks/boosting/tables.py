@@ -1,4 +1,4 @@
-"""The table of a round's trees: a row for each node, every column an array of numbers."""
+"""Table of a round's trees: one row for each node, every column a numeric array."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from leadline.frameworks.boosting.booster import Array
 
 _NONE: Final = -1
-_WHOLE: Final = ("Tree", "Node", "ID", "Feature", "Yes", "No", "Missing", "Depth")
+_INTEGER_COLUMNS: Final = ("Tree", "Node", "ID", "Feature", "Yes", "No", "Missing", "Depth")
 
 
 class TreeTable:
-    """Filled node by node.
+    """A table of trees, filled node by node.
 
-    Names are numbers here: ``Feature`` is the index of the feature, -1 of a leaf. ``ID``, ``Yes``, ``No`` and
-    ``Missing`` name a node as ``(tree << 32) + node``, -1: there is none. ``Gain`` of a leaf is its value, as in
+    Names are stored as numbers: ``Feature`` is the index of the feature, -1 for a leaf. ``ID``, ``Yes``, ``No`` and
+    ``Missing`` name a node as ``(tree << 32) + node``, -1 if there is none. ``Gain`` of a leaf is its value, as in
     XGBoost's own table; ``Split`` of a leaf, and of a split by categories, is NaN.
 
     Args:
-        features: Their names, in the order of the training data.
+        features: The feature names, in the order of the training data.
     """
 
     def __init__(self, features: Sequence[str]) -> None:
-        self._features = {name: at for at, name in enumerate(features)}
+        self._features = {name: index for index, name in enumerate(features)}
         self._rows: list[tuple[Any, ...]] = []
 
     def split(
@@ -40,10 +40,10 @@ class TreeTable:
         gain: float | None,
         cover: float | None,
     ) -> None:
-        """A node that parts the samples.
+        """Add a node that splits the samples.
 
         Args:
-            children: Where those go that meet the condition, that do not, and of which nothing is known.
+            children: The child nodes for samples that meet the condition, that do not, and that miss the feature.
         """
         self._rows.append(
             (
@@ -51,7 +51,7 @@ class TreeTable:
                 node,
                 _id(tree, node),
                 self._features.get(feature, _NONE),
-                *(_id(tree, each) for each in children),
+                *(_id(tree, child) for child in children),
                 depth,
                 _or_nan(condition),
                 _or_nan(gain),
@@ -60,7 +60,7 @@ class TreeTable:
         )
 
     def leaf(self, tree: int, node: int, depth: int, *, value: float, cover: float | None) -> None:
-        """A node that ends a branch."""
+        """Add a leaf."""
         self._rows.append(
             (
                 tree,
@@ -78,14 +78,14 @@ class TreeTable:
         )
 
     def columns(self) -> dict[str, Array]:
-        """By name, as in XGBoost's table of trees, with the depth of each node beside it.
+        """Return the columns by name, as in XGBoost's table of trees, plus the depth of each node.
 
         Shape:
             ``(nodes,)`` each, ordered by tree and node.
         """
         rows = sorted(self._rows, key=lambda row: row[:2])
-        named = zip((*_WHOLE, "Split", "Gain", "Cover"), zip(*rows, strict=True), strict=False)
-        return {name: np.array(values, np.int64 if name in _WHOLE else np.float64) for name, values in named}
+        named = zip((*_INTEGER_COLUMNS, "Split", "Gain", "Cover"), zip(*rows, strict=True), strict=False)
+        return {name: np.array(values, np.int64 if name in _INTEGER_COLUMNS else np.float64) for name, values in named}
 
 
 def _id(tree: int, node: int) -> int:

@@ -1,16 +1,15 @@
-"""The adapter of ``leadline.Hook``: arrays and numbers that the script hands over, steps that it ends itself."""
+"""The adapter of ``leadline.Hook``: the script passes arrays and numbers, and ends the steps itself."""
 
 from __future__ import annotations
 
 import re
-import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.adapter import Depths, Program, StepCallbacks
+from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
@@ -22,10 +21,10 @@ _LOSS: Final = re.compile(r"(?:^|[\W_])loss(?:$|[\W_])", re.IGNORECASE)
 
 
 class Loop:
-    """Stands where an optimizer does: the script's own training loop.
+    """The script's own training loop; it takes the place of an optimizer.
 
     Args:
-        name: What it is called.
+        name: Its name.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,7 +32,7 @@ class Loop:
 
 
 class _LoopSubject:
-    """See ``leadline.frameworks.adapter.Subject``: nothing is known of it but its name."""
+    """See ``leadline.frameworks.adapter.Subject``: only its name is known."""
 
     optimizer = ""
     parameters = 0
@@ -55,99 +54,98 @@ class _LoopSubject:
 
 
 class GenericAdapter:
-    """See ``leadline.frameworks.adapter.Adapter``.
+    """See ``leadline.frameworks.adapter.Adapter`` and ``Evaluates``.
 
     Args:
         loop: The script's training loop.
-        tell: Takes a line about something that cannot be captured.
+        note: Takes a line about something that cannot be captured.
     """
 
     name = NAME
     family: Family = "arrays"
-    depths: Depths | None = None
 
-    def __init__(self, loop: Loop, tell: Callable[[str], None]) -> None:
-        self._loop, self._tell = loop, tell
-        self._probes: StepCallbacks | None = None
-        self._training = CapturedArrays(tell)
-        self._evaluation = CapturedArrays(tell)
+    def __init__(self, loop: Loop, note: Callable[[str], None]) -> None:
+        self._loop, self._note = loop, note
+        self._callbacks: StepCallbacks | None = None
+        self._training = CapturedArrays(note)
+        self._evaluation = CapturedArrays(note)
         self._is_watched = self._is_evaluating = False
 
-    # --- what the hook tells ------------------------------------------------------------------------------
+    # --- calls from the hook ------------------------------------------------------------------------------
 
     def save(self, name: str, array: Any, collections: tuple[str, ...], mode: str) -> None:
-        """An array of the step under way; read at once where it is due."""
+        """Capture an array of the current step, if that is scheduled; it is read at once."""
         captured = self._captured(mode)
         if captured is None:
             return
         begun = time.perf_counter_ns()
         values = _as_array(array)
         if values is None:
-            self._tell(f"{name} is not captured: it is no array of numbers but a {type(array).__name__}")
+            self._note(f"{name} is not captured: not a numeric array: {type(array).__name__}")
         else:
             captured.keep(name, collections, values)
         captured.own_ns += time.perf_counter_ns() - begun
         captured.begun_ns = captured.begun_ns or begun
 
     def log(self, values: Mapping[str, Any], mode: str) -> None:
-        """Numbers of the step under way; those with the word loss in their names are losses."""
-        if self._probes is None:
+        """Record numbers of the current step; names with the word loss are losses."""
+        if self._callbacks is None:
             return
         self._captured(mode)
         for name, value in values.items():
             number = _as_number(value)
             if number is None:
-                self._tell(f"{name} is not captured: it is no number but a {type(value).__name__}")
+                self._note(f"{name} is not captured: not a number: {type(value).__name__}")
             elif not _LOSS.search(name):
-                self._probes.log({name: number})
+                self._callbacks.log({name: number})
             elif mode != "train":
-                self._probes.eval_loss(name, number)
-            elif self._probes.wants_loss():
-                self._probes.loss(name, number, name)
+                self._callbacks.evaluation.record_loss(name, number)
+            elif self._callbacks.wants_loss():
+                self._callbacks.record_loss(name, number, name)
 
     def step(self, mode: str) -> None:
-        """The step under way has ended.
+        """End the current step.
 
         Raises:
-            TrainingStopped: Somebody asked to stop.
+            TrainingStopped: A stop was requested.
         """
-        if self._probes is None:
+        if self._callbacks is None:
             return
         if mode != "train":
             self._captured(mode)
             self.end_evaluation()
             return
-        self._probes.before_update(self._loop)
-        self._probes.after_update(self._loop, is_skipped=False)
+        self._callbacks.before_update(self._loop)
+        self._callbacks.after_update(self._loop, is_skipped=False)
 
     def _captured(self, mode: str) -> CapturedArrays | None:
-        """What arrays of a mode go to; None: nothing is due."""
-        if mode == "train" or self._probes is None:
+        """Return the capture of a mode; None if nothing is scheduled."""
+        if mode == "train" or self._callbacks is None:
             return self._training if self._is_watched else None
         if not self._is_evaluating:
             self._is_evaluating = True
-            self._evaluation.begin(self._probes.eval_step_begins(), mode)
+            self._evaluation.begin(self._callbacks.evaluation.begin_step(), mode)
         return self._evaluation
 
-    # --- see Adapter --------------------------------------------------------------------------------------
+    # --- Adapter and Evaluates ----------------------------------------------------------------------------
 
     def version(self) -> str:
         return ""
 
-    def install(self, probes: StepCallbacks, guard: Guard) -> None:
-        self._probes = probes
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        self._callbacks = callbacks
 
     def uninstall(self) -> None:
-        self._probes = None
+        self._callbacks = None
         self._is_watched = self._is_evaluating = False
 
     def knows(self, thing: object) -> bool:
         return isinstance(thing, Loop)
 
     def register(self, model: object) -> None:
-        """There are no models here."""
+        """Do nothing: a loop has no models."""
 
-    def hears(self, item: CaptureItem) -> bool:
+    def captures_between_steps(self, item: CaptureItem) -> bool:
         if item.collection == "all":
             return item.source == "option"
         return item.collection not in SCALAR_COLLECTIONS
@@ -161,36 +159,18 @@ class GenericAdapter:
         return None if self._training.is_empty else self._training
 
     def end_evaluation(self) -> None:
-        if self._is_evaluating and self._probes is not None:
+        if self._is_evaluating and self._callbacks is not None:
             self._is_evaluating = False
-            self._probes.eval_step_ends(self._evaluation)
+            self._callbacks.evaluation.end_step(self._evaluation)
 
     def name_mode(self, *, is_evaluation: bool) -> None:
-        """The hook says at each call which mode it means."""
+        """Do nothing: each call of the hook names its mode."""
 
     def subject(self, optimizer: Any) -> _LoopSubject:
         return _LoopSubject(optimizer)
 
-    def is_distributed(self) -> bool:
-        return False
-
-    def rank(self) -> int | None:
-        return None
-
-    def number(self, value: Any) -> float:
-        return float(value)
-
-    def row(self, values: Sequence[Any]) -> bytes:
-        return struct.pack(f"<{len(values)}d", *values)
-
     def describe(self) -> dict[str, Any]:
         return {}
-
-    def survey(self, optimizers: Sequence[object]) -> dict[str, Any]:
-        return {"models": [], "optimizers": [], "module_kinds": []}
-
-    def uncovered(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
-        return []
 
 
 def _as_number(value: Any) -> float | None:
@@ -201,11 +181,11 @@ def _as_number(value: Any) -> float | None:
 
 
 def _as_array(array: Any) -> Any | None:
-    """As numpy has it; None: it is no array of numbers."""
+    """Return the values as a numpy array; None if they are not numbers."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()  # a tensor of PyTorch
     try:
-        found = np.asarray(array)
+        values = np.asarray(array)
     except (TypeError, ValueError, RuntimeError):
         return None
-    return found if found.dtype.kind in _KINDS else None
+    return values if values.dtype.kind in _KINDS else None

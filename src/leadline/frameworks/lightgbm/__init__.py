@@ -1,1 +1,1 @@
-"""LightGBM: the only place that names it."""
+"""LightGBM support; no other package imports LightGBM."""

@@ -1,4 +1,4 @@
-"""A booster of LightGBM as a round has left it."""
+"""A LightGBM booster at the end of a round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import lightgbm
 import numpy as np
 
-from leadline.frameworks.boosting.booster import Array, Evaluated, Floats
+from leadline.frameworks.boosting.booster import Array, Evaluation, Floats
 from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.lightgbm.configuration import settings_of
 
@@ -17,8 +17,8 @@ _KINDS: Final = ("split", "gain")
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What of a booster does not change while it is trained."""
+class _Constants:
+    """The properties of a booster that do not change during its training."""
 
     objective: str
     kind: str
@@ -26,13 +26,13 @@ class _Known:
     features: tuple[str, ...]
 
 
-_KNOWN: Final[weakref.WeakKeyDictionary[Any, _Known]] = weakref.WeakKeyDictionary()
+_CONSTANTS: Final[weakref.WeakKeyDictionary[Any, _Constants]] = weakref.WeakKeyDictionary()
 
 
 class LightGBMBooster:
     """See ``leadline.frameworks.boosting.booster.Booster``.
 
-    Predictions are the scores that LightGBM keeps of its evaluation sets: asking for them costs a copy.
+    Predictions are the scores that LightGBM keeps for its evaluation sets: reading them costs one copy.
     """
 
     def __init__(self, booster: Any) -> None:
@@ -40,21 +40,21 @@ class LightGBMBooster:
 
     @property
     def objective(self) -> str:
-        """Without its parameters: ``binary sigmoid:1`` is ``binary``."""
-        return self._known().objective
+        """The objective without its parameters: ``binary sigmoid:1`` becomes ``binary``."""
+        return self._constants().objective
 
     @property
     def features(self) -> tuple[str, ...]:
-        return self._known().features
+        return self._constants().features
 
-    def _known(self) -> _Known:
-        found = _KNOWN.get(self._booster)
-        if found is None:
+    def _constants(self) -> _Constants:
+        constants = _CONSTANTS.get(self._booster)
+        if constants is None:
             settings = self.settings()
             objective = str(settings.get("objective", "")).partition(" ")[0]
             features = tuple(self._booster.feature_name())
-            found = _KNOWN[self._booster] = _Known(objective, str(settings["booster"]), features)
-        return found
+            constants = _CONSTANTS[self._booster] = _Constants(objective, str(settings["booster"]), features)
+        return constants
 
     def importances(self) -> dict[str, Floats]:
         return {kind: np.asarray(self._booster.feature_importance(kind, iteration=-1), np.float64) for kind in _KINDS}
@@ -62,12 +62,12 @@ class LightGBMBooster:
     def contributions(self) -> Floats | None:
         data = getattr(self._booster.train_set, "data", None)
         if data is None:
-            return None  # LightGBM frees the samples once it has binned them, but for free_raw_data=False
-        # Of a booster in training LightGBM works them out in threads that may end the process ("max_depth_ >= 0").
+            return None  # LightGBM frees the samples after binning, unless free_raw_data=False
+        # On a booster in training LightGBM computes them in threads that may abort the process ("max_depth_ >= 0").
         copy = lightgbm.Booster(model_str=self._booster.model_to_string(num_iteration=-1))
-        found = copy.predict(data, pred_contrib=True, num_iteration=-1)
-        parts = found if isinstance(found, list) else [found]
-        dense = [np.asarray(each.todense() if hasattr(each, "todense") else each, np.float64) for each in parts]
+        contributions = copy.predict(data, pred_contrib=True, num_iteration=-1)
+        parts = contributions if isinstance(contributions, list) else [contributions]
+        dense = [np.asarray(part.todense() if hasattr(part, "todense") else part, np.float64) for part in parts]
         if len(dense) > 1:
             return np.stack(dense, axis=1)
         width = len(self.features) + 1
@@ -83,20 +83,20 @@ class LightGBMBooster:
             _walk(dumped["tree_structure"], (tree, dumped["num_leaves"]), 0, (table, features))
         return table.columns()
 
-    def evaluated(self) -> Evaluated | None:
+    def evaluation(self) -> Evaluation | None:
         if self._booster.valid_sets:
             name, data = self._booster.name_valid_sets[-1], self._booster.valid_sets[-1]
-            at = len(self._booster.valid_sets)
+            index = len(self._booster.valid_sets)
         else:
-            name, data, at = self._booster._train_data_name, self._booster.train_set, 0
-            if self._known().kind == "dart":
-                return None  # to ask for the scores of the training data would drop trees
+            name, data, index = self._booster._train_data_name, self._booster.train_set, 0
+            if self._constants().kind == "dart":
+                return None  # reading the scores of the training data would drop trees
         labels = data.get_label()
         if labels is None:
             return None
-        return Evaluated(name, np.asarray(labels), np.array(self._booster._Booster__inner_predict(data_idx=at)))
+        return Evaluation(name, np.asarray(labels), np.array(self._booster._Booster__inner_predict(data_idx=index)))
 
-    def evaluated_name(self) -> str | None:
+    def evaluation_name(self) -> str | None:
         names = self._booster.name_valid_sets
         return str(names[-1] if names else self._booster._train_data_name)
 
@@ -104,14 +104,14 @@ class LightGBMBooster:
         return settings_of(self._booster)
 
 
-def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, into: tuple[TreeTable, tuple[str, ...]]) -> None:
-    """A node and all below it.
+def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, target: tuple[TreeTable, tuple[str, ...]]) -> None:
+    """Add a node and all its descendants to a table.
 
     Args:
-        tree: Its number, and how many leaves it has.
-        into: The table, and the names of the features.
+        tree: The number of the tree and of its leaves.
+        target: The table and the feature names.
     """
-    table, features = into
+    table, features = target
     if "split_index" not in node:
         table.leaf(tree[0], _number(node, tree), depth, value=node["leaf_value"], cover=node.get("leaf_weight"))
         return
@@ -128,11 +128,11 @@ def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, into: tuple[T
         cover=node.get("internal_weight"),
     )
     for child in (node["left_child"], node["right_child"]):
-        _walk(child, tree, depth + 1, into)
+        _walk(child, tree, depth + 1, target)
 
 
 def _number(node: dict[str, Any], tree: tuple[int, int]) -> int:
-    """Splits are counted first, then leaves."""
+    """Return the number of a node: splits are numbered first, then leaves."""
     if "split_index" in node:
         return int(node["split_index"])
     return tree[1] - 1 + int(node.get("leaf_index", 0))

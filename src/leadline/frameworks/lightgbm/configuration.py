@@ -1,4 +1,4 @@
-"""A booster's hyperparameters, as LightGBM has resolved them."""
+"""Hyperparameters of a booster as LightGBM has resolved them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import weakref
 from typing import Any, Final
 
 _LINE: Final = re.compile(r"^\[(\w+): (.*)\]$", re.MULTILINE)
-_NO_SETTINGS: Final = frozenset(
+_FILE_PARAMETERS: Final = frozenset(
     {
         "data",
         "valid",
@@ -26,37 +26,37 @@ _NO_SETTINGS: Final = frozenset(
         "valid_data_initscores",
     }
 )
-"""What says where files are."""
-_KNOWN: Final[weakref.WeakKeyDictionary[Any, tuple[str, dict[str, float | str]]]] = weakref.WeakKeyDictionary()
-"""Of a booster what the script has asked for, and what LightGBM has made of it."""
+"""Parameters that name files, which are no hyperparameters."""
+_CACHE: Final[weakref.WeakKeyDictionary[Any, tuple[str, dict[str, float | str]]]] = weakref.WeakKeyDictionary()
+"""For each booster the parameters as the script gave them, and the hyperparameters that LightGBM resolved."""
 
 
 def settings_of(owner: Any) -> dict[str, float | str]:
-    """The hyperparameters, numbers as such; of several folds the first's.
+    """Return the hyperparameters, numbers as floats; with several folds those of the first.
 
-    LightGBM tells them only with the model around them: it is asked again when the script has asked for others.
+    LightGBM only reports them as part of the whole model, so they are read again only when the script changes them.
     """
     folds = vars(owner).get("boosters")
     booster = folds[0] if folds else owner
-    asked, known = repr(booster.params), _KNOWN.get(booster)
-    if known is None or known[0] != asked:
-        known = _KNOWN[booster] = (asked, _read(booster))
-    return dict(known[1])
+    given, cached = repr(booster.params), _CACHE.get(booster)
+    if cached is None or cached[0] != given:
+        cached = _CACHE[booster] = (given, _read(booster))
+    return dict(cached[1])
 
 
 def _read(booster: Any) -> dict[str, float | str]:
-    spoken = booster.model_to_string(num_iteration=1)
-    _, _, parameters = spoken.partition("\nparameters:\n")
-    found: dict[str, float | str] = {
-        name: _number(value) for name, value in _LINE.findall(parameters) if name not in _NO_SETTINGS
+    model_text = booster.model_to_string(num_iteration=1)
+    _, _, parameters = model_text.partition("\nparameters:\n")
+    settings: dict[str, float | str] = {
+        name: _number(value) for name, value in _LINE.findall(parameters) if name not in _FILE_PARAMETERS
     }
-    found["booster"] = found.get("boosting", "gbdt")
-    found["eval_metric"] = found.get("metric", "")
-    return found
+    settings["booster"] = settings.get("boosting", "gbdt")
+    settings["eval_metric"] = settings.get("metric", "")
+    return settings
 
 
-def _number(spoken: str) -> float | str:
+def _number(text: str) -> float | str:
     try:
-        return float(spoken)
+        return float(text)
     except ValueError:
-        return spoken
+        return text

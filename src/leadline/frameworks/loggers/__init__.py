@@ -1,1 +1,1 @@
-"""What a script logs through the libraries made for it, heard where they take it; nothing of them is imported."""
+"""Capture of the values that a script logs through logging libraries; none of them is imported by Leadline."""

@@ -1,4 +1,4 @@
-"""Where everything that libraries were told arrives: made one scalar each, and handed to the recorder."""
+"""Interception of the logging libraries' functions: logged values become scalars of the recorder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from leadline.frameworks.loggers.patches import Make
+from leadline.frameworks.loggers.patches import MakeWrapper
 from leadline.frameworks.loggers.trackers import Trackers
 from leadline.frameworks.loggers.unique_names import UniqueNames
 from leadline.frameworks.loggers.unnamed_values import UnnamedValues
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
 COLLECTION: Final = "metrics"
 
 Read = Callable[..., Mapping[str, Any]]
-"""Takes the arguments of a function that was called; gives what they log, by name."""
+"""Takes the arguments of a function call and returns the logged values by name."""
 
 
 class OverheadMeter(Protocol):
-    """Where the time is counted that we take."""
+    """Accounts for the time that Leadline takes."""
 
     own_ns: int
     loop_ns: int
 
 
 class ScalarSink(Protocol):
-    """What the tap needs of the recorder."""
+    """The parts of the recorder that the interceptor uses."""
 
     @property
     def clock(self) -> StepClock:
-        """Tells which step is under way."""
+        """The step clock."""
 
     @property
     def cost(self) -> OverheadMeter:
-        """What watching takes of the training's time."""
+        """The overhead meter."""
 
     def log(self, values: Mapping[str, Any], collection: str) -> None:
-        """Keep scalars for the step under way."""
+        """Record scalars for the current step."""
 
     def withdraw(self, name: str, collection: str) -> None:
-        """Forget a scalar of the step under way."""
+        """Remove a scalar from the current step."""
 
 
-class _Local(threading.local):
+class _ThreadState(threading.local):
     def __init__(self) -> None:
-        self.passed_on: list[Mapping[str, Any] | None] = []
-        """What the calls under way pass on to other libraries; None: they pass on nothing new."""
+        self.forwarded: list[Mapping[str, Any] | None] = []
+        """Values that the active calls forward to other libraries; None: they forward nothing new."""
 
 
 class Interceptor:
-    """Listens.
+    """Wraps the functions of logging libraries and records what is logged.
 
-    **One scalar** - what a library passes on to another, and a metric's own value that is logged under a name, are
-    kept once.
+    **One scalar** - a value that one library forwards to another, or that a metric computes and the script logs under
+    a name, is recorded once.
     """
 
     def __init__(self, sink: ScalarSink, guard: Guard, number: Callable[[Any], Any]) -> None:
@@ -68,116 +68,115 @@ class Interceptor:
         """
         self.guard = guard
         self.names = UniqueNames()
-        """Of the objects that nobody named."""
+        """Names of the objects that have none of their own."""
         self.trackers = Trackers()
-        """Of the libraries that are listened to."""
+        """The script's live experiment trackers."""
         self._sink, self._number = sink, number
-        self._local = _Local()
-        self._unnamed = UnnamedValues(_gave)
+        self._state = _ThreadState()
+        self._unnamed = UnnamedValues(_is_value_of)
 
-    # --- ways to listen -----------------------------------------------------------------------------------
+    # --- wrappers -----------------------------------------------------------------------------------------
 
-    def after(self, read: Read) -> Make:
-        """Hear what a function was told, once it has returned."""
-        run, hear = self.guard.run, self._hear
+    def after(self, read: Read) -> MakeWrapper:
+        """Record what a function logs after it has returned."""
+        run, record = self.guard.run, self._record
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def heard(*args: Any, **kwargs: Any) -> Any:
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def recording(*args: Any, **kwargs: Any) -> Any:
                 result = original(*args, **kwargs)
-                run(hear, read, args, kwargs)
+                run(record, read, args, kwargs)
                 return result
 
-            return heard
+            return recording
 
-        return make
+        return wrap
 
-    def before(self, notice: Callable[..., None]) -> Make:
-        """Let us know that a function is about to be called."""
+    def before(self, callback: Callable[..., None]) -> MakeWrapper:
+        """Call ``callback`` with a function's arguments before the function is called."""
         run = self.guard.run
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def noticed(*args: Any, **kwargs: Any) -> Any:
-                run(notice, *args, **kwargs)
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def announcing(*args: Any, **kwargs: Any) -> Any:
+                run(callback, *args, **kwargs)
                 return original(*args, **kwargs)
 
-            return noticed
+            return announcing
 
-        return make
+        return wrap
 
-    def around(self, passes_on: Callable[..., Mapping[str, Any] | None], read: Read) -> Make:
-        """Hear what a function was told, and none of what it passes on to other libraries.
+    def around(self, forwarded: Callable[..., Mapping[str, Any] | None], read: Read) -> MakeWrapper:
+        """Record what a function logs, and nothing of what it forwards to other libraries.
 
         Args:
-            passes_on: Gives what that is, from the function's arguments; None: everything that is heard meanwhile.
+            forwarded: Returns the forwarded values for the function's arguments; None: everything logged meanwhile.
         """
-        run, hear, local = self.guard.run, self._hear, self._local
+        run, record, state = self.guard.run, self._record, self._state
 
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def heard(*args: Any, **kwargs: Any) -> Any:
-                local.passed_on.append(run(passes_on, *args, **kwargs))
+        def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+            def recording(*args: Any, **kwargs: Any) -> Any:
+                state.forwarded.append(run(forwarded, *args, **kwargs))
                 try:
                     result = original(*args, **kwargs)
                 finally:
-                    local.passed_on.pop()
-                run(hear, read, args, kwargs)
+                    state.forwarded.pop()
+                run(record, read, args, kwargs)
                 return result
 
-            return heard
+            return recording
 
-        return make
+        return wrap
 
     # --- values without a name ----------------------------------------------------------------------------
 
-    def tell_unnamed(self, owner: Any, values: Mapping[str, Any]) -> None:
-        """Tell values that nobody has named yet; where they are logged under a name, that name holds."""
-        found = {name: value for name, value in self._scalars(values).items() if not self._is_quiet()}
-        self._unnamed.add(owner, found, self._sink.clock.step)
-        self._sink.log(found, COLLECTION)
+    def log_unnamed(self, owner: Any, values: Mapping[str, Any]) -> None:
+        """Record values that have no name yet; if the script logs them under a name, that name is used."""
+        scalars = {name: value for name, value in self._scalars(values).items() if not self._is_forwarding()}
+        self._unnamed.add(owner, scalars, self._sink.clock.step)
+        self._sink.log(scalars, COLLECTION)
 
     def is_named(self, owner: Any) -> bool:
-        """Whether what an object gives is logged under a name anyway."""
+        """Return whether the values of an object are always logged under a name."""
         return self._unnamed.is_named(owner)
 
     def name_owner(self, owner: Any) -> None:
-        """An object itself is logged under a name: what it gives needs no other."""
+        """Note that an object itself is logged under a name, so its values need no other."""
         self._withdraw(self._unnamed.name_owner(owner, self._sink.clock.step))
 
     def name_values(self, values: Mapping[str, Any]) -> None:
-        """Values are logged under names."""
+        """Note that values are logged under names."""
         for name, number in self._scalars(values).items():
             self._withdraw(self._unnamed.name_value(name, values[name], number, self._sink.clock.step))
 
-    # --- inside -------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------
 
-    def _hear(self, read: Read, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        begun = time.perf_counter_ns()
+    def _record(self, read: Read, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        start_ns = time.perf_counter_ns()
         values = read(*args, **kwargs)
         self.name_values(values)
-        found = self._scalars(values)
-        told = {name: value for name, value in found.items() if not self._is_passed_on(name, value)}
-        if told:
-            self._sink.log(told, COLLECTION)
+        scalars = {name: value for name, value in self._scalars(values).items() if not self._is_forwarded(name, value)}
+        if scalars:
+            self._sink.log(scalars, COLLECTION)
         if self._sink.cost.loop_ns:
-            self._sink.cost.own_ns += time.perf_counter_ns() - begun
+            self._sink.cost.own_ns += time.perf_counter_ns() - start_ns
 
     def _scalars(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        found = {name: scalar(value) for name, value in values.items()}
+        scalars = {name: scalar(value) for name, value in values.items()}
         return {
             name: self._number(value) if is_on_host(value) else value
-            for name, value in found.items()
+            for name, value in scalars.items()
             if value is not None
         }
 
-    def _is_quiet(self) -> bool:
-        return None in self._local.passed_on
+    def _is_forwarding(self) -> bool:
+        return None in self._state.forwarded
 
-    def _is_passed_on(self, name: str, value: Any) -> bool:
-        if self._is_quiet():
+    def _is_forwarded(self, name: str, value: Any) -> bool:
+        if self._is_forwarding():
             return True
         return any(
-            name in passed_on or any(_is_one(each, value) for each in self._scalars(passed_on).values())
-            for passed_on in self._local.passed_on
-            if passed_on is not None
+            name in forwarded or any(_is_same_value(other, value) for other in self._scalars(forwarded).values())
+            for forwarded in self._state.forwarded
+            if forwarded is not None
         )
 
     def _withdraw(self, names: list[str]) -> None:
@@ -185,13 +184,13 @@ class Interceptor:
             self._sink.withdraw(name, COLLECTION)
 
 
-def _is_one(one: Any, other: Any) -> bool:
+def _is_same_value(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return is_same(one, other)
     return one is other
 
 
-def _gave(metric: Any, value: Any) -> bool:
-    """Whether a value is the object that a metric keeps as the one that it gave last."""
-    kept = vars(metric)
-    return value is not None and (value is kept.get("_forward_cache") or value is kept.get("_computed"))
+def _is_value_of(metric: Any, value: Any) -> bool:
+    """Return whether a value is the object that a metric keeps as its latest result."""
+    attributes = vars(metric)
+    return value is not None and (value is attributes.get("_forward_cache") or value is attributes.get("_computed"))

@@ -1,4 +1,4 @@
-"""Lightning, under both its names: ``self.log`` and ``Fabric.log``, as they would reach a logger."""
+"""Lightning (``lightning`` and ``pytorch_lightning``): ``self.log`` and ``Fabric.log`` as a logger receives them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import Logger, Replacement
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
 
 
-def _module(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    """What is logged under a name needs none of a metric's own."""
+def _module(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    """Patch ``self.log``: values logged under a name need no name of the metric's own."""
 
     def name(module: object, name: str, value: Any, *rest: object, **others: object) -> None:
-        tap.name_values({name: value})
+        interceptor.name_values({name: value})
         if hasattr(value, "_forward_cache"):
-            tap.name_owner(value)
+            interceptor.name_owner(value)
 
-    yield Replacement(library.LightningModule, "log", tap.before(name))
+    yield FunctionPatch(library.LightningModule, "log", interceptor.before(name))
 
 
-def _results(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    """Each ``self.log`` ends here, with what it shall be called and whether it counts by steps or epochs."""
-    yield Replacement(library._ResultCollection, "update_metrics", tap.after(_step_value))
+def _results(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    """Patch the end of every ``self.log``, where the name and the step or epoch frequency are known."""
+    yield FunctionPatch(library._ResultCollection, "update_metrics", interceptor.after(_step_value))
 
 
 def _step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
-    kept = results[key]
-    if not (results.training and kept.meta.on_step and kept.meta.logger):
+    metric = results[key]
+    if not (results.training and metric.meta.on_step and metric.meta.logger):
         return {}
-    return {results._forked_name(kept, True)[1]: results._get_cache(kept, True)}
+    return {results._forked_name(metric, True)[1]: results._get_cache(metric, True)}
 
 
-def _connector(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    """Values of epochs and of evaluation come from here; those of training steps pass by, every so many steps."""
+def _connector(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    """Patch the logger connector, which logs epoch and evaluation values, and every N steps training values."""
     connector = library._LoggerConnector
-    yield Replacement(connector, "update_train_step_metrics", tap.around(_everything, _nothing))
-    yield Replacement(connector, "log_metrics", tap.around(_with_epoch, _metrics))
+    yield FunctionPatch(connector, "update_train_step_metrics", interceptor.around(_everything, _nothing))
+    yield FunctionPatch(connector, "log_metrics", interceptor.around(_with_epoch, _metrics))
 
 
 def _with_epoch(connector: object, metrics: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
@@ -56,18 +56,18 @@ def _nothing(*args: object, **kwargs: object) -> dict[str, Any]:
     return {}
 
 
-def _fabric(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    yield Replacement(library.Fabric, "log_dict", tap.around(_metrics, _metrics))
+def _fabric(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    yield FunctionPatch(library.Fabric, "log_dict", interceptor.around(_metrics, _metrics))
 
 
-def _csv(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    """The one logger that has no library of its own below it."""
-    yield Replacement(library.CSVLogger, "log_metrics", tap.after(_metrics))
+def _csv(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    """Patch the CSV logger, the only one that is not based on another library."""
+    yield FunctionPatch(library.CSVLogger, "log_metrics", interceptor.after(_metrics))
 
 
-def _logger(library: str, trainer: str, fabric: str) -> Logger:
-    return Logger(
-        library,
+def _library(name: str, trainer: str, fabric: str) -> LoggingLibrary:
+    return LoggingLibrary(
+        name,
         {
             f"{trainer}.core.module": _module,
             f"{trainer}.trainer.connectors.logger_connector.result": _results,
@@ -78,5 +78,5 @@ def _logger(library: str, trainer: str, fabric: str) -> Logger:
     )
 
 
-LIGHTNING: Final = _logger("lightning", "lightning.pytorch", "lightning.fabric")
-PYTORCH_LIGHTNING: Final = _logger("pytorch_lightning", "pytorch_lightning", "lightning_fabric")
+LIGHTNING: Final = _library("lightning", "lightning.pytorch", "lightning.fabric")
+PYTORCH_LIGHTNING: Final = _library("pytorch_lightning", "pytorch_lightning", "lightning_fabric")

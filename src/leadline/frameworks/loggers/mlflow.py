@@ -1,4 +1,4 @@
-"""MLflow: ``log_metric`` and ``log_metrics``, where the fluent functions and the client come together."""
+"""MLflow: ``log_metric`` and ``log_batch`` of the client, which the fluent functions also call."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor, Read
-from leadline.frameworks.loggers.patches import Logger, Make, Replacement
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary, MakeWrapper
 
-_OWN_COLLECTING: Final = ("mlflow.utils.autologging_utils", __name__)
-"""In the first the library gathers what it measures itself and what it takes from others, and sends it in later steps;
-in this file are the numbers of ours."""
-_DEPTH: Final = 4
+_INTERNAL_MODULES: Final = ("mlflow.utils.autologging_utils", __name__)
+"""Modules whose calls are not the script's: MLflow's autologging, which sends its values in later steps, and this one,
+which logs values of Leadline."""
+_MAX_FRAMES: Final = 4
 
 
-def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
+def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
     runs = _Runs(library)
-    tap.trackers.offer(runs.find)
-    yield Replacement(library.MlflowClient, "log_metric", _of_the_script(tap, _metric, runs))
-    yield Replacement(library.MlflowClient, "log_batch", _of_the_script(tap, _batch, runs))
+    interceptor.trackers.register(runs.find)
+    yield FunctionPatch(library.MlflowClient, "log_metric", _script_calls(interceptor, _metric, runs))
+    yield FunctionPatch(library.MlflowClient, "log_batch", _script_calls(interceptor, _batch, runs))
 
 
-def _of_the_script(tap: Interceptor, read: Read, runs: _Runs) -> Make:
-    """Hear only what was logged for the script's sake."""
+def _script_calls(interceptor: Interceptor, read: Read, runs: _Runs) -> MakeWrapper:
+    """Record only what the script itself logs."""
 
-    def read_and_see(*args: Any, **kwargs: Any) -> Any:
-        runs.see(*args, **kwargs)
+    def read_and_note(*args: Any, **kwargs: Any) -> Any:
+        runs.note(*args, **kwargs)
         return read(*args, **kwargs)
 
-    listen = tap.after(read_and_see)
+    record = interceptor.after(read_and_note)
 
-    def make(original: Any) -> Any:
-        heard = listen(original)
+    def wrap(original: Any) -> Any:
+        recording = record(original)
 
         def log(*args: Any, **kwargs: Any) -> Any:
-            return (original if _is_own_collecting() else heard)(*args, **kwargs)
+            return (original if _is_internal_call() else recording)(*args, **kwargs)
 
         return log
 
-    return make
+    return wrap
 
 
-def _is_own_collecting() -> bool:
+def _is_internal_call() -> bool:
     frame = sys._getframe(2)
-    for _ in range(_DEPTH):
-        if frame.f_globals.get("__name__", "").startswith(_OWN_COLLECTING):
+    for _ in range(_MAX_FRAMES):
+        if frame.f_globals.get("__name__", "").startswith(_INTERNAL_MODULES):
             return True
         if frame.f_back is None:
             return False
@@ -60,19 +60,19 @@ def _metric(client: object, run_id: str, key: str, value: Any, *rest: object, **
 
 
 def _batch(client: object, run_id: str, metrics: Sequence[Any] = (), *rest: object, **others: object) -> dict[str, Any]:
-    return {each.key: each.value for each in metrics} if isinstance(metrics, (list, tuple)) else {}
+    return {metric.key: metric.value for metric in metrics} if isinstance(metrics, (list, tuple)) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class MlflowRun:
-    """A run, reached over a client of its own."""
+    """An MLflow run, reached through a client of its own."""
 
     library: ClassVar[str] = "mlflow"
 
     client_module: ModuleType
     run_id: str
     uri: str | None
-    """Where it is tracked; None: where the script tracks now."""
+    """The tracking URI; None: the script's current one."""
 
     @property
     def title(self) -> str:
@@ -84,29 +84,29 @@ class MlflowRun:
         if status != "RUNNING":
             raise LookupError(f"it is {status}")
         logged = client.log_metric(self.run_id, name, value, step=step)
-        if logged is not None:  # the script has the library log in the background
+        if logged is not None:  # the script has enabled asynchronous logging
             logged.wait()
 
 
 class _Runs:
-    """The runs that the script has."""
+    """The script's MLflow runs."""
 
     def __init__(self, library: ModuleType) -> None:
         self._library = library
-        self._heard: tuple[str, str] | None = None
+        self._last_logged: tuple[str, str] | None = None
 
-    def see(self, client: Any, run_id: str, *rest: object, **others: object) -> None:
-        """The script logs into a run, by a client of its own or by the library's."""
-        self._heard = (run_id, client.tracking_uri)
+    def note(self, client: Any, run_id: str, *rest: object, **others: object) -> None:
+        """Note that the script logs into a run."""
+        self._last_logged = (run_id, client.tracking_uri)
 
     def find(self) -> Iterable[MlflowRun]:
-        """The latest that is active in any thread, or the one that was logged into last."""
+        """Return the latest run that is active in any thread, or else the one that was logged into last."""
         fluent = sys.modules.get("mlflow.tracking.fluent")
         find_active = getattr(fluent, "_get_latest_active_run", None)
         active = find_active() if find_active is not None else None
         if active is not None:
             return [MlflowRun(self._library, active.info.run_id, None)]
-        return [MlflowRun(self._library, *self._heard)] if self._heard is not None else []
+        return [MlflowRun(self._library, *self._last_logged)] if self._last_logged is not None else []
 
 
-MLFLOW: Final = Logger("mlflow", {"mlflow.tracking.client": _replacements})
+MLFLOW: Final = LoggingLibrary("mlflow", {"mlflow.tracking.client": _patches})

@@ -1,4 +1,4 @@
-"""A function of a library and what stands in its place while we listen; a library's replacements, by module."""
+"""Patches of the functions of logging libraries."""
 
 from __future__ import annotations
 
@@ -8,69 +8,69 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 
 if TYPE_CHECKING:
     from leadline.frameworks.loggers.interceptor import Interceptor
 
-Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+MakeWrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
-    """One function, named by where it stands."""
+class FunctionPatch:
+    """A patch of one function."""
 
     owner: Any
-    """The class or module that holds it."""
+    """The class or module that defines the function."""
     name: str
-    make: Make
-    """Makes what stands in its place from the function itself."""
+    wrap: MakeWrapper
+    """Creates the replacement from the original function."""
     is_compiled: bool = False
-    """Whether people compile it: where Dynamo traces it, the function itself takes the place of ours again.
+    """Whether the function is called in compiled code: where Dynamo traces it, the original is called.
 
-    To hide ours would cut the graphs of all that call it.
+    Hiding the replacement from Dynamo would break the graphs of all its callers.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class Logger:
-    """How one library is listened to."""
+class LoggingLibrary:
+    """The patches of one logging library."""
 
-    library: str
-    waits_for: Mapping[str, Callable[[ModuleType, Interceptor], Iterable[Replacement]]]
-    """By the module that must have been executed: what is replaced once it is there."""
+    name: str
+    patches: Mapping[str, Callable[[ModuleType, Interceptor], Iterable[FunctionPatch]]]
+    """For each module name the patches to install once the module is imported."""
 
 
-class Replaced:
-    """A replacement in place."""
+class InstalledPatch:
+    """A patch that is installed."""
 
-    def __init__(self, replacement: Replacement) -> None:
+    def __init__(self, patch: FunctionPatch) -> None:
         """
         Raises:
             AttributeError: The owner has no function of that name.
         """
-        self._owner, self._name = replacement.owner, replacement.name
-        self._is_own = self._name in vars(self._owner)
+        self._owner, self._name = patch.owner, patch.name
+        self._is_defined_there = self._name in vars(self._owner)
         self._original = getattr(self._owner, self._name)
-        made = replacement.make(self._original)
-        made = _untraced(made, self._original) if replacement.is_compiled else hide(made)
-        self._ours = functools.wraps(self._original)(made)
-        setattr(self._owner, self._name, self._ours)
+        wrapper = patch.wrap(self._original)
+        wrapper = _original_in_graphs(wrapper, self._original) if patch.is_compiled else hide_from_dynamo(wrapper)
+        self._wrapper = functools.wraps(self._original)(wrapper)
+        setattr(self._owner, self._name, self._wrapper)
 
     def undo(self) -> None:
-        """Put the function back, unless somebody has put another in the place of ours."""
-        if vars(self._owner).get(self._name) is not self._ours:
+        """Restore the original function, unless other code has patched it since."""
+        if vars(self._owner).get(self._name) is not self._wrapper:
             return
-        if self._is_own:
+        if self._is_defined_there:
             setattr(self._owner, self._name, self._original)
         else:
             delattr(self._owner, self._name)
 
 
-def _untraced(ours: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _original_in_graphs(wrapper: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
-    is_compiling, hidden = torch.compiler.is_compiling, hide(ours)
+    is_compiling, hidden = torch.compiler.is_compiling, hide_from_dynamo(wrapper)
 
     def choose(*args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs) if is_compiling() else hidden(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The libraries that are listened to, and the listening itself, from a session's start to its end."""
+"""The supported logging libraries, and their interception for the duration of a session."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.loggers.interceptor import Interceptor, ScalarSink
 from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
 from leadline.frameworks.loggers.mlflow import MLFLOW
-from leadline.frameworks.loggers.patches import Logger, Replaced
+from leadline.frameworks.loggers.patches import InstalledPatch, LoggingLibrary
 from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
 from leadline.frameworks.loggers.torchmetrics import TORCHMETRICS
 from leadline.frameworks.loggers.transformers import TRANSFORMERS
 from leadline.frameworks.loggers.wandb import WANDB
 from leadline.training.guard import Guard
 
-LOGGERS: Final = (
+LOGGING_LIBRARIES: Final = (
     TENSORBOARD,
     TENSORBOARDX,
     WANDB,
@@ -30,55 +30,55 @@ LOGGERS: Final = (
 
 
 class Loggers:
-    """Listens to all of them, whether they are imported before or after.
+    """Intercepts all supported logging libraries, whether they are imported before or after the session starts.
 
-    **On its own** - a failure of ours in here ends the listening and nothing else.
+    **Isolated** - an error of Leadline in here ends the interception and nothing else.
     """
 
     def __init__(
         self,
         sink: ScalarSink,
         number: Callable[[Any], Any],
-        tell: Callable[[str], None],
-        loggers: tuple[Logger, ...] = LOGGERS,
+        warn: Callable[[str], None],
+        libraries: tuple[LoggingLibrary, ...] = LOGGING_LIBRARIES,
     ) -> None:
         """
         Args:
             number: Reads a tensor of one element on the host.
-            tell: Takes a line about something that cannot be heard.
+            warn: Reports something that cannot be captured, in one line.
         """
-        self._tell = tell
-        self._guard = Guard(self._go_off)
-        self._tap = Interceptor(sink, self._guard, number)
-        self.trackers = self._tap.trackers
-        """The script's own, where numbers of ours can be logged."""
-        self._by_module = {module: logger for logger in loggers for module in logger.waits_for}
-        self._replaced: list[Replaced] = []
-        self._imports = ImportWatch(self._by_module, self._guard.wrap(self._listen))
+        self._warn = warn
+        self._guard = Guard(self._disable)
+        self._interceptor = Interceptor(sink, self._guard, number)
+        self.trackers = self._interceptor.trackers
+        """The script's experiment trackers, into which Leadline can log."""
+        self._by_module = {module: library for library in libraries for module in library.patches}
+        self._installed: list[InstalledPatch] = []
+        self._imports = ImportWatch(self._by_module, self._guard.wrap(self._patch))
 
     def install(self) -> None:
-        """Begin to listen."""
+        """Start to intercept."""
         self._imports.install()
 
     def look_again(self) -> None:
-        """Listen also to libraries that were being imported when we began."""
+        """Patch also libraries whose import was in progress at the start."""
         self._guard.run(self._imports.look_again)
 
     def uninstall(self) -> None:
-        """Stop, and put everything back."""
+        """Stop, and restore all functions."""
         self._imports.uninstall()
-        for each in reversed(self._replaced):
-            each.undo()
-        self._replaced = []
+        for patch in reversed(self._installed):
+            patch.undo()
+        self._installed = []
 
-    def _listen(self, name: str, module: ModuleType) -> None:
-        logger = self._by_module[name]
+    def _patch(self, name: str, module: ModuleType) -> None:
+        library = self._by_module[name]
         try:
-            for replacement in logger.waits_for[name](module, self._tap):
-                self._replaced.append(Replaced(replacement))
+            for patch in library.patches[name](module, self._interceptor):
+                self._installed.append(InstalledPatch(patch))
         except AttributeError as error:
-            self._tell(f"what is logged through {logger.library} is not captured: this version of it differs ({error})")
+            self._warn(f"values logged through {library.name} are not captured: unsupported version ({error})")
 
-    def _go_off(self, failure: str) -> None:
+    def _disable(self, failure: str) -> None:
         self.uninstall()
-        self._tell(f"what the script logs is no longer captured: {failure}")
+        self._warn(f"values logged by the script are no longer captured: {failure}")

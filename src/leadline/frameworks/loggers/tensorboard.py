@@ -1,4 +1,4 @@
-"""TensorBoard: ``SummaryWriter.add_scalar`` and ``add_scalars``, PyTorch's own and tensorboardX's."""
+"""TensorBoard: ``SummaryWriter.add_scalar`` and ``add_scalars`` of PyTorch and tensorboardX."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import Logger, Replacement
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
 
 
-def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    yield Replacement(library.SummaryWriter, "add_scalar", tap.after(_scalar))
-    yield Replacement(library.SummaryWriter, "add_scalars", tap.after(_scalars))
-    boards = _Boards(library.scalar)
-    tap.trackers.offer(boards.find)
-    yield Replacement(library.SummaryWriter, "_get_file_writer", tap.before(boards.see))
+def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    yield FunctionPatch(library.SummaryWriter, "add_scalar", interceptor.after(_scalar))
+    yield FunctionPatch(library.SummaryWriter, "add_scalars", interceptor.after(_scalars))
+    writers = _Writers(library.scalar)
+    interceptor.trackers.register(writers.find)
+    yield FunctionPatch(library.SummaryWriter, "_get_file_writer", interceptor.before(writers.note))
 
 
 def _scalar(writer: object, tag: str, scalar_value: Any, *rest: object, **others: object) -> dict[str, Any]:
@@ -28,20 +28,20 @@ def _scalar(writer: object, tag: str, scalar_value: Any, *rest: object, **others
 def _scalars(
     writer: object, main_tag: str, tag_scalar_dict: Mapping[str, Any], *rest: object, **others: object
 ) -> dict[str, Any]:
-    """``add_scalars`` makes one plot of several runs; here their names are joined."""
+    """Return the values of ``add_scalars``, which draws several runs in one plot; their names are joined."""
     return {f"{main_tag}/{tag}": value for tag, value in tag_scalar_dict.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummaryWriterTracker:
-    """A writer's event file; a writer that was closed meanwhile is not opened again."""
+    """The event file of a writer; a writer that was closed meanwhile is not reopened."""
 
     library: ClassVar[str] = "tensorboard"
 
     events: Any
     """The library's ``FileWriter``."""
     scalar: Callable[[str, float], Any]
-    """The library's own way to make a summary of a number."""
+    """The library's own function that creates a summary of a number."""
 
     @property
     def title(self) -> str:
@@ -49,36 +49,39 @@ class SummaryWriterTracker:
 
     def log(self, name: str, value: float, step: int) -> None:
         summary = self.scalar(name, 0.0)
-        summary.value[0].simple_value = value  # tensorboardX warns of a NaN that it is given
+        summary.value[0].simple_value = value  # tensorboardX warns about NaN arguments
         self.events.add_summary(summary, step)
 
 
-class _Boards:
-    """The script's writers, the oldest first."""
+class _Writers:
+    """The script's summary writers, oldest first."""
 
     def __init__(self, scalar: Callable[[str, float], Any]) -> None:
         self._scalar = scalar
         self._writers: list[weakref.ref[Any]] = []
 
-    def see(self, writer: Any) -> None:
-        """Every writer asks for its file when it is made, and at each thing that it writes."""
-        if not any(each() is writer for each in self._writers):
-            self._writers = [*(each for each in self._writers if each() is not None), weakref.ref(writer)]
+    def note(self, writer: Any) -> None:
+        """Note a writer; every writer requests its file when it is created and at each write."""
+        if not any(reference() is writer for reference in self._writers):
+            self._writers = [
+                *(reference for reference in self._writers if reference() is not None),
+                weakref.ref(writer),
+            ]
 
     def find(self) -> Iterable[SummaryWriterTracker]:
-        """The oldest that is open: a script has one for training before it has one for anything else.
+        """Return the oldest writer that is open: scripts create their training writer first.
 
-        None where wandb makes its rows of what writers write: a number at another step would tear such a row apart.
+        Return none where wandb creates its rows from the writers: a value at another step would split such a row.
         """
         if getattr(sys.modules.get("wandb"), "patched", {}).get("tensorboard"):
             return []
-        for each in self._writers:
-            writer = each()
+        for reference in self._writers:
+            writer = reference()
             events = getattr(writer, "file_writer", None)
             if events is not None and getattr(writer, "_write_to_disk", True):
                 return [SummaryWriterTracker(events, self._scalar)]
         return []
 
 
-TENSORBOARD: Final = Logger("torch.utils.tensorboard", {"torch.utils.tensorboard.writer": _replacements})
-TENSORBOARDX: Final = Logger("tensorboardX", {"tensorboardX.writer": _replacements})
+TENSORBOARD: Final = LoggingLibrary("torch.utils.tensorboard", {"torch.utils.tensorboard.writer": _patches})
+TENSORBOARDX: Final = LoggingLibrary("tensorboardX", {"tensorboardX.writer": _patches})

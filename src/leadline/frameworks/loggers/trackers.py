@@ -1,4 +1,4 @@
-"""The script's own trackers that are live: where a number of ours can be logged next to the script's."""
+"""The script's live experiment trackers, into which Leadline can log next to the script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 class ScriptTracker(Protocol):
     """One live run of a tracking library, opened by the script.
 
-    **Never the training's thread** - ``log`` may take its time or hang, and may raise anything.
+    **Not in the training thread** - ``log`` may be slow or hang, and may raise anything.
     """
 
     @property
@@ -18,10 +18,10 @@ class ScriptTracker(Protocol):
 
     @property
     def title(self) -> str:
-        """For people: ``wandb run 3f9x``."""
+        """Display name: ``wandb run 3f9x``."""
 
     def log(self, name: str, value: float, step: int) -> None:
-        """Log a number so that nothing of the script's own is changed: no row, no step, no order.
+        """Log a number without changing the script's own rows, steps or their order.
 
         Raises:
             Exception: Whatever the library raises.
@@ -29,16 +29,16 @@ class ScriptTracker(Protocol):
 
 
 class Trackers:
-    """Finds them; each library that the script imports says how."""
+    """Finds the live trackers of all libraries that the script imports."""
 
     def __init__(self) -> None:
         self._sources: tuple[Callable[[], Iterable[ScriptTracker]], ...] = ()
 
-    def offer(self, source: Callable[[], Iterable[ScriptTracker]]) -> None:
-        """Have a library's live runs found; ``source`` is called in any thread, and talks to no network."""
+    def register(self, source: Callable[[], Iterable[ScriptTracker]]) -> None:
+        """Add a function that returns a library's live runs; it is called in any thread, and uses no network."""
         self._sources = (*self._sources, source)
 
     def find(self) -> list[ScriptTracker]:
-        """Those that are live now; those that talk over a network come last, since they may hang."""
-        found = [tracker for source in self._sources for tracker in source()]
-        return sorted(found, key=lambda each: each.library == "mlflow")
+        """Return the live trackers; those that use a network come last, since they may hang."""
+        trackers = [tracker for source in self._sources for tracker in source()]
+        return sorted(trackers, key=lambda tracker: tracker.library == "mlflow")

@@ -1,4 +1,4 @@
-"""Transformers: ``Trainer.log``, as it goes into ``trainer.state.log_history``."""
+"""Transformers: ``Trainer.log``, as stored in ``trainer.state.log_history``."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import Logger, Replacement
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
 
 
-def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    yield Replacement(library.Trainer, "log", tap.around(_passed_on, _history))
+def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    yield FunctionPatch(library.Trainer, "log", interceptor.around(_forwarded, _history))
 
 
-def _passed_on(trainer: object, logs: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:
-    """Its callbacks give the same numbers to TensorBoard and others, under names of their own."""
+def _forwarded(trainer: object, logs: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:
+    """Return the values that the trainer's callbacks forward to TensorBoard and others under other names."""
     return logs
 
 
@@ -23,4 +23,4 @@ def _history(trainer: Any, logs: Mapping[str, Any], *rest: object, **others: obj
     return {name: value for name, value in trainer.state.log_history[-1].items() if name != "step"}
 
 
-TRANSFORMERS: Final = Logger("transformers", {"transformers.trainer": _replacements})
+TRANSFORMERS: Final = LoggingLibrary("transformers", {"transformers.trainer": _patches})

@@ -1,4 +1,4 @@
-"""What counts as a scalar among the values that a script logs."""
+"""Conversion of logged values to scalars."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def scalar(value: Any) -> Any:
-    """A value as a float, or as the tensor of one element that it is; None where it is no real scalar.
+    """Return a value as a float or as a tensor of one element; None if it is not a real scalar.
 
-    Only plain tensors count: to read a distributed one may be a collective.
+    Only plain tensors count: reading a distributed tensor may be a collective operation.
     """
     if isinstance(value, Real):
         try:
@@ -28,10 +28,10 @@ def scalar(value: Any) -> Any:
 
 
 def is_on_host(value: Any) -> bool:
-    """Whether what ``scalar`` gave can be read without waiting for a device."""
+    """Return whether a result of ``scalar`` can be read without waiting for a device."""
     return isinstance(value, float) or value.device.type == "cpu"
 
 
 def is_same(one: float, other: float) -> bool:
-    """Whether two numbers are the same; NaN is NaN."""
+    """Return whether two numbers are equal; NaN equals NaN."""
     return one == other or (one != one and other != other)

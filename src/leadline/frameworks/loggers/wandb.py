@@ -1,4 +1,4 @@
-"""Weights & Biases: ``wandb.log`` and ``Run.log``, where both come together."""
+"""Weights & Biases: the method of a run that both ``wandb.log`` and ``Run.log`` call."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import Logger, Make, Replacement
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary, MakeWrapper
 
 
-def _replacements(library: ModuleType, tap: Interceptor) -> Iterable[Replacement]:
-    # `wandb.log` is a bound method that was taken when the run began; what it calls is looked up at every call.
+def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+    # `wandb.log` is a method bound when the run began; the method that it calls is looked up at every call.
     name = "_log" if hasattr(library.Run, "_log") else "log"
     runs = _Runs(library.Run)
-    tap.trackers.offer(runs.find)
-    yield Replacement(library.Run, name, _with_passengers(tap, runs))
+    interceptor.trackers.register(runs.find)
+    yield FunctionPatch(library.Run, name, _with_pending_values(interceptor, runs))
 
 
 def _history(run: object, data: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def _history(run: object, data: Mapping[str, Any], *rest: object, **others: obje
 
 
 def _flat(data: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
-    """Nested dictionaries as the library itself names them: ``outer.inner``."""
+    """Return nested dictionaries flattened, named as the library does: ``outer.inner``."""
     for name, value in data.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -36,27 +36,27 @@ def _flat(data: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _with_passengers(tap: Interceptor, runs: _Runs) -> Make:
-    """Hear what the script logs, and let numbers of ours ride along with it, unheard.
+def _with_pending_values(interceptor: Interceptor, runs: _Runs) -> MakeWrapper:
+    """Record what the script logs, and add Leadline's pending values to it, which are not recorded.
 
-    A row of our own would be the next step of the script's run, even where it is not committed: the last one of a
-    run that is resumed would move all that follows.
+    A row of Leadline's own would be the next step of the script's run, even if it is not committed: at the end of a
+    run that is resumed, it would shift all later steps.
     """
-    listen = tap.after(_history)
+    record = interceptor.after(_history)
 
-    def make(original: Any) -> Any:
+    def wrap(original: Any) -> Any:
         def log(run: Any, data: Any, *rest: Any, **others: Any) -> Any:
-            joined = tap.guard.run(runs.join, run, data)
-            return original(run, data if joined is None else joined, *rest, **others)
+            merged = interceptor.guard.run(runs.merge, run, data)
+            return original(run, data if merged is None else merged, *rest, **others)
 
-        return listen(log)
+        return record(log)
 
-    return make
+    return wrap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WandbRun:
-    """A run: its summary has the number at once, its history with the next row that the script logs."""
+    """A wandb run: a value is in its summary at once, in its history with the next row that the script logs."""
 
     library: ClassVar[str] = "wandb"
 
@@ -69,42 +69,42 @@ class WandbRun:
 
     def log(self, name: str, value: float, step: int) -> None:
         self.run.summary[name] = value
-        self.runs.let_ride(self.run, name, value)
+        self.runs.add_to_next_row(self.run, name, value)
 
 
 class _Runs:
-    """The runs that the script has, and what waits for their next rows."""
+    """The script's wandb runs, and the values pending for their next rows."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
         self._latest: weakref.ref[Any] | None = None
-        self._waiting: weakref.WeakKeyDictionary[Any, dict[str, float]] = weakref.WeakKeyDictionary()
+        self._pending: weakref.WeakKeyDictionary[Any, dict[str, float]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def find(self) -> Iterable[WandbRun]:
-        """The library's current run, or the one that the script logged into last, if it is live."""
-        known = (getattr(sys.modules.get("wandb"), "run", None), self._latest and self._latest())
-        return [WandbRun(each, self) for each in known if self._is_live(each)][:1]
+        """Return the library's current run, or else the one that the script logged into last, if it is live."""
+        candidates = (getattr(sys.modules.get("wandb"), "run", None), self._latest and self._latest())
+        return [WandbRun(candidate, self) for candidate in candidates if self._is_live(candidate)][:1]
 
-    def let_ride(self, run: Any, name: str, value: float) -> None:
-        """Have a number logged with the run's next row."""
+    def add_to_next_row(self, run: Any, name: str, value: float) -> None:
+        """Log a number with the run's next row."""
         with self._lock:
-            self._waiting.setdefault(run, {})[name] = value
+            self._pending.setdefault(run, {})[name] = value
 
-    def join(self, run: Any, data: Any) -> dict[str, Any] | None:
-        """What the script logs with what waited for it; None: as it is."""
+    def merge(self, run: Any, data: Any) -> dict[str, Any] | None:
+        """Return the script's values with the pending ones added; None if there are none."""
         if self._latest is None or self._latest() is not run:
             self._latest = weakref.ref(run)
-        if not self._waiting or not isinstance(data, Mapping):
+        if not self._pending or not isinstance(data, Mapping):
             return None
         with self._lock:
-            waiting = self._waiting.pop(run, None)
-        return None if waiting is None else {**waiting, **data}
+            pending = self._pending.pop(run, None)
+        return None if pending is None else {**pending, **data}
 
     def _is_live(self, run: Any) -> bool:
         if not isinstance(run, self._kind) or getattr(run, "_is_finished", False) or getattr(run, "disabled", False):
             return False
-        return bool(getattr(run, "_init_pid", os.getpid()) == os.getpid())  # a fork has its parent's, which is not its
+        return bool(getattr(run, "_init_pid", os.getpid()) == os.getpid())  # a forked process inherits its parent's run
 
 
-WANDB: Final = Logger("wandb", {"wandb.sdk.wandb_run": _replacements})
+WANDB: Final = LoggingLibrary("wandb", {"wandb.sdk.wandb_run": _patches})

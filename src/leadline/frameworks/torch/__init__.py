@@ -1,1 +1,1 @@
-"""PyTorch: how its training steps, losses, gradients and weights are seen without changing any of them."""
+"""PyTorch adapter: capture of training steps, losses, gradients and weights, without changing any of them."""

@@ -1,1 +1,1 @@
-"""XGBoost: the only place that names it."""
+"""XGBoost support; no other package imports XGBoost."""

@@ -1,4 +1,4 @@
-"""A booster of XGBoost as a round has left it."""
+"""An XGBoost booster at the end of a round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.boosting.booster import Array, Evaluated, Floats
+from leadline.frameworks.boosting.booster import Array, Evaluation, Floats
 from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.xgboost.configuration import settings_of
 from leadline.frameworks.xgboost.library import Library
@@ -20,24 +20,24 @@ _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What of a booster does not change while it is trained."""
+class _Constants:
+    """The properties of a booster that do not change during its training."""
 
     objective: str
     kind: str
     """``gbtree``, ``dart`` or ``gblinear``."""
     features: tuple[str, ...]
-    places: dict[bytes, int]
-    """Where each feature stands, by its name as the library has it."""
+    indices: dict[bytes, int]
+    """Index of each feature, by its name as the library encodes it."""
 
 
-_KNOWN: Final[weakref.WeakKeyDictionary[Any, _Known]] = weakref.WeakKeyDictionary()
+_CONSTANTS: Final[weakref.WeakKeyDictionary[Any, _Constants]] = weakref.WeakKeyDictionary()
 
 
 class XGBoostBooster:
     """See ``leadline.frameworks.boosting.booster.Booster``.
 
-    Predictions are those that XGBoost has cached for the metrics: asking for them costs a copy.
+    Predictions are those that XGBoost has cached for the metrics: reading them costs one copy.
 
     Args:
         evals: The evaluation sets with their names.
@@ -48,63 +48,65 @@ class XGBoostBooster:
 
     @property
     def objective(self) -> str:
-        return self._known().objective
+        return self._constants().objective
 
     @property
     def features(self) -> tuple[str, ...]:
-        return self._known().features
+        return self._constants().features
 
-    def _known(self) -> _Known:
-        found = _KNOWN.get(self._booster)
-        if found is None:
+    def _constants(self) -> _Constants:
+        constants = _CONSTANTS.get(self._booster)
+        if constants is None:
             settings, named = self.settings(), self._booster.feature_names
-            features = tuple(named) if named else tuple(f"f{at}" for at in range(self._booster.num_features()))
-            places = {name.encode(): at for at, name in enumerate(features)}
-            found = _Known(str(settings["objective"]), str(settings["booster"]), features, places)
-            _KNOWN[self._booster] = found
-        return found
+            features = tuple(named) if named else tuple(f"f{index}" for index in range(self._booster.num_features()))
+            indices = {name.encode(): index for index, name in enumerate(features)}
+            constants = _Constants(str(settings["objective"]), str(settings["booster"]), features, indices)
+            _CONSTANTS[self._booster] = constants
+        return constants
 
     def importances(self) -> dict[str, Floats]:
-        """Means are worked out of the totals, which spares XGBoost two walks through all trees."""
-        if self._known().kind == "gblinear":
-            return {"weight": self._of_linear_model()}
+        """Compute the means from the totals, which saves XGBoost two traversals of all trees."""
+        if self._constants().kind == "gblinear":
+            return {"weight": self._linear_weights()}
         weight = self._importance("weight")
         totals = {kind: self._importance(total) for kind, total in _TOTALS.items()}
-        means = {kind: np.divide(each, weight, np.zeros_like(each), where=weight > 0) for kind, each in totals.items()}
-        return {"weight": weight, **means, **{_TOTALS[kind]: each for kind, each in totals.items()}}
+        means = {
+            kind: np.divide(total, weight, np.zeros_like(total), where=weight > 0) for kind, total in totals.items()
+        }
+        return {"weight": weight, **means, **{_TOTALS[kind]: total for kind, total in totals.items()}}
 
     def _importance(self, kind: str) -> Floats:
         library = _library()
         if library is None:
-            found = self._booster.get_score(importance_type=kind)
-            return np.array([found.get(each, 0.0) for each in self.features], np.float64)
-        return library.importance(self._booster, kind, self._known().places)
+            scores = self._booster.get_score(importance_type=kind)
+            return np.array([scores.get(feature, 0.0) for feature in self.features], np.float64)
+        return library.importance(self._booster, kind, self._constants().indices)
 
-    def _of_linear_model(self) -> Floats:
-        """With several outputs a feature has a weight for each of them."""
-        found = self._booster.get_score(importance_type="weight")
-        return np.array([_size(found.get(each, 0.0)) for each in self.features], np.float64)
+    def _linear_weights(self) -> Floats:
+        """Return the weights of a linear model; with several outputs a feature has one weight for each."""
+        scores = self._booster.get_score(importance_type="weight")
+        return np.array([_magnitude(scores.get(feature, 0.0)) for feature in self.features], np.float64)
 
     def contributions(self) -> Floats | None:
-        found = self._booster.predict(self._dtrain, pred_contribs=True, validate_features=False)
-        return np.asarray(found, np.float64)
+        contributions = self._booster.predict(self._dtrain, pred_contribs=True, validate_features=False)
+        return np.asarray(contributions, np.float64)
 
     def trees(self) -> dict[str, Array]:
         last = self._booster.num_boosted_rounds() - 1
-        if last < 0 or self._known().kind == "gblinear":
+        if last < 0 or self._constants().kind == "gblinear":
             return {}
         table = TreeTable(self.features)
         for tree, dumped in enumerate(self._booster[last : last + 1].get_dump(dump_format="json", with_stats=True)):
             _walk(json.loads(dumped), tree, 0, table)
         return table.columns()
 
-    def evaluated(self) -> Evaluated | None:
-        name, data = self._chosen()
+    def evaluation(self) -> Evaluation | None:
+        name, data = self._validation_set()
         labels = data.get_label()
         if not labels.size:
             return None
         predictions = self._predictions(data)
-        return Evaluated(
+        return Evaluation(
             name,
             labels.reshape(len(predictions), -1).squeeze(1) if _is_flat(labels, predictions) else labels,
             predictions,
@@ -116,13 +118,13 @@ class XGBoostBooster:
             return np.asarray(self._booster.predict(data, validate_features=False))
         return library.predictions(self._booster, data)
 
-    def evaluated_name(self) -> str | None:
-        return self._chosen()[0]
+    def evaluation_name(self) -> str | None:
+        return self._validation_set()[0]
 
-    def _chosen(self) -> tuple[str, Any]:
-        """The last set that is not the training data: the one that early stopping looks at."""
-        held = [(name, data) for data, name in self._evals if data is not self._dtrain]
-        return held[-1] if held else ("train", self._dtrain)
+    def _validation_set(self) -> tuple[str, Any]:
+        """Return the last set that is not the training data: the one that early stopping uses."""
+        held_out = [(name, data) for data, name in self._evals if data is not self._dtrain]
+        return held_out[-1] if held_out else ("train", self._dtrain)
 
     def settings(self) -> dict[str, float | str]:
         return settings_of(self._booster)
@@ -130,15 +132,15 @@ class XGBoostBooster:
 
 @functools.cache
 def _library() -> Library | None:
-    """None: this version's library is another; the package's own methods are asked."""
+    """Return the native library; None if this version differs, then the package's own methods are used."""
     try:
         return Library()
     except AttributeError:
         return None
 
 
-def _size(found: float | list[float]) -> float:
-    return sum(map(abs, found)) if isinstance(found, list) else abs(found)
+def _magnitude(weight: float | list[float]) -> float:
+    return sum(map(abs, weight)) if isinstance(weight, list) else abs(weight)
 
 
 def _is_flat(labels: Array, predictions: Array) -> bool:
@@ -146,7 +148,7 @@ def _is_flat(labels: Array, predictions: Array) -> bool:
 
 
 def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None:
-    """A node and all below it."""
+    """Add a node and all its descendants to the table."""
     if "leaf" in node:
         table.leaf(tree, node["nodeid"], depth, value=float(np.sum(node["leaf"])), cover=node.get("cover"))
         return

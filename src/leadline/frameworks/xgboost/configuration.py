@@ -1,4 +1,4 @@
-"""A booster's hyperparameters, as it has resolved them."""
+"""Hyperparameters of a booster as XGBoost has resolved them."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ _SECTIONS: Final = frozenset(
         "objective",
     }
 )
-"""What of the configuration is a setting; the rest says how it is computed."""
+"""The sections of the configuration that hold hyperparameters; the others describe how XGBoost computes."""
 _NO_SETTINGS: Final = frozenset({"num_trees", "fail_on_invalid_gpu_id", "validate_parameters", "name"})
 
 
 def booster_of(owner: Any) -> Any:
-    """The booster that has the rounds; of several folds the first's."""
+    """Return the booster that is trained; with several folds that of the first."""
     folds = getattr(owner, "cvfolds", None)
     return folds[0].bst if folds else owner
 
 
 def settings_of(booster: Any) -> dict[str, float | str]:
-    """The hyperparameters, numbers as such; ``eval_metric`` is all metrics, ``booster`` the kind of model."""
+    """Return the hyperparameters, numbers as floats; ``eval_metric`` lists all metrics, ``booster`` names the kind."""
     learner = json.loads(booster.save_config())["learner"]
-    found: dict[str, float | str] = {}
-    _gather(learner, found)
-    found["booster"] = str(learner["gradient_booster"]["name"])
-    found["objective"] = str(learner["learner_train_param"]["objective"])
-    metrics = [str(each["name"]) for each in learner.get("metrics", ())]
+    settings: dict[str, float | str] = {}
+    _collect(learner, settings)
+    settings["booster"] = str(learner["gradient_booster"]["name"])
+    settings["objective"] = str(learner["learner_train_param"]["objective"])
+    metrics = [str(metric["name"]) for metric in learner.get("metrics", ())]
     if metrics:
-        found["eval_metric"] = ",".join(metrics)
-    return found
+        settings["eval_metric"] = ",".join(metrics)
+    return settings
 
 
-def _gather(node: dict[str, Any], found: dict[str, float | str], *, is_setting: bool = False) -> None:
+def _collect(node: dict[str, Any], settings: dict[str, float | str], *, is_setting: bool = False) -> None:
     for key, value in node.items():
         if isinstance(value, dict):
-            _gather(value, found, is_setting=is_setting or key in _SECTIONS)
+            _collect(value, settings, is_setting=is_setting or key in _SECTIONS)
         elif isinstance(value, str) and is_setting and key not in _NO_SETTINGS:
-            found[key] = _number(value)
+            settings[key] = _number(value)
 
 
-def _number(spoken: str) -> float | str:
+def _number(text: str) -> float | str:
     try:
-        return float(spoken.removeprefix("[").removesuffix("]"))
+        return float(text.removeprefix("[").removesuffix("]"))
     except ValueError:
-        return spoken
+        return text

@@ -1,4 +1,4 @@
-"""Importances and predictions straight from XGBoost's library: what the package wraps around it takes longer."""
+"""Importances and predictions through XGBoost's C interface, which is faster than the Python package."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Pointer: Final = ctypes.c_void_p
 
 
 class Library:
-    """Two functions of XGBoost's C interface, and room for what they give.
+    """Two functions of XGBoost's C interface.
 
-    What they give lies in the library's own memory until its next call in this thread: it is copied at once.
+    Their results are in the library's own memory until its next call in this thread, so they are copied at once.
 
     Raises:
         AttributeError: This version of XGBoost has no such functions.
@@ -31,25 +31,25 @@ class Library:
     def __init__(self) -> None:
         self._score, self._predict = core._LIB.XGBoosterFeatureScore, core._LIB.XGBoosterPredictFromDMatrix
         self._check = core._check_call
-        self._asked: dict[str, bytes] = {}
+        self._parameters: dict[str, bytes] = {}
 
-    def importance(self, booster: Any, kind: str, places: dict[bytes, int]) -> Floats:
-        """What each feature is worth, of boosted trees.
+    def importance(self, booster: Any, kind: str, indices: dict[bytes, int]) -> Floats:
+        """Return the importance of each feature of boosted trees.
 
         Shape:
-            result: ``(features,)``; 0 where no tree asks for a feature.
+            result: ``(features,)``; 0 for a feature that no tree uses.
         Args:
             kind: ``weight``, ``total_gain`` …
-            places: Where each feature stands, by its name.
+            indices: Index of each feature, by its name.
         """
-        if kind not in self._asked:
-            self._asked[kind] = json.dumps({"importance_type": kind, "feature_map": ""}).encode()
+        if kind not in self._parameters:
+            self._parameters[kind] = json.dumps({"importance_type": kind, "feature_map": ""}).encode()
         count, dimensions = _Size(), _Size()
         names, shape, scores = ctypes.POINTER(ctypes.c_char_p)(), _Pointer(), _Pointer()
         self._check(
             self._score(
                 booster.handle,
-                self._asked[kind],
+                self._parameters[kind],
                 ctypes.byref(count),
                 ctypes.byref(names),
                 ctypes.byref(dimensions),
@@ -57,14 +57,14 @@ class Library:
                 ctypes.byref(scores),
             )
         )
-        found = np.zeros(len(places), np.float64)
+        importances = np.zeros(len(indices), np.float64)
         size = count.value
         if size:
-            found[[places[name] for name in names[:size]]] = _floats(scores, size)
-        return found
+            importances[[indices[name] for name in names[:size]]] = _floats(scores, size)
+        return importances
 
     def predictions(self, booster: Any, data: Any) -> Array:
-        """What it predicts of samples with all its trees.
+        """Return the predictions of all trees for some samples.
 
         Shape:
             result: ``(samples,)`` or ``(samples, classes)``.

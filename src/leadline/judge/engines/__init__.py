@@ -1,1 +1,1 @@
-"""Where many runs are judged: here in processes, or on a Ray cluster; the verdicts are the same."""
+"""Engines that judge many runs, in local processes or on a Ray cluster, with the same verdicts."""

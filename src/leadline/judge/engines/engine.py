@@ -1,4 +1,4 @@
-"""What an engine is asked and answers, and what each of them does with one run."""
+"""The interface of the engines, and the evaluation of one run that they share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
-from leadline.judge.judge import Judge, RuleResult
+from leadline.judge.judge import Judge
+from leadline.judge.results import RuleResult
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.judge.worker_processes import WorkerProcesses
 from leadline.records.manifest import RuleSpec
@@ -17,16 +18,16 @@ ENGINES: Final = ("local", "ray")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A run, and the rules to judge it by."""
+    """A run, and the rules to evaluate."""
 
     run: str
-    """Its folder, absolute."""
+    """The absolute path of the run directory."""
     rules: tuple[RuleSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of one run."""
+    """The result of one run."""
 
     run: str
     rules: tuple[RuleResult, ...] = ()
@@ -37,26 +38,31 @@ class Judged:
 
 
 class Engine(Protocol):
-    """Judges stored runs; nothing is written into them and no action is done.
+    """Judges stored runs, without writing into them or performing actions.
 
-    Promises: every task is answered once, in any order. What a rule does to its process (raising, hanging, wanting
-    memory) is its own Error and nobody else's. Closing the generator ends all that was started, at once.
+    Implementations promise:
+
+    **Every task is answered once**, in any order.
+
+    **Isolated rules** - a rule that raises, hangs or runs out of memory gets the status Error and affects no other.
+
+    **Ends at once** - closing the generator ends everything that was started.
     """
 
     def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
-        """Judge runs, and tell of each as it comes.
+        """Judge runs, and yield each result as it arrives.
 
         Raises:
-            MissingExtraError: What the engine runs on is not installed.
-            ConfigurationError: It cannot be reached.
+            MissingExtraError: A package that the engine needs is not installed.
+            ConfigurationError: The cluster cannot be reached.
         """
 
 
 def make_engine(name: str, *, ray_address: str | None = None, limits: WorkerLimits | None = None) -> Engine:
-    """The engine of a name.
+    """Return the engine with a name.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: There is no such engine.
     """
     if name == "local":
         from leadline.judge.engines.local import LocalEngine
@@ -69,10 +75,11 @@ def make_engine(name: str, *, ray_address: str | None = None, limits: WorkerLimi
     raise UnknownNameError("engine", name, ENGINES)
 
 
-def judge_one(task: Task, limits: WorkerLimits, seats: WorkerProcesses) -> Judged:
-    """Judge one run as it stands, its rules in processes taken from ``seats``."""
+def judge_one(task: Task, limits: WorkerLimits, worker_processes: WorkerProcesses) -> Judged:
+    """Judge one run as it is, with processes taken from the pool ``worker_processes``."""
     try:
-        results = Judge(task.run, task.rules, is_written=False, limits=limits, seats=seats).judge(follow=False)
+        judge = Judge(task.run, task.rules, is_written=False, limits=limits, worker_processes=worker_processes)
+        results = judge.judge(follow=False)
     except (RunNotFoundError, DamagedRunError) as error:
         return Judged(task.run, problem=str(error))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The engine on this machine: as many runs at once as it has cores, each run's rules in processes of their own."""
+"""The engine on this machine, which judges as many runs at once as it has cores."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from leadline.judge.worker_processes import WorkerProcesses
 
 
 class LocalEngine:
-    """Judges in processes of this machine, which are kept from run to run: to start one costs more than most runs.
+    """Judges in local processes, which are reused: starting one takes longer than judging most runs.
 
     Args:
-        workers: How many runs are judged at once, at least 1; None: as many as this process may use cores.
-        limits: What a rule may take.
+        workers: The number of runs judged at once, at least 1; None: the number of cores that this process may use.
+        limits: The limits of time and memory for a rule.
     """
 
     def __init__(self, workers: int | None = None, *, limits: WorkerLimits | None = None) -> None:
@@ -24,15 +24,15 @@ class LocalEngine:
         self._limits = limits or WorkerLimits()
 
     def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
-        """Judge runs, and tell of each as it comes; the threads only wait for the processes."""
-        seats = WorkerProcesses(is_kept=True)
+        """Judge runs, and yield each result as it arrives; the threads only wait for the processes."""
+        worker_processes = WorkerProcesses(is_kept=True)
         threads = ThreadPoolExecutor(max(1, min(self._workers, len(tasks))), "judge")
         try:
-            waited = [threads.submit(judge_one, task, self._limits, seats) for task in tasks]
-            for each in as_completed(waited):
-                yield each.result()
+            futures = [threads.submit(judge_one, task, self._limits, worker_processes) for task in tasks]
+            for future in as_completed(futures):
+                yield future.result()
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-            seats.end()
+            worker_processes.end()
             threads.shutdown(wait=True)
-            seats.close()
+            worker_processes.close()

@@ -1,4 +1,4 @@
-"""The engine on a Ray cluster: shards of runs, and of rules where there are few runs, as its tasks."""
+"""The engine on a Ray cluster, with shards of runs, or of rules if there are few runs, as its tasks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.engines.engine import Judged, Task, judge_one
-from leadline.judge.judge import RuleResult
+from leadline.judge.results import RuleResult
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.judge.worker_processes import WorkerProcesses
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.store import layout
 
-_SHARDS_A_PLACE: Final = 4
-"""So many for each processor: fewer leave processors idle at the end, more cost a task each."""
-_MOST_RUNS: Final = 50
-_KNOCK_SECONDS: Final = 10.0
+_SHARDS_PER_CPU: Final = 4
+"""The number of shards per processor: with fewer, processors idle at the end; more have a higher overhead."""
+_MAX_RUNS: Final = 50
+_CONNECT_SECONDS: Final = 10.0
 _STORE_BYTES: Final = 100 << 20
-"""Of a local cluster's object store: verdicts are small, and Ray's own choice is a third of the memory."""
+"""The object store of a local cluster: verdicts are small, and Ray's default is a third of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class Piece:
     """A task, or some of its rules."""
 
     place: int
-    """The task's, among all."""
+    """The index of the task."""
     count: int
-    """Into how many pieces it was cut."""
+    """The number of pieces of the task."""
     task: Task
 
 
 class RayEngine:
-    """Judges as tasks of a Ray cluster, each in the same processes as the local engine has.
+    """Judges as tasks of a Ray cluster, each in the same kind of processes as the local engine.
 
-    Every node must see runs and rule files under the same paths, and have this version of Leadline.
+    Every node must have the runs and rule files under the same paths, and this version of Leadline.
 
     Args:
-        address: The cluster's (``host:port``, ``auto``, ``ray://host:port``); None: ``$RAY_ADDRESS``, or else a
-            cluster on this machine for as long as the judging lasts. A process that is connected already stays so.
-        limits: What a rule may take.
+        address: The cluster (``host:port``, ``auto``, ``ray://host:port``); None: ``$RAY_ADDRESS``, or else a
+            temporary cluster on this machine. A process that is connected already stays connected.
+        limits: The limits of time and memory for a rule.
     """
 
     def __init__(self, address: str | None = None, *, limits: WorkerLimits | None = None) -> None:
@@ -54,46 +54,46 @@ class RayEngine:
         self._limits = limits or WorkerLimits()
 
     def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
-        """Judge runs, and tell of each as it comes."""
+        """Judge runs, and yield each result as it arrives."""
         ray = _import_ray()
         is_ours = not ray.is_initialized()
         waiting: dict[Any, list[Piece]] = {}
         try:
             if is_ours:
                 _connect(ray, self._address)
-            judge_there = ray.remote(judge_shard)
+            remote_judge = ray.remote(judge_shard)
             for shard in cut(tasks, int(ray.cluster_resources().get("CPU", 1))):
-                waiting[judge_there.remote(shard, self._limits, __version__)] = shard
+                waiting[remote_judge.remote(shard, self._limits, __version__)] = shard
             yield from _merged(tasks, _answers(ray, waiting))
         finally:
-            for each in waiting:
-                ray.cancel(each, force=True)
+            for task in waiting:
+                ray.cancel(task, force=True)
             if is_ours:
                 ray.shutdown()
 
 
 def cut(tasks: Sequence[Task], places: int) -> list[list[Piece]]:
-    """Shards of what is to be judged, for so many processors.
+    """Divide tasks into shards for a number of processors.
 
-    Where there are fewer runs than processors, the rules of a run are spread too: it is read several times then, but
-    at once. A run is never cut by workers: a rule's window shows them all.
+    If there are fewer runs than processors, the rules of a run are distributed as well: it is read several times
+    in parallel. A run is never divided by workers: the window of a rule contains all of them.
     """
     groups = max(1, places // max(1, len(tasks)))
     pieces = [piece for place, task in enumerate(tasks) for piece in _cut_rules(place, task, groups)]
-    size = max(1, min(_MOST_RUNS, len(pieces) // max(1, places * _SHARDS_A_PLACE)))
+    size = max(1, min(_MAX_RUNS, len(pieces) // max(1, places * _SHARDS_PER_CPU)))
     return [pieces[start : start + size] for start in range(0, len(pieces), size)]
 
 
 def _cut_rules(place: int, task: Task, groups: int) -> list[Piece]:
     count = max(1, min(groups, len(task.rules)))
-    return [Piece(place, count, replace(task, rules=task.rules[each::count])) for each in range(count)]
+    return [Piece(place, count, replace(task, rules=task.rules[start::count])) for start in range(count)]
 
 
 def judge_shard(shard: Sequence[Piece], limits: WorkerLimits, version: str) -> list[Judged]:
-    """Judge a shard on this node; what Ray runs.
+    """Judge a shard on this node; called by Ray.
 
     Args:
-        version: Of the Leadline that asks: another one may come to other verdicts.
+        version: The version of Leadline on the calling node: another version may have other verdicts.
     """
     node = os.uname().nodename
     if version != __version__:
@@ -104,38 +104,38 @@ def judge_shard(shard: Sequence[Piece], limits: WorkerLimits, version: str) -> l
 
 def _judge_on(node: str, task: Task, limits: WorkerLimits) -> Judged:
     if not layout.is_run(task.run):
-        problem = f"node {node} sees no run at {task.run}; Ray needs runs where all nodes see them under one path"
+        problem = f"node {node} has no run at {task.run}; with Ray, all nodes need the runs under the same path"
         return Judged(task.run, problem=problem)
-    lacking = tuple(_lacking(node, spec, file) for spec in task.rules if (file := _missing_file(spec)))
-    judged = judge_one(replace(task, rules=_without(task.rules, lacking)), limits, _seats())
-    return replace(judged, rules=(*judged.rules, *lacking))
+    failed = tuple(_missing_file_result(node, spec, file) for spec in task.rules if (file := _missing_file(spec)))
+    judged = judge_one(replace(task, rules=_without(task.rules, failed)), limits, _worker_processes())
+    return replace(judged, rules=(*judged.rules, *failed))
 
 
 def _missing_file(spec: RuleSpec) -> str:
-    """The rule's file where this node lacks it; else ""."""
-    place, _, _ = spec.rule.rpartition(":")
-    path = os.path.join(spec.folder, place)
-    return path if place.endswith(".py") and not os.path.isfile(path) else ""
+    """Return the file of a rule if it does not exist on this node; otherwise empty."""
+    module, _, _ = spec.rule.rpartition(":")
+    path = os.path.join(spec.folder, module)
+    return path if module.endswith(".py") and not os.path.isfile(path) else ""
 
 
-def _lacking(node: str, spec: RuleSpec, file: str) -> RuleResult:
-    why = f"node {node} lacks the rule file {file}; put it where all nodes see it under one path"
+def _missing_file_result(node: str, spec: RuleSpec, file: str) -> RuleResult:
+    why = f"node {node} does not have the rule file {file}; all nodes need it under the same path"
     return RuleResult(spec.alias, spec.rule, spec.parameters, "Error", None, why, 0, ())
 
 
-def _without(rules: Sequence[RuleSpec], lacking: Sequence[RuleResult]) -> tuple[RuleSpec, ...]:
-    names = {each.name for each in lacking}
-    return tuple(each for each in rules if each.alias not in names)
+def _without(rules: Sequence[RuleSpec], failed: Sequence[RuleResult]) -> tuple[RuleSpec, ...]:
+    names = {result.name for result in failed}
+    return tuple(spec for spec in rules if spec.alias not in names)
 
 
 @lru_cache(maxsize=1)
-def _seats() -> WorkerProcesses:
-    """This worker process of Ray's keeps its seats from shard to shard; they end with it."""
+def _worker_processes() -> WorkerProcesses:
+    """Return the process pool of this Ray worker, which is reused from shard to shard and ends with the worker."""
     return WorkerProcesses(is_kept=True)
 
 
 def _answers(ray: Any, waiting: dict[Any, list[Piece]]) -> Iterator[tuple[Piece, Judged]]:
-    """What comes of each piece, as it comes; ``waiting`` loses what has come."""
+    """Yield the result of each piece as it arrives, and remove it from ``waiting``."""
     from ray.exceptions import RayError
 
     while waiting:
@@ -150,33 +150,33 @@ def _answers(ray: Any, waiting: dict[Any, list[Piece]]) -> Iterator[tuple[Piece,
 
 
 def _merged(tasks: Sequence[Task], answers: Iterator[tuple[Piece, Judged]]) -> Iterator[Judged]:
-    """Runs whose pieces have all come, each with its rules in the order of its task."""
+    """Yield the runs whose pieces have all arrived, each with its rules in the order of its task."""
     parts: dict[int, list[Judged]] = {}
     for piece, judged in answers:
         known = parts.setdefault(piece.place, [])
         known.append(judged)
         if len(known) == piece.count:
-            yield _put_together(tasks[piece.place], parts.pop(piece.place))
+            yield _merge(tasks[piece.place], parts.pop(piece.place))
 
 
-def _put_together(task: Task, parts: Sequence[Judged]) -> Judged:
-    problem = next((each.problem for each in parts if each.problem), "")
+def _merge(task: Task, parts: Sequence[Judged]) -> Judged:
+    problem = next((part.problem for part in parts if part.problem), "")
     if problem:
         return Judged(task.run, problem=problem)
-    order = {spec.alias: place for place, spec in enumerate(task.rules)}
-    rules = sorted((rule for each in parts for rule in each.rules), key=lambda rule: order[rule.name])
-    damage = dict.fromkeys(line for each in parts for line in each.damage)
+    order = {spec.alias: index for index, spec in enumerate(task.rules)}
+    rules = sorted((rule for part in parts for rule in part.rules), key=lambda rule: order[rule.name])
+    damage = dict.fromkeys(line for part in parts for line in part.damage)
     return Judged(task.run, tuple(rules), tuple(damage))
 
 
 def _import_ray() -> Any:
-    """Ray; it reports to nobody how it is used unless the user says so, and keeps its messages off standard output.
+    """Import Ray, with usage statistics disabled by default and without messages on standard output.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: Ray is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # what is told of a lost worker would stand in the JSON
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # messages about a lost worker would end up in the JSON
     try:
         import ray
     except ImportError as error:
@@ -185,28 +185,28 @@ def _import_ray() -> Any:
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    """Connect to a cluster, or start one here; Ray's own logging stays in its files.
+    """Connect to a cluster, or start a local one; Ray's own logging stays in its files.
 
     Raises:
-        ConfigurationError: None answers there.
+        ConfigurationError: The cluster does not answer.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address in (None, "local"):
         ray.init(address="local", include_dashboard=False, object_store_memory=_STORE_BYTES, **quiet)
         return
     assert address is not None
-    _knock(address)
+    _check_address(address)
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, ImportError, RuntimeError, ValueError) as error:
         raise ConfigurationError(f"--ray-address {address}: {_last_line(error)}") from error
 
 
-def _knock(address: str) -> None:
-    """Find out at once whether somebody listens: Ray itself tries for minutes.
+def _check_address(address: str) -> None:
+    """Check whether the cluster accepts connections: Ray itself tries for minutes.
 
     Raises:
-        ConfigurationError: Nobody does, or it is no address.
+        ConfigurationError: It does not, or the address is invalid.
     """
     if address == "auto":
         return
@@ -214,10 +214,10 @@ def _knock(address: str) -> None:
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise ConfigurationError(f"--ray-address {address}: must be host:port, ray://host:port, auto or local")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
     except OSError as error:
         raise ConfigurationError(
-            f"--ray-address {address}: no cluster answers there ({error}); ray start --head starts one"
+            f"--ray-address {address}: no cluster answers ({error}); start one with: ray start --head"
         ) from error
 
 

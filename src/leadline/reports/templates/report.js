@@ -2,48 +2,48 @@
 (() => {
   const HEIGHT = 320;
   const AXIS = /^(x|y|z)axis\d*$/;
-  const places = Array.from(document.querySelectorAll("figure.chart"));
+  const figures = Array.from(document.querySelectorAll("figure.chart"));
 
   function colour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
-  function dressed(layout) {
-    const told = Object.assign({}, layout, { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" });
-    told.height = layout.height || HEIGHT;
-    told.font = Object.assign({}, layout.font, { color: colour("--ink") });
-    for (const key of Object.keys(told)) {
+  function withTheme(layout) {
+    const result = Object.assign({}, layout, { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" });
+    result.height = layout.height || HEIGHT;
+    result.font = Object.assign({}, layout.font, { color: colour("--ink") });
+    for (const key of Object.keys(result)) {
       if (AXIS.test(key)) {
-        told[key] = Object.assign({}, told[key], { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line") });
+        result[key] = Object.assign({}, result[key], { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line") });
       }
     }
-    told.hoverlabel = Object.assign({}, layout.hoverlabel, { bgcolor: colour("--soft"), bordercolor: colour("--line"), font: { color: colour("--ink") } });
-    return told;
+    result.hoverlabel = Object.assign({}, layout.hoverlabel, { bgcolor: colour("--soft"), bordercolor: colour("--line"), font: { color: colour("--ink") } });
+    return result;
   }
 
-  async function draw(place) {
-    const plot = place.querySelector(".plot");
+  async function draw(figure) {
+    const plot = figure.querySelector(".plot");
     if (!plot.leadline) {
-      plot.leadline = JSON.parse(place.querySelector("script").textContent);
+      plot.leadline = JSON.parse(figure.querySelector("script").textContent);
     }
-    const told = plot.leadline;
-    return Plotly.react(plot, told.data, dressed(told.layout || {}), { responsive: true, displaylogo: false });
+    const spec = plot.leadline;
+    return Plotly.react(plot, spec.data, withTheme(spec.layout || {}), { responsive: true, displaylogo: false });
   }
 
   function drawFrom(index) {
-    if (index < places.length) {
+    if (index < figures.length) {
       const next = () => setTimeout(() => drawFrom(index + 1), 0);
-      draw(places[index]).then(next, (error) => {
-        places[index].querySelector(".plot").textContent = "this chart could not be drawn: " + error;
+      draw(figures[index]).then(next, (error) => {
+        figures[index].querySelector(".plot").textContent = "chart cannot be drawn: " + error;
         next();
       });
     } else {
-      document.documentElement.dataset.drawn = String(places.length);
+      document.documentElement.dataset.drawn = String(figures.length);
     }
   }
 
   function redraw() {
-    places.forEach((place) => draw(place).then((plot) => Plotly.Plots.resize(plot)));
+    figures.forEach((figure) => draw(figure).then((plot) => Plotly.Plots.resize(plot)));
   }
 
   drawFrom(0);

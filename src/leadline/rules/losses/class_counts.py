@@ -1,4 +1,4 @@
-"""Adding up what was counted of classes, step after step."""
+"""Sums of counts by class."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.float64]
 
 
-def added(counts: Counts | None, more: Counts) -> Counts:
-    """The sum of two counts, by class.
+def add_counts(counts: Counts | None, more: Counts) -> Counts:
+    """Return the sum of two counts by class.
 
     Shape:
-        counts, more: ``(classes,)`` or ``(classes, classes)``, each with as many classes as were met; result: with
-        the larger number of them.
+        counts, more: ``(classes,)`` or ``(classes, classes)``, each with the classes seen so far; result: with
+        the larger number of classes.
     Units:
         Counts.
     Not a number:
-        There is none among counts.
+        Counts are never NaN.
     """
     if counts is None:
         return more
     import numpy as np
 
     total = np.zeros(tuple(map(max, counts.shape, more.shape)))
-    for each in (counts, more):
-        total[tuple(slice(length) for length in each.shape)] += each
+    for addend in (counts, more):
+        total[tuple(slice(length) for length in addend.shape)] += addend
     return total

@@ -9,57 +9,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses.class_counts import added
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.booster_detection import LABELS
+from leadline.rules.losses.class_counts import add_counts
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
-from leadline.rules.trees.booster_detection import LABELS
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
     from leadline.rules.losses.class_counts import Counts
 
-_ENOUGH = 10
-"""Labels a class, on average, before a matrix is judged; and those a row or column must have."""
-_START = 100
-_START_OF_BOOSTERS = 10
+_MIN_LABELS = 10
+"""Labels per class, on average, before a matrix is evaluated; and the minimum of a row or column."""
+_START_STEP = 100
+_BOOSTER_START_STEP = 10
 _PREFERRED = ("eval", "train", "global")
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Key = tuple[str, str, str]
 
 
 class Confusion(Rule, frozen=True, kw_only=True):
-    """Fires when a class is recognized too seldom, or too much of what is predicted as a class is not of it.
+    """Fires when too few labels of a class are recognized, or too many predictions of a class are wrong.
 
     Why it matters:
-        Accuracy hides which classes are mistaken for which; the matrix of labels and predictions shows it.
+        Accuracy hides which classes are confused with each other; the matrix of labels and predictions shows it.
     How it decides:
-        Labels (rows) and predictions (columns) are counted over the captured steps until there are 10 labels a
-        class on average; then ``M[i][i] / sum_j M[i][j] < min_diag`` fires (of the labels i too few are predicted
-        as i), and ``M[j][i] / sum_j M[j][i] > max_off_diag`` for j other than i (of what is predicted as i too much
-        is j). Rows and columns with less than 10 are left out. Then the count begins anew. Eval steps are judged
-        (each is captured) once there are any, before that train steps; none before ``start_step``.
+        Labels (rows) and predictions (columns) are counted over the captured steps until there are 10 labels per
+        class on average. Then it fires if ``M[i][i] / sum_j M[i][j] < min_diag`` (too few labels of class i are
+        predicted as i), or if ``M[j][i] / sum_j M[j][i] > max_off_diag`` for j other than i (too many predictions
+        of class i are labels of class j). Rows and columns with fewer than 10 labels are skipped. Then the counts
+        are reset. If there are eval steps (each of them is captured), they are evaluated instead of train steps.
+        Steps before ``start_step`` are not counted.
     Not a number:
-        Labels are whole numbers; a prediction that is NaN is taken for the largest, as argmax has it.
+        Labels are whole numbers; a prediction of NaN counts as the largest one, as in argmax.
     Blind spots:
-        A model that has only begun confuses everything: raise ``start_step`` where 100 steps (10 boosting rounds) are
-        a beginning. The defaults are strict for hard tasks and for many classes. The matrix is that of calls of a
-        classification loss, or of the set that a booster is evaluated on; of more than 1,000 classes the first 1,000
-        are counted.
+        Early in a training everything is confused: raise ``start_step`` if 100 steps (10 boosting rounds) are too
+        few. The defaults are strict for hard tasks and for many classes. The matrix is that of classification loss
+        calls, or of the evaluation set of a booster; with more than 1,000 classes the first 1,000 are counted.
     Args:
-        category_no: Number of classes, >= 2; none: as many as were met in labels or predictions.
-        labels: Regular expression (``re.search``) for the labels, judged as well.
-        predictions: Regular expression (``re.search``) for predictions; none are captured for this rule, since a
-            loss call's matrix is made from its own. It is there for Amazon's configurations.
-        labels_collection: The collection of labels that is judged.
+        category_no: Number of classes, >= 2; none: the classes found in labels or predictions.
+        labels: Regular expression (``re.search``) for the labels, evaluated in addition to the collection.
+        predictions: Regular expression (``re.search``) for predictions; none are captured for this rule, since the
+            matrix of a loss call is made from its own. It exists for SageMaker configurations.
+        labels_collection: The collection of labels that is evaluated.
         predictions_collection: As ``predictions``.
-        min_diag: Least share of a class's labels that is predicted as it, >= 0 and <= 1.
-        max_off_diag: Largest share of what is predicted as a class that may be of another one, >= 0 and <= 1.
-        start_step: The global step from which on labels are counted, >= 0; none: 100, and 10 of a booster, whose
-            every step has seen all of the data.
+        min_diag: Smallest share of a class's labels that must be predicted correctly, >= 0 and <= 1.
+        max_off_diag: Largest share of the predictions of a class that may belong to another one, >= 0 and <= 1.
+        start_step: The global step from which labels are counted, >= 0; none: 100, or 10 for a booster, since each
+            of its steps uses all of the data.
     Source:
-        SageMaker developer guide, "Confusion"; ``start_step`` is ours. The guide divides by the sum of the diagonal,
-        which no balanced model of three classes meets: ours is by rows and by columns.
+        SageMaker developer guide, "Confusion"; ``start_step`` is ours. The guide divides by the sum of the
+        diagonal, a condition that no balanced model of three classes meets: ours divides by rows and by columns.
     """
 
     category_no: Annotated[int, msgspec.Meta(ge=2)] | None = None
@@ -78,51 +79,51 @@ class Confusion(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         training = select((self.labels_collection,), (self.labels,), ("confusion",), modes=("train", "global"))
-        return Needs((*training, *(replace(each, modes=("eval",), every=1) for each in training)))
+        return Needs((*training, *(replace(need, modes=("eval",), every=1) for need in training)))
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, Counts]:
         matrices: dict[_Key, Counts] = {
-            key: each for key, each in (memory or {}).items() if each.sum() < self._labels_needed(each)
+            key: matrix for key, matrix in (memory or {}).items() if matrix.sum() < self._labels_needed(matrix)
         }
-        for vector in self._begun(window):
-            matrices[_key(vector)] = added(matrices.get(_key(vector)), self._sized(vector.values))
+        for vector in self._late_enough(window):
+            matrices[_key(vector)] = add_counts(matrices.get(_key(vector)), self._sized(vector.values))
         return matrices
 
     def evaluate(self, window: Window) -> Verdict:
-        if window.mode != next((each for each in _PREFERRED if each in window.modes()), window.mode):
-            return Undecided(f"steps of {window.mode} are not judged where there are eval steps")
-        begun = self._begun(window)
-        if not begun:
-            first = min(self._start_of(each) for each in window.vectors("confusion"))
-            return Undecided(f"labels are counted from step {first:,} on")
-        least, whole = 0.0, []
-        for each in begun:
-            matrix = window.memory[_key(each)]
-            least = max(least, self._labels_needed(matrix) - float(matrix.sum()))
+        if window.mode != next((mode for mode in _PREFERRED if mode in window.modes()), window.mode):
+            return Undecided(f"{window.mode} steps are not evaluated if there are eval steps")
+        vectors = self._late_enough(window)
+        if not vectors:
+            first = min(self._start_step(vector) for vector in window.vectors("confusion"))
+            return Undecided(f"labels are counted from step {first:,}")
+        missing, complete = 0.0, []
+        for vector in vectors:
+            matrix = window.memory[_key(vector)]
+            missing = max(missing, self._labels_needed(matrix) - float(matrix.sum()))
             if matrix.sum() >= self._labels_needed(matrix):
-                whole.append((each, matrix))
-        if not whole:
-            return Undecided(f"{math.ceil(least):,} more labels were needed for a matrix that says something")
-        for vector, matrix in whole:
+                complete.append((vector, matrix))
+        if not complete:
+            return Undecided(f"{math.ceil(missing):,} more labels are needed for a meaningful matrix")
+        for vector, matrix in complete:
             fired = self._diagonal(vector, matrix) or self._off_diagonal(vector, matrix)
             if fired is not None:
                 return fired
-        return Undecided("part of the labels at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "labels")
 
-    def _begun(self, window: Window) -> list[TensorVector]:
-        """The matrices of a step that is late enough."""
-        return [each for each in window.vectors("confusion") if window.step >= self._start_of(each)]
+    def _late_enough(self, window: Window) -> list[TensorVector]:
+        """Return the matrices of this step that are not before their start step."""
+        return [vector for vector in window.vectors("confusion") if window.step >= self._start_step(vector)]
 
-    def _start_of(self, vector: TensorVector) -> int:
+    def _start_step(self, vector: TensorVector) -> int:
         if self.start_step is not None:
             return self.start_step
-        return _START_OF_BOOSTERS if vector.tensor == LABELS else _START
+        return _BOOSTER_START_STEP if vector.tensor == LABELS else _START_STEP
 
     def _labels_needed(self, matrix: Counts) -> int:
-        return _ENOUGH * len(matrix)
+        return _MIN_LABELS * len(matrix)
 
     def _sized(self, matrix: Counts) -> Counts:
-        """Of as many classes as there are said to be."""
+        """Return the matrix with the configured number of classes."""
         import numpy as np
 
         if self.category_no is None:
@@ -134,11 +135,11 @@ class Confusion(Rule, frozen=True, kw_only=True):
 
     def _diagonal(self, vector: TensorVector, matrix: Counts) -> Fired | None:
         rows = matrix.sum(axis=1)
-        shares = {i: float(matrix[i, i] / rows[i]) for i in range(len(matrix)) if rows[i] >= _ENOUGH}
-        worst = min(shares, key=lambda each: shares[each], default=None)
+        shares = {i: float(matrix[i, i] / rows[i]) for i in range(len(matrix)) if rows[i] >= _MIN_LABELS}
+        worst = min(shares, key=lambda index: shares[index], default=None)
         if worst is None or shares[worst] >= self.min_diag:
             return None
-        other = _largest_beside(matrix[worst], worst)
+        other = _largest_other(matrix[worst], worst)
         return Fired(
             f"{vector.tensor}: {shares[worst]:.0%} of the {rows[worst]:,.0f} labels of class {worst} are predicted as "
             f"it, less than {self.min_diag:.0%}; {matrix[worst, other]:,.0f} as class {other}",
@@ -150,8 +151,8 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "mostly_as": other,
                 "threshold": self.min_diag,
             },
-            suggestion=f"a look at examples of class {worst} that are taken for class {other}, or a loss weighted by "
-            "class; usually the two are alike, the class is rare or mislabelled, or the training has only begun",
+            suggestion=f"inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by "
+            "class; usually the two are alike, the class is rare or mislabelled, or the training has only just begun",
             worker=vector.worker,
         )
 
@@ -160,11 +161,11 @@ class Confusion(Rule, frozen=True, kw_only=True):
         shares = {
             (j, i): float(matrix[j, i] / columns[i])
             for i in range(len(matrix))
-            if columns[i] >= _ENOUGH
+            if columns[i] >= _MIN_LABELS
             for j in range(len(matrix))
             if j != i
         }
-        worst = max(shares, key=lambda each: shares[each], default=None)
+        worst = max(shares, key=lambda index: shares[index], default=None)
         if worst is None or shares[worst] <= self.max_off_diag:
             return None
         label, predicted = worst
@@ -179,16 +180,16 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "predictions": float(columns[predicted]),
                 "threshold": self.max_off_diag,
             },
-            suggestion=f"a look at examples of class {label} that are taken for class {predicted}, or more of them in "
+            suggestion=f"inspecting examples of class {label} that are taken for class {predicted}, or more of them in "
             "the training set; usually the two are alike, or one class is so frequent that guessing it pays",
             worker=vector.worker,
         )
 
 
-def _largest_beside(row: Counts, index: int) -> int:
-    beside = row.copy()
-    beside[index] = -1.0
-    return int(beside.argmax())
+def _largest_other(row: Counts, index: int) -> int:
+    others = row.copy()
+    others[index] = -1.0
+    return int(others.argmax())
 
 
 def _key(vector: TensorVector) -> _Key:

@@ -9,7 +9,8 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.robust import median
 from leadline.rules.rule import Rule
 
@@ -21,22 +22,22 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     """Fires when the parameters as a whole change by far too much or too little at each step.
 
     Why it matters:
-        The size of an update relative to the weight says more of the learning rate than the rate does: around a
-        thousandth is what works, whatever model and optimizer. A tenth tears the weights apart, a millionth takes a
-        million steps.
+        The size of an update relative to the weight tells more about the learning rate than the rate itself: about
+        a thousandth works, for any model and optimizer. A tenth destroys the weights, a millionth takes a million
+        steps.
     How it decides:
         The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
         ``patience`` captured steps, or below ``low`` at each.
     Not a number:
-        A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step at which none can be
-        counted is left out.
+        A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
+        ratio is skipped.
     Blind spots:
-        The first steps of a warm-up are small by design, and so are the last of a schedule that ends at 0. With frozen
-        parameters in the optimizer the median may be theirs. The ratio of one parameter out of line is for
-        ``weight_update_ratio``.
+        The first steps of a warm-up are small by design, and so are the last steps of a schedule that ends at 0.
+        With frozen parameters in the optimizer the median may be one of theirs. A single parameter with an unusual
+        ratio is reported by ``weight_update_ratio``.
     Args:
         low: Median ratio below which updates are too small, >= 0 and below ``high``.
-        high: Median ratio above which they are too large, > 0.
+        high: Median ratio above which updates are too large, > 0.
         patience: Captured steps in a row, >= 1.
     Source:
         Ours; Karpathy, CS231n, "Ratio of weights:updates" (around 1e-3).
@@ -54,10 +55,10 @@ class LearningRate(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         kinds = ("weights", "biases")
-        return Needs(tuple(TensorNeed(each, statistics=("update_ratio",), modes=("train",)) for each in kinds))
+        return Needs(tuple(TensorNeed(kind, statistics=("update_ratio",), modes=("train",)) for kind in kinds))
 
     def remember(self, memory: Any, window: Window) -> dict[str, list[float]]:
-        """Of each worker the medians of the last ``patience`` captured steps."""
+        """Keep the medians of the last ``patience`` captured steps of each worker."""
         medians: dict[str, list[float]] = memory or {}
         for worker, ratios in _ratios(window).items():
             if ratios:
@@ -76,36 +77,36 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 return self._fired(max(latest), latest[-1], worker, is_high=False)
         if not any(len(window.memory[worker]) >= self.patience for worker in judged):
             return Undecided(f"fewer than {self.patience} steps with update ratios were captured")
-        return Undecided("part of the weights at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "weights")
 
     def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:
         limit = self.high if is_high else self.low
         return Fired(
             f"median update ratio {latest:.3g}, {'above' if is_high else 'below'} {limit:g} for {self.patience} "
-            f"captured step{'s' * (self.patience > 1)} running (nearest {nearest:.3g})",
+            f"captured step{'s' * (self.patience > 1)} in a row (nearest {nearest:.3g})",
             evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
             suggestion=f"a learning rate {'lower' if is_high else 'higher'} by {_factor(latest)}, or a "
             + (
                 "warm-up over the first few hundred steps; usually the rate is too high for this optimizer"
                 if is_high
-                else "look at the schedule and at weight decay; usually the rate is too low, or a schedule is over"
+                else "check of the schedule and of weight decay; usually the rate is too low, or the schedule has ended"
             ),
             worker=worker,
         )
 
 
 def _factor(ratio: float) -> str:
-    """How far from the usual thousandth, as a power of ten."""
+    """Format the distance from the usual ratio of 1e-3, as a power of ten."""
     if not 0 < ratio < math.inf:
         return "a factor of ten"
     return f"about 10^{max(1, round(abs(math.log10(ratio / 1e-3))))}"
 
 
 def _ratios(window: Window) -> dict[str, list[float]]:
-    """By worker the finite ratios of its parameters."""
-    found: dict[str, list[float]] = {}
-    for each in window.readings("update_ratio"):
-        known = found.setdefault(each.worker, [])
-        if math.isfinite(each.value):
-            known.append(each.value)
-    return found
+    """Return the finite ratios of the parameters of each worker."""
+    by_worker: dict[str, list[float]] = {}
+    for reading in window.readings("update_ratio"):
+        ratios = by_worker.setdefault(reading.worker, [])
+        if math.isfinite(reading.value):
+            ratios.append(reading.value)
+    return by_worker

@@ -16,8 +16,8 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
-_FIRST: Final = 3
-"""Losses that the mean is taken of."""
+_FIRST_LOSSES: Final = 3
+"""The number of losses in the mean."""
 _CLASSIFIERS: Final = frozenset({"crossentropyloss", "crossentropy", "nllloss"})
 _BINARY: Final = frozenset({"bcewithlogitsloss", "bceloss", "binarycrossentropy", "binarycrossentropywithlogits"})
 _PART: Final = re.compile(r"^(?P<call>.*)_(?P<side>input|output)_\d+$")
@@ -25,31 +25,33 @@ _PART: Final = re.compile(r"^(?P<call>.*)_(?P<side>input|output)_\d+$")
 
 @dataclass(slots=True)
 class _Start:
-    """What is known of a worker's first steps."""
+    """The first steps of a worker."""
 
     classes: dict[str, int] = field(default_factory=dict)
-    """Classes, by the loss call that was given them."""
+    """The number of classes, by loss call."""
     losses: dict[str, list[TensorReading]] = field(default_factory=dict)
 
 
 class LossAtStart(Rule, frozen=True, kw_only=True):
-    """Fires when a classifier's first losses are far above those of guessing.
+    """Fires when a classifier's first losses are far above the loss of guessing.
 
     Why it matters:
-        An untrained classifier of C classes that spreads its guesses has a cross entropy of ln C. One that starts far
-        above is sure of what it does not know: the first part of the training goes into unlearning that.
+        An untrained classifier of C classes with evenly spread predictions has a cross entropy of ln C. A much
+        higher first loss means confident wrong predictions: the first part of the training is spent on unlearning
+        them.
     How it decides:
-        ``mean of the first 3 losses > factor * ln C``. C is the size of the logits' class dimension as the loss call
-        was given them (of a binary loss 2), or ``classes``. Losses that come from a cross entropy or negative log
-        likelihood call are judged; with ``classes`` all losses.
+        Fires if ``mean of the first 3 losses > factor * ln C``. C is the size of the class dimension of the logits
+        in the loss call (2 for a binary loss), or ``classes``. Only losses from a cross entropy or negative log
+        likelihood call are evaluated; with ``classes`` all losses.
     Not a number:
-        A loss that is NaN or infinite is not judged: undecided.
+        A loss that is NaN or infinite is not evaluated: undecided.
     Blind spots:
-        A loss that is summed over the batch, or that other terms are added to, is above ln C by right. What starts from
-        a checkpoint starts below it whatever the rest. Of compiled models the loss call is not seen: give ``classes``.
+        A loss that is summed over the batch, or with other terms added, is naturally above ln C. A training that
+        starts from a checkpoint begins below it in any case. In compiled models the loss call is not visible: set
+        ``classes``.
     Args:
         factor: How many times ln C is too much, > 1.
-        classes: Number of classes, >= 2; none: as the loss call was given them.
+        classes: Number of classes, >= 2; none: taken from the loss call.
     Source:
         Ours; Karpathy, "A Recipe for Training Neural Networks", 2019 (verify loss at init).
     """
@@ -59,36 +61,36 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         logits = TensorNeed("predictions", statistics=("abs_max",), modes=("train",), end=1)
-        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), end=_FIRST), logits))
+        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), end=_FIRST_LOSSES), logits))
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Start]:
         starts: dict[str, _Start] = memory or {}
-        for each in window.readings("abs_max"):
-            found = _classes(each)
-            if found is not None:
-                starts.setdefault(each.worker, _Start()).classes.setdefault(*found)
-        for each in window.readings("value"):
-            starts.setdefault(each.worker, _Start()).losses.setdefault(each.tensor, []).append(each)
+        for reading in window.readings("abs_max"):
+            classes = _classes(reading)
+            if classes is not None:
+                starts.setdefault(reading.worker, _Start()).classes.setdefault(*classes)
+        for reading in window.readings("value"):
+            starts.setdefault(reading.worker, _Start()).losses.setdefault(reading.tensor, []).append(reading)
         return starts
 
     def evaluate(self, window: Window) -> Verdict:
         judged = False
         for reading in window.readings("value"):
             start = window.memory[reading.worker]
-            losses = [each.value for each in start.losses[reading.tensor]]
+            losses = [loss.value for loss in start.losses[reading.tensor]]
             classes = self.classes or _classes_of(reading.tensor, start.classes)
-            if len(losses) != _FIRST or classes is None or not math.isfinite(sum(losses)):
+            if len(losses) != _FIRST_LOSSES or classes is None or not math.isfinite(sum(losses)):
                 continue
             judged = True
-            if sum(losses) / _FIRST > self.factor * math.log(classes):
-                return self._fired(reading, sum(losses) / _FIRST, classes)
+            if sum(losses) / _FIRST_LOSSES > self.factor * math.log(classes):
+                return self._fired(reading, sum(losses) / _FIRST_LOSSES, classes)
         return Clear() if judged else Undecided("no first three losses of a classifier were captured")
 
     def _fired(self, reading: TensorReading, mean: float, classes: int) -> Fired:
         guess = math.log(classes)
         return Fired(
-            f"{reading.tensor}: mean of the first {_FIRST} losses is {mean:.4g}, {mean / guess:.3g} times that of "
-            f"guessing among {classes:,} classes (ln {classes:,} = {guess:.4g})",
+            f"{reading.tensor}: mean of the first {_FIRST_LOSSES} losses is {mean:.4g}, {mean / guess:.3g} times that "
+            f"of guessing among {classes:,} classes (ln {classes:,} = {guess:.4g})",
             tensors=(reading.tensor,),
             evidence={"mean": mean, "classes": classes, "ln_classes": guess, "factor": self.factor},
             suggestion="a smaller initial weight scale of the last layer (or zeros), and inputs scaled to a standard "
@@ -98,7 +100,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
 
 def _call(tensor: str) -> tuple[str, str]:
-    """The call that a tensor belongs to, and what kind it is: ``head.cross_entropy``, ``crossentropy``."""
+    """Return the call of a tensor and its kind: ``head.cross_entropy``, ``crossentropy``."""
     part = _PART.match(tensor)
     call = part["call"] if part else tensor
     return call, re.sub(r"[_\d]", "", call.rpartition(".")[2]).lower()

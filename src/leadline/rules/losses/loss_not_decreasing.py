@@ -24,32 +24,32 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
     """Fires when a loss falls too little, or rises too much, from one comparison to the next.
 
     Why it matters:
-        A loss that has stopped falling is paid for by the hour; one that rises says that the learning rate, the
-        data or the gradients are wrong.
+        Training on after a loss has stopped falling only costs money; a rising loss means that the learning rate,
+        the data or the gradients are wrong.
     How it decides:
-        A loss is due when ``num_steps`` steps have passed since it last was (counted from just before its first
-        saved step), and is compared with the latest saved one at least ``num_steps`` behind:
-        ``change = (now - before) / abs(before) * 100``. It fires when the loss fell by less than
-        ``diff_percent`` (``-change < diff_percent``) or rose by more than ``increase_threshold_percent``
-        (``change > increase_threshold_percent``). Saved at 0, 3, 6, … with ``num_steps`` 10 it is compared at
-        step 21 with 9, then at 33 with 21. Steps are those of the mode.
+        A loss is compared when ``num_steps`` steps have passed since its last comparison (counted from just before
+        its first saved step), with the latest saved value at least ``num_steps`` earlier: ``change = (now - before)
+        / abs(before) * 100``. It fires if the loss fell by less than ``diff_percent`` (``-change < diff_percent``)
+        or rose by more than ``increase_threshold_percent`` (``change > increase_threshold_percent``). A loss saved
+        at steps 0, 3, 6, … with ``num_steps`` 10 is compared at step 21 with step 9, then at 33 with 21. Steps are
+        those of the mode.
     Not a number:
-        A NaN or infinite loss is not judged (``exploding_tensor`` is there for it): undecided. Against a loss of
-        exactly 0 every change is infinitely many percent.
+        A NaN or infinite loss is not evaluated (see ``exploding_tensor``): undecided. A change from exactly 0 is an
+        infinite percentage.
     Blind spots:
-        Single losses are compared, not trends: on noisy losses (small batches) it fires about once in three
-        comparisons of a healthy run. Raise ``num_steps``, or save the loss of a validation set. What falls by
-        less than ``diff_percent`` fires even where it rose by less than ``increase_threshold_percent``, so the
-        second matters only for the wording; both are Amazon's.
+        Single losses are compared, not trends: on noisy losses (small batches) it fires at about one in three
+        comparisons of a healthy run. Raise ``num_steps``, or save the loss of a validation set. A loss that falls
+        by less than ``diff_percent`` fires even if it rose by less than ``increase_threshold_percent``, so the
+        second threshold affects only the message; both are SageMaker's.
     Args:
-        collection_names: Collections of single numbers that are judged as well.
-        tensor_regex: Regular expressions (``re.search``); single numbers whose names match are judged as well.
-        use_losses_collection: Whether the collection ``losses`` is judged (true or false).
-        num_steps: Steps between comparisons and at least between what is compared, >= 1.
-        diff_percent: Least fall, in percent of the earlier loss, >= 0.
+        collection_names: Collections of scalars that are evaluated as well.
+        tensor_regex: Regular expressions (``re.search``); scalars whose names match are evaluated as well.
+        use_losses_collection: Whether the collection ``losses`` is evaluated (true or false).
+        num_steps: Steps between comparisons, and at least between the compared values, >= 1.
+        diff_percent: Smallest fall, in percent of the earlier loss, >= 0.
         increase_threshold_percent: Largest rise, in percent of the earlier loss, >= 0.
-        mode: Judge this mode alone; ``global``: all, by the step over all modes; none: ``eval`` once there is
-            any, before that ``train``, before that ``global``.
+        mode: Evaluate only this mode; ``global``: all modes, by the global step; none: ``eval`` if there is any,
+            else ``train``, else ``global``.
     Source:
         SageMaker developer guide, "LossNotDecreasing".
     """
@@ -77,11 +77,11 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
         return Needs(selected)
 
     def evaluate(self, window: Window) -> Verdict:
-        if self.mode is None and window.mode != next(each for each in _PREFERRED if each in window.modes()):
-            return Undecided(f"losses of {window.mode} are not judged where there are others to prefer")
+        if self.mode is None and window.mode != next(mode for mode in _PREFERRED if mode in window.modes()):
+            return Undecided(f"{window.mode} losses are not evaluated if a preferred mode has losses")
         compared = False
         for reading in window.readings("value"):
-            check = window.due(reading, self.num_steps)
+            check = window.comparison(reading, self.num_steps)
             if check is None or check.before is None:
                 continue
             if not (math.isfinite(reading.value) and math.isfinite(check.before.value)):
@@ -97,10 +97,10 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
         rose = change > self.increase_threshold_percent
         if not rose and -change >= self.diff_percent:
             return None
-        deed = f"rose by {change:.3g} %" if change > 0 else f"fell by {abs(change):.3g} %"
+        change_text = f"rose by {change:.3g} %" if change > 0 else f"fell by {abs(change):.3g} %"
         limit = self.increase_threshold_percent if rose else self.diff_percent
         return Fired(
-            f"{reading.tensor} {deed} from step {before.mode_step} to {reading.mode_step} "
+            f"{reading.tensor} {change_text} from step {before.mode_step} to {reading.mode_step} "
             f"({before.value:.4g} to {reading.value:.4g})",
             tensors=(reading.tensor,),
             evidence={
@@ -117,14 +117,14 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
 
 
 def change_percent(before: float, now: float) -> float:
-    """How much a loss changed, in percent of what it was.
+    """Return the relative change of a loss in percent.
 
     Shape:
         before, now, result: ``()``.
     Units:
-        Percent; positive = it rose.
+        Percent; positive = the loss rose.
     Not a number:
-        NaN in, NaN out; from exactly 0 any change is infinite.
+        NaN in, NaN out; any change from exactly 0 is infinite.
     Source:
         SageMaker developer guide, "LossNotDecreasing".
     """

@@ -14,29 +14,29 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
-_FEWEST: Final = 20
-"""Losses that must have come before."""
+_MIN_LOSSES: Final = 20
+"""Earlier losses that are required."""
 
 
 class LossSpike(Rule, frozen=True, kw_only=True):
-    """Fires when a training loss jumps far out of its noise and does not come back.
+    """Fires when a training loss jumps far above its noise and does not recover.
 
     Why it matters:
-        A spike that stays has thrown away what was learned: the steps after it are spent on learning it again, if
-        it is learned again at all.
+        A lasting spike destroys what was learned: the following steps are spent on learning it again, if that
+        happens at all.
     How it decides:
-        The last ``patience`` captured losses are all above ``median + k * 1.4826 * MAD`` and above
-        ``median + abs(median) / 2`` (1.5 times a positive median), both of the up to ``window`` losses before them; at
-        least 20 (or ``window``, if that is less) must be there. Each loss by itself.
+        Fires if the last ``patience`` captured losses are all above ``median + k * 1.4826 * MAD`` and above
+        ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them. At
+        least 20 earlier losses (or ``window``, if that is less) are required. Each loss is evaluated separately.
     Not a number:
-        A NaN or infinite loss counts neither as high nor towards the median (``nonfinite_origin`` is there for it).
+        A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:
-        A rise over hundreds of steps moves the median along. A spike that is back within ``patience`` steps is let
-        pass, by design. Losses that two networks push against each other (GAN) or that follow a policy (reinforcement
-        learning) may rise while all is well.
+        A rise over hundreds of steps also raises the median. A spike that recovers within ``patience`` steps is
+        ignored by design. Losses of two competing networks (GAN) or of a policy (reinforcement learning) may rise
+        in a healthy training.
     Args:
-        k: How many robust standard deviations above the median are too much, > 0.
-        window: Losses that median and MAD are taken of, >= 2.
+        k: Number of robust standard deviations above the median that is too much, > 0.
+        window: Losses in the median and the MAD, >= 2.
         patience: Losses in a row that must be too high, >= 1.
     Source:
         Ours; median and MAD as Leys et al., "Detecting outliers", J. Exp. Soc. Psychol. 49, 2013.
@@ -55,19 +55,19 @@ class LossSpike(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         judged = False
         for reading in window.readings("value"):
-            values = [*(each.value for each in window.earlier(reading)), reading.value]
+            values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
             latest = finite(values[-self.patience :])
             before = finite(values[: -self.patience])
-            if len(before) < min(_FEWEST, self.window) or not latest:
+            if len(before) < min(_MIN_LOSSES, self.window) or not latest:
                 continue
             judged = True
-            if len(latest) < self.patience or min(latest) <= reading_bound(before, self.k)[0]:
+            if len(latest) < self.patience or min(latest) <= spike_bound(before, self.k)[0]:
                 continue
             return self._fired(reading, latest, before)
-        return Clear() if judged else Undecided(f"fewer than {min(_FEWEST, self.window)} losses came before")
+        return Clear() if judged else Undecided(f"fewer than {min(_MIN_LOSSES, self.window)} earlier losses")
 
     def _fired(self, reading: TensorReading, latest: list[float], before: list[float]) -> Fired:
-        bound, usual, spread = reading_bound(before, self.k)
+        bound, usual, spread = spike_bound(before, self.k)
         return Fired(
             f"{reading.tensor} jumped from {usual:.4g} to {max(latest):.4g} and stayed above {bound:.4g} for "
             f"{self.patience} step{'s' * (self.patience > 1)}",
@@ -80,13 +80,13 @@ class LossSpike(Rule, frozen=True, kw_only=True):
                 "bound": bound,
             },
             suggestion="the last checkpoint before it with half the learning rate, or clip gradients; "
-            "usually the rate is too high, or a batch is far out of the ordinary",
+            "usually the rate is too high, or a batch is an outlier",
             worker=reading.worker,
         )
 
 
-def reading_bound(before: list[float], k: float) -> tuple[float, float, float]:
-    """Above which a loss is a spike; the median and the robust standard deviation that it is made of."""
+def spike_bound(before: list[float], k: float) -> tuple[float, float, float]:
+    """Return the bound above which a loss is a spike, and its median and robust standard deviation."""
     usual = median(before)
     spread = NORMAL_MAD * mad(before, usual)
     return max(usual + k * spread, usual + abs(usual) / 2), usual, spread

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses.roles import Role, role_of
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
-from leadline.rules.trees.booster_detection import is_of_booster
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -31,7 +32,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Losses between two changes from training to validation or back."""
+    """Losses between two switches from training to validation or back."""
 
     total: float = 0.0
     count: int = 0
@@ -51,7 +52,7 @@ class _Pair:
     training: _Phase = _Phase()
     """The latest phase of training."""
     evaluation: _Phase = _Phase()
-    """The evaluation under way, or the one that ended last."""
+    """The current evaluation, or the last one."""
     before: _Phase = _Phase()
     """The evaluation before it."""
     is_evaluating: bool = False
@@ -69,7 +70,7 @@ class _Pair:
 
     @property
     def validation(self) -> float:
-        """Mean of the evaluation; what is missing of it counts as the mean of the one before."""
+        """The mean of the evaluation; missing steps count as the mean of the previous evaluation."""
         missing = max(0, self.before.count - self.evaluation.count)
         if not missing:
             return self.evaluation.mean
@@ -77,7 +78,7 @@ class _Pair:
 
     @property
     def ratio(self) -> float:
-        """How far validation is above training, relative to training; NaN before there are both."""
+        """The difference of validation and training loss, relative to training; NaN without both."""
         if not (self.training.count and self.evaluation.count):
             return math.nan
         train, gap = self.training.mean, self.validation - self.training.mean
@@ -88,29 +89,29 @@ class Overfit(Rule, frozen=True, kw_only=True):
     """Fires when the mean validation loss is above the mean training loss by more than a given ratio.
 
     Why it matters:
-        A model that does much better on what it was trained on has learned the examples rather than what they have
-        in common; it will disappoint on new ones.
+        A model that is much better on its training data has memorized the examples instead of what they have in
+        common; it will perform worse on new data.
     How it decides:
-        ``(mean validation loss - mean training loss) / abs(mean training loss) > ratio_threshold`` at ``patience``
-        saved validation steps in a row. The training loss is the mean since the evaluation before. The validation
-        loss is the mean of the evaluation under way; the steps that it lacks in comparison with the one before are
-        taken to be as that one's mean. Losses of one name are compared: of train and eval steps, and those called
-        ``train-rmse`` and ``validation-rmse``, ``loss`` and ``val_loss`` and the like.
+        Fires if ``(mean validation loss - mean training loss) / abs(mean training loss) > ratio_threshold`` at
+        ``patience`` saved validation steps in a row. The training loss is the mean since the previous evaluation.
+        The validation loss is the mean of the current evaluation; steps that are still missing in comparison with
+        the previous evaluation count with the mean of that one. Losses of the same name are compared: of train and
+        eval steps, and pairs such as ``train-rmse`` and ``validation-rmse`` or ``loss`` and ``val_loss``.
     Not a number:
-        A NaN or infinite loss is left out of the means (``exploding_tensor`` is there for it).
+        A NaN or infinite loss is not included in the means (see ``exploding_tensor``).
     Blind spots:
-        Dropout and augmentation raise the training loss, so that the gap is seen late; the mean over a phase of
-        training is older than the validation behind it. Where the training loss comes near 0, every gap is a large
-        ratio. The first batches of the first evaluation are a small sample: raise ``patience``. Without an
-        evaluation in the run there is nothing to compare.
+        Dropout and augmentation raise the training loss, so that overfitting is detected late; the mean over a
+        training phase is older than the validation after it. If the training loss is close to 0, every difference
+        is a large ratio. The first batches of the first evaluation are a small sample: raise ``patience``. Without
+        an evaluation in the run there is nothing to compare.
     Args:
-        tensor_regex: Regular expressions (``re.search``); numbers whose names match are compared; none: the
+        tensor_regex: Regular expressions (``re.search``); scalars whose names match are compared; none: the
             collection ``losses``.
-        start_step: The global step from which on it is judged, >= 0.
+        start_step: The global step from which losses are evaluated, >= 0.
         patience: Validation steps in a row above the threshold, >= 1.
-        ratio_threshold: Largest ratio that is no overfitting, >= 0.
+        ratio_threshold: Largest ratio that is not a finding, >= 0.
     Source:
-        SageMaker developer guide, "Overfit"; which losses are averaged is ours.
+        SageMaker developer guide, "Overfit"; the choice of the losses in the means is ours.
     """
 
     explains: ClassVar[tuple[str, ...]] = ("overtraining",)
@@ -126,11 +127,13 @@ class Overfit(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         if self.tensor_regex is None:
             return Needs((TensorNeed("losses", statistics=("value",), modes=_MODES),))
-        return Needs(tuple(TensorNeed(regex=each, statistics=("value",), modes=_MODES) for each in self.tensor_regex))
+        return Needs(
+            tuple(TensorNeed(regex=pattern, statistics=("value",), modes=_MODES) for pattern in self.tensor_regex)
+        )
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Pair]:
         pairs: dict[_Key, _Pair] = dict(memory or {})
-        for role, key, reading in sorted(_losses(window), key=lambda each: each[0]):
+        for role, key, reading in sorted(_losses(window), key=lambda loss: loss[0]):
             pair = pairs.get(key, _Pair())
             pairs[key] = (
                 pair.train(reading.value) if role == "train" else self._count(pair.validate(reading.value), window)
@@ -144,14 +147,14 @@ class Overfit(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         validated = [(key, reading) for role, key, reading in _losses(window) if role == "validation"]
         if window.step < self.start_step:
-            return Undecided(f"losses are compared from step {self.start_step:,} on")
+            return Undecided(f"losses are compared from step {self.start_step:,}")
         judged = [(key, reading) for key, reading in validated if not math.isnan(window.memory[key].ratio)]
         if not judged:
             return Undecided("no loss was seen in training and then, at this step, in validation")
         for key, reading in judged:
             if window.memory[key].streak >= self.patience:
                 return self._fired(reading, window.memory[key])
-        return Undecided("part of the losses at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "losses")
 
     def _fired(self, reading: TensorReading, pair: _Pair) -> Fired:
         return Fired(
@@ -165,16 +168,16 @@ class Overfit(Rule, frozen=True, kw_only=True):
                 "threshold": self.ratio_threshold,
                 "validation_steps": pair.streak,
             },
-            suggestion=_SUGGESTIONS[is_of_booster(reading)],
+            suggestion=_SUGGESTIONS[is_from_booster(reading)],
             worker=reading.worker,
         )
 
 
 def _losses(window: Window) -> list[tuple[Role, _Key, TensorReading]]:
-    """The finite losses of a window: their role, and worker and name without what tells the role."""
-    found = []
-    for each in window.readings("value"):
-        if math.isfinite(each.value):
-            role, stem = role_of(each)
-            found.append((role, (each.worker, stem), each))
-    return found
+    """Return the finite losses of a window: role, worker and name without the role, reading."""
+    losses = []
+    for reading in window.readings("value"):
+        if math.isfinite(reading.value):
+            role, stem = role_of(reading.tensor, reading.mode, reading.collections)
+            losses.append((role, (reading.worker, stem), reading))
+    return losses

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses.roles import Role, role_of
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -28,27 +28,26 @@ class _Best:
     value: float
     mode_step: int
     since: int = 0
-    """Saved values after it, none of them a new best."""
+    """The number of saved values since then."""
 
 
 class Overtraining(Rule, frozen=True, kw_only=True):
     """Fires when a loss has not reached a new best for some saved steps.
 
     Why it matters:
-        A model that is trained on after its loss has stopped improving costs by the hour, and often gets worse on
-        what it was not trained on.
+        Training on after the loss has stopped improving costs money, and often makes the model worse on new data.
     How it decides:
-        A loss is a new best when it is below the best so far by more than ``delta``. It fires when the last
-        ``patience_train`` saved training losses were none, or the last ``patience_validation`` saved validation
-        losses. A loss of an eval step is of validation, as is one called ``val_loss``, ``validation-rmse`` or the
-        like.
+        A loss is a new best if it is below the best so far by more than ``delta``. Fires if none of the last
+        ``patience_train`` saved training losses, or none of the last ``patience_validation`` saved validation
+        losses, was a new best. A loss of an eval step is a validation loss, as is one with a name such as
+        ``val_loss`` or ``validation-rmse``.
     Not a number:
-        A NaN or infinite loss is neither a best nor counted (``exploding_tensor`` is there for it); where none is
-        finite, undecided.
+        A NaN or infinite loss is neither a best nor counted (see ``exploding_tensor``); undecided if none is
+        finite.
     Blind spots:
-        Losses of single batches are noisy: with Amazon's 5 it fires on most healthy runs that save the loss every
-        step. Raise ``patience_train``, or save the loss less often. ``delta`` is absolute: at a loss of 0.01 the
-        default sees no improvement at all.
+        Losses of single batches are noisy: with SageMaker's default of 5 it fires in most healthy runs that save
+        the loss at every step. Raise ``patience_train``, or save the loss less often. ``delta`` is absolute: for a
+        loss of 0.01 the default never sees an improvement.
     Args:
         patience_train: Saved training losses without a new best, >= 1.
         patience_validation: Saved validation losses without a new best, >= 1.
@@ -66,37 +65,37 @@ class Overtraining(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Best]:
         bests: dict[_Key, _Best] = dict(memory or {})
-        for each in window.readings("value"):
-            key = _key(each)
+        for reading in window.readings("value"):
+            key = _key(reading)
             known = bests.get(key)
-            if not math.isfinite(each.value):
+            if not math.isfinite(reading.value):
                 continue
-            if known is None or each.value < known.value - self.delta:
-                bests[key] = _Best(each.value, each.mode_step)
+            if known is None or reading.value < known.value - self.delta:
+                bests[key] = _Best(reading.value, reading.mode_step)
             else:
                 bests[key] = replace(known, since=known.since + 1)
         return bests
 
     def evaluate(self, window: Window) -> Verdict:
-        finite = [each for each in window.readings("value") if math.isfinite(each.value)]
+        finite = [reading for reading in window.readings("value") if math.isfinite(reading.value)]
         if not finite:
             return Undecided("no loss was finite at this step")
-        stuck = [each for each in finite if window.memory[_key(each)].since >= self._patience(each)]
+        stuck = [reading for reading in finite if window.memory[_key(reading)].since >= self._patience(reading)]
         if not stuck:
-            return Undecided("part of the losses at this step was lost") if window.is_thinned else Clear()
-        worst = max(stuck, key=lambda each: window.memory[_key(each)].since / self._patience(each))
-        return self._fired(worst, window.memory[_key(worst)], tuple(dict.fromkeys(each.tensor for each in stuck)))
+            return clear_if_complete(window, "losses")
+        worst = max(stuck, key=lambda reading: window.memory[_key(reading)].since / self._patience(reading))
+        return self._fired(worst, window.memory[_key(worst)], tuple(dict.fromkeys(reading.tensor for reading in stuck)))
 
     def _patience(self, reading: TensorReading) -> int:
-        return self.patience_train if role_of(reading)[0] == "train" else self.patience_validation
+        return self.patience_train if _role(reading) == "train" else self.patience_validation
 
     def _fired(self, worst: TensorReading, best: _Best, tensors: tuple[str, ...]) -> Fired:
-        role, _ = role_of(worst)
+        role = _role(worst)
         kind = "training" if role == "train" else "validation"
         return Fired(
             f"{worst.tensor}: no new best in {best.since:,} saved {kind} losses: {worst.value:.4g} now, "
             f"{best.value:.4g} at step {best.mode_step:,}" + and_more(len(tensors) - 1, "loss"),
-            tensors=(worst.tensor, *(each for each in tensors if each != worst.tensor)),
+            tensors=(worst.tensor, *(tensor for tensor in tensors if tensor != worst.tensor)),
             evidence={
                 "best": best.value,
                 "best_step": best.mode_step,
@@ -109,11 +108,15 @@ class Overtraining(Rule, frozen=True, kw_only=True):
             + (
                 "usually the model has learned what it can at this rate, or single batches are noisy"
                 if role == "train"
-                else "usually the model has begun to learn its training set by heart"
+                else "usually the model has begun to memorize its training set"
             ),
             worker=worst.worker,
         )
 
 
+def _role(reading: TensorReading) -> Role:
+    return role_of(reading.tensor, reading.mode, reading.collections)[0]
+
+
 def _key(reading: TensorReading) -> _Key:
-    return reading.worker, reading.tensor, role_of(reading)[0]
+    return reading.worker, reading.tensor, _role(reading)

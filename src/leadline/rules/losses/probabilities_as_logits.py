@@ -24,32 +24,34 @@ _SIGMOID: Final = frozenset({"bcewithlogitsloss", "binarycrossentropywithlogits"
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """One capture of what a loss call was given as logits."""
+class _LogitsCapture:
+    """One capture of the input of a loss call that takes logits."""
 
     low: float
     high: float
     row_sum: float
-    """Mean over the rows of the sum over the classes; NaN where there are no classes."""
+    """Mean over the rows of the sum over the classes; NaN without classes."""
 
 
 class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
-    """Fires when probabilities are given to a loss that takes logits.
+    """Fires when a loss that expects logits is given probabilities.
 
     Why it matters:
-        Cross entropy applies softmax itself. After a second one even a perfect answer has a loss far above zero
-        (0.31 for 2 classes, 1.46 for 10), gradients are flattened, and the training crawls
-        without any error.
+        Cross entropy applies softmax itself. After a second softmax even a perfect answer has a loss far above zero
+        (0.31 for 2 classes, 1.46 for 10), gradients are flattened, and the training is slow without any error
+        message.
     How it decides:
-        ``patience`` captures in a row of what a loss call was given: for cross entropy no element is below 0 and the
-        rows' sums over the classes average 1 within 1e-3; for binary cross entropy with logits all elements lie in
-        [0, 1] and the captures together reach within 0.05 of both ends.
+        Evaluates the inputs of a loss call at ``patience`` captures in a row. For cross entropy it fires if no
+        element is below 0 and the sums of the rows over the classes have a mean of 1 within 1e-3. For binary cross
+        entropy with logits it fires if all elements are in [0, 1] and the captures together reach within 0.05 of
+        both ends.
     Not a number:
-        A capture with NaN or infinity is no sign of it, and begins the count anew.
+        A capture with NaN or infinity does not count, and resets the count.
     Blind spots:
-        The sums are looked at as their mean, not row by row. Sigmoid outputs that stay in the middle of [0, 1] cannot
-        be told from small logits, and are not until the model is sure of something. The logarithm of a softmax given to
-        cross entropy is harmless, and no finding. Of compiled models the loss call is not seen.
+        Only the mean of the row sums is checked, not each row. Sigmoid outputs in the middle of [0, 1] cannot be
+        distinguished from small logits, so they are found only once the model is confident. The logarithm of a
+        softmax as the input of cross entropy is harmless and not a finding. In compiled models the loss call is not
+        visible.
     Args:
         patience: Captures in a row, >= 1.
     Source:
@@ -68,51 +70,59 @@ class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
             )
         )
 
-    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], list[_Seen]]:
-        """The latest captures in a row that look like probabilities, at most ``patience`` of each call."""
-        kept: dict[tuple[str, str], list[_Seen]] = memory or {}
-        for reading, seen in _look(window):
+    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], list[_LogitsCapture]]:
+        """Keep the latest captures in a row that look like probabilities, at most ``patience`` of each call."""
+        kept: dict[tuple[str, str], list[_LogitsCapture]] = memory or {}
+        for reading, capture in _captures(window):
             key = (reading.worker, reading.tensor)
-            is_like = _is_like_softmax(seen) if _kind(reading) in _SOFTMAX else _is_like_sigmoid(seen)
-            kept[key] = [*kept.get(key, ()), seen][-self.patience :] if is_like else []
+            is_like = _is_like_softmax(capture) if _kind(reading) in _SOFTMAX else _is_like_sigmoid(capture)
+            kept[key] = [*kept.get(key, ()), capture][-self.patience :] if is_like else []
         return kept
 
     def evaluate(self, window: Window) -> Verdict:
         judged = False
-        for reading, _ in _look(window):
+        for reading, _ in _captures(window):
             judged = True
-            seen = window.memory[reading.worker, reading.tensor]
-            if len(seen) == self.patience and (_kind(reading) in _SOFTMAX or _reaches_both_ends(seen)):
-                return self._fired(reading, seen)
+            captures = window.memory[reading.worker, reading.tensor]
+            if len(captures) == self.patience and (_kind(reading) in _SOFTMAX or _reaches_both_ends(captures)):
+                return self._fired(reading, captures)
         return Clear() if judged else Undecided("no call of a loss that takes logits was captured")
 
-    def _fired(self, reading: TensorReading, seen: list[_Seen]) -> Fired:
-        low, high = min(each.low for each in seen), max(each.high for each in seen)
+    def _fired(self, reading: TensorReading, captures: list[_LogitsCapture]) -> Fired:
+        low, high = min(capture.low for capture in captures), max(capture.high for capture in captures)
         is_softmax = _kind(reading) in _SOFTMAX
-        what = f"rows that sum to {seen[-1].row_sum:.4g}" if is_softmax else f"all of them in [{low:.3g}, {high:.3g}]"
+        detail = (
+            f"rows that sum to {captures[-1].row_sum:.4g}" if is_softmax else f"all of them in [{low:.3g}, {high:.3g}]"
+        )
         return Fired(
-            f"{reading.tensor} is given as logits but looks like probabilities: no element below 0, {what}, "
-            f"{self.patience} time{'s' * (self.patience > 1)} running",
+            f"{reading.tensor} is given as logits but looks like probabilities: no element below 0, {detail}, "
+            f"{self.patience} capture{'s' * (self.patience > 1)} in a row",
             tensors=(reading.tensor,),
-            evidence={"min": low, "max": high, "row_sum": seen[-1].row_sum if is_softmax else None},
-            suggestion="take the softmax out of the model, or NLLLoss on its log_softmax; "
+            evidence={"min": low, "max": high, "row_sum": captures[-1].row_sum if is_softmax else None},
+            suggestion="removing the softmax from the model, or NLLLoss on its log_softmax; "
             "usually the model ends with a softmax that the loss applies again"
             if is_softmax
-            else "take the sigmoid out of the model, or BCELoss in place of BCEWithLogitsLoss; "
+            else "removing the sigmoid from the model, or BCELoss in place of BCEWithLogitsLoss; "
             "usually the model ends with a sigmoid that the loss applies again",
             worker=reading.worker,
         )
 
 
-def _look(window: Window) -> list[tuple[TensorReading, _Seen]]:
-    """What the loss calls of this step that take logits were given."""
-    found: dict[tuple[str, str], dict[str, TensorReading]] = {}
+def _captures(window: Window) -> list[tuple[TensorReading, _LogitsCapture]]:
+    """Return the inputs of the loss calls of this step that take logits."""
+    by_tensor: dict[tuple[str, str], dict[str, TensorReading]] = {}
     for statistic in _STATISTICS:
-        for each in window.readings(statistic):
-            if _kind(each) in _SOFTMAX | _SIGMOID:
-                found.setdefault((each.worker, each.tensor), {})[statistic] = each
-    whole = [each for each in found.values() if len(each) == len(_STATISTICS)]
-    return [(each["min"], _Seen(each["min"].value, each["max"].value, _row_sum(each["mean"]))) for each in whole]
+        for reading in window.readings(statistic):
+            if _kind(reading) in _SOFTMAX | _SIGMOID:
+                by_tensor.setdefault((reading.worker, reading.tensor), {})[statistic] = reading
+    complete = [statistics for statistics in by_tensor.values() if len(statistics) == len(_STATISTICS)]
+    return [
+        (
+            statistics["min"],
+            _LogitsCapture(statistics["min"].value, statistics["max"].value, _row_sum(statistics["mean"])),
+        )
+        for statistics in complete
+    ]
 
 
 def _row_sum(mean: TensorReading) -> float:
@@ -120,16 +130,16 @@ def _row_sum(mean: TensorReading) -> float:
     return mean.value * (shape[1] if len(shape) > 1 else shape[0]) if shape else float("nan")
 
 
-def _is_like_softmax(seen: _Seen) -> bool:
-    return seen.low >= 0 and abs(seen.row_sum - 1.0) <= _TOLERANCE
+def _is_like_softmax(capture: _LogitsCapture) -> bool:
+    return capture.low >= 0 and abs(capture.row_sum - 1.0) <= _TOLERANCE
 
 
-def _is_like_sigmoid(seen: _Seen) -> bool:
-    return seen.low >= 0 and seen.high <= 1
+def _is_like_sigmoid(capture: _LogitsCapture) -> bool:
+    return capture.low >= 0 and capture.high <= 1
 
 
-def _reaches_both_ends(seen: list[_Seen]) -> bool:
-    low, high = min(each.low for each in seen), max(each.high for each in seen)
+def _reaches_both_ends(captures: list[_LogitsCapture]) -> bool:
+    low, high = min(capture.low for capture in captures), max(capture.high for capture in captures)
     return low <= _NEAR_THE_ENDS and high >= 1 - _NEAR_THE_ENDS
 
 

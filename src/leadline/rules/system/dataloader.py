@@ -12,10 +12,10 @@ from leadline.errors import ConfigurationError
 from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
-from leadline.rules.system.device_metrics import SCAN_SECONDS
 from leadline.rules.system.step_times import Step, StepTimes
+from leadline.rules.system.system_rule import SCAN_SECONDS
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -24,7 +24,7 @@ _STEPS: Final = 50
 
 
 @dataclass(slots=True)
-class _Workers:
+class _LatestSteps:
     times: StepTimes = field(default_factory=StepTimes)
     latest: dict[str, deque[Step]] = field(default_factory=dict)
 
@@ -33,17 +33,17 @@ class Dataloader(Rule, frozen=True, kw_only=True):
     """Fires when a node has too few or too many data loader workers for its cores, or steps wait too long for data.
 
     Why it matters:
-        Too few workers leave cores idle while the training waits; too many take the cores from each other and from
-        the training.
+        Too few workers leave cores idle while the training waits; too many compete with each other and with the
+        training for the cores.
     How it decides:
-        The data loader workers of all ranks of a node, in percent of the cores that the job may use, are
-        ``< min_threshold`` or ``> max_threshold``; or of the last 50 training steps of a rank more than
-        ``max_wait_share`` of the time was waiting for data. Judged from the 50th timed step on.
+        Fires if the data loader workers of all ranks of a node, in percent of the cores that the job may use, are
+        ``< min_threshold`` or ``> max_threshold``; or if more than ``max_wait_share`` of the time of the last 50
+        training steps of a rank was spent waiting for data. Evaluated from the 50th timed step.
     Not a number:
-        A node whose cores, or a loader whose workers are not known is judged by its waiting alone.
+        If the cores of a node or the workers of a loader are not known, only the waiting time is evaluated.
     Blind spots:
-        A training whose data are all in memory needs no workers, and fires all the same: ``input_bound`` looks at the
-        waiting only. Of several loaders the one before the first steps counts.
+        A training with all data in memory needs no workers, and fires all the same: ``input_bound`` evaluates only
+        the waiting time. With several loaders, the one used before the first steps counts.
     Args:
         min_threshold: Percent of a node's cores, >= 0.
         max_threshold: Percent of a node's cores, >= min_threshold.
@@ -64,26 +64,26 @@ class Dataloader(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step"), facts=True)
 
-    def remember(self, memory: Any, window: Window) -> _Workers:
-        workers: _Workers = memory or _Workers()
-        for each in workers.times.add(window.spans()):
-            workers.latest.setdefault(each.worker, deque(maxlen=_STEPS)).append(each)
-        return workers
+    def remember(self, memory: Any, window: Window) -> _LatestSteps:
+        known: _LatestSteps = memory or _LatestSteps()
+        for step in known.times.add(window.spans()):
+            known.latest.setdefault(step.worker, deque(maxlen=_STEPS)).append(step)
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = {worker: each for worker, each in window.memory.latest.items() if len(each) == _STEPS}
+        judged = {worker: steps for worker, steps in window.memory.latest.items() if len(steps) == _STEPS}
         if not judged:
             return Undecided(f"fewer than {_STEPS} training steps were timed")
-        found = [*self._by_cores(window, set(judged)), *self._by_waiting(judged)]
-        if not found:
+        findings = [*self._by_cores(window, set(judged)), *self._by_waiting(judged)]
+        if not findings:
             return Clear()
-        said, _, evidence = found[0]
+        message, _, evidence = findings[0]
         return Fired(
-            f"{said}{and_more(len(found) - 1, 'finding')}",
-            tensors=tuple(dict.fromkeys(each for _, each, _ in found)),
+            f"{message}{and_more(len(findings) - 1, 'finding')}",
+            tensors=tuple(dict.fromkeys(name for _, name, _ in findings)),
             evidence=evidence,
-            suggestion="num_workers of the DataLoader so that all ranks of a node have about as many as it has cores; "
-            "usually the default of 0 was left, which loads in the training process itself",
+            suggestion="a num_workers of the DataLoader so that all ranks of a node together have about one worker per "
+            "core; usually it is the default of 0, which loads data in the training process itself",
         )
 
     def _by_cores(self, window: Window, judged: set[str]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -106,7 +106,7 @@ class Dataloader(Rule, frozen=True, kw_only=True):
 
     def _by_waiting(self, judged: dict[str, deque[Step]]) -> list[tuple[str, str, dict[str, Any]]]:
         shares = {
-            worker: sum(each.phase_ns("data") for each in steps) / max(1, sum(each.duration_ns for each in steps))
+            worker: sum(step.phase_ns("data") for step in steps) / max(1, sum(step.duration_ns for step in steps))
             for worker, steps in sorted(judged.items())
         }
         return [

@@ -1,4 +1,4 @@
-"""What the sensors of the machine showed lately, and the words of rules that look at them."""
+"""The latest samples of each device, and the hardware metrics that rules evaluate."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ NETWORK: Final = MetricNeed("network", "utilization_percent")
 GPU: Final = MetricNeed("gpu", "utilization_percent")
 GPU_MEMORY: Final = MetricNeed("gpu", "memory_used_percent")
 
-SCAN_SECONDS: Final = 5.0
-"""How often rules of the machine are judged."""
-NO_GPU: Final = "no GPU was read"
+NO_GPU: Final = "no GPU was sampled"
 
 
 @dataclass(slots=True)
 class DeviceMetric:
-    """One sensor after its first samples."""
+    """The samples of one device after the first ones, which are skipped."""
 
     values: deque[float]
-    """The last of them."""
+    """The latest values."""
     times_ns: deque[int]
     seen: int = 0
-    """How many samples there were in all."""
+    """The number of all samples, including the skipped ones."""
+
+    @property
+    def interval_ns(self) -> int:
+        """The mean time between two samples, at least 1."""
+        return (self.times_ns[-1] - self.times_ns[0]) // max(1, len(self.times_ns) - 1) or 1
 
 
 @dataclass(slots=True)
 class DeviceMetrics:
-    """Sensors of one metric.
+    """The latest samples of one metric on all devices.
 
     Args:
-        patience: Samples of each sensor that are passed over at its start.
-        window: Samples of each that are kept; None: all.
+        patience: Samples of each device that are skipped at its start.
+        window: Samples of each device that are kept; None: all.
     """
 
     patience: int
@@ -47,42 +50,38 @@ class DeviceMetrics:
     by_sensor: dict[Sensor, DeviceMetric] = field(default_factory=dict)
 
     def add(self, samples: Iterable[Samples]) -> None:
-        """Take in what came."""
-        for each in samples:
-            gauge = self.by_sensor.get(each.sensor)
-            if gauge is None:
-                gauge = DeviceMetric(deque(maxlen=self.window), deque(maxlen=self.window))
-                self.by_sensor[each.sensor] = gauge
-            start = max(0, self.patience - gauge.seen)
-            gauge.seen += len(each.values)
-            gauge.values.extend(each.values[start:].tolist())
-            gauge.times_ns.extend(each.times_ns[start:].tolist())
+        """Append new samples."""
+        for batch in samples:
+            metric = self.by_sensor.get(batch.sensor)
+            if metric is None:
+                metric = DeviceMetric(deque(maxlen=self.window), deque(maxlen=self.window))
+                self.by_sensor[batch.sensor] = metric
+            start = max(0, self.patience - metric.seen)
+            metric.seen += len(batch.values)
+            metric.values.extend(batch.values[start:].tolist())
+            metric.times_ns.extend(batch.times_ns[start:].tolist())
 
     def full(self) -> dict[Sensor, DeviceMetric]:
-        """Those whose window is full."""
-        return {sensor: each for sensor, each in self.by_sensor.items() if len(each.values) == self.window}
+        """Return the devices whose window is full."""
+        return {sensor: metric for sensor, metric in self.by_sensor.items() if len(metric.values) == self.window}
 
     def of_node(self, node: str) -> DeviceMetric | None:
-        """That of a node, of a metric of which each node has one."""
-        return next((each for sensor, each in self.by_sensor.items() if sensor.node == node), None)
+        """Return the samples of a node, for a metric that each node has once."""
+        return next((metric for sensor, metric in self.by_sensor.items() if sensor.node == node), None)
 
 
 def percentile(values: Sequence[float] | deque[float], percent: float) -> float:
-    """A percentile of values, between the two nearest in proportion."""
+    """Return a percentile, interpolated linearly."""
     import numpy as np
 
     return float(np.percentile(np.asarray(values, np.float64), percent))
 
 
 def device_name(sensor: Sensor) -> str:
-    """A device with its node: ``node/gpu0``; a node as a whole by its name."""
+    """Format a device with its node, such as ``node/gpu0``; a whole node by its name."""
     return sensor.node if sensor.device == "total" else f"{sensor.node}/{sensor.device}"
 
 
-def too_few(gauges: Iterable[DeviceMetrics], absent: str) -> str:
-    """Why nothing could be decided: a sensor is missing, or has not shown enough."""
-    gauges = list(gauges)
-    if not all(each.by_sensor for each in gauges):
-        return absent
-    wanted = max(each.patience + (each.window or 1) for each in gauges)
-    return f"fewer than {wanted:,} samples of the machine"
+def too_few_samples(count: int) -> str:
+    """Explain that a rule is undecided because it needs more samples."""
+    return f"fewer than {count:,} system samples"

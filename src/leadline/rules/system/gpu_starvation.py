@@ -1,90 +1,140 @@
-"""GPUs that do little while something of their node's host is busy: what cpu_bottleneck and io_bottleneck count."""
+"""Base of the rules cpu_bottleneck and io_bottleneck: GPUs that are idle while their host is busy."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.rules.system.device_metrics import GPU, device_name
-from leadline.rules.system.phase_times import PhaseOverlap, PhaseTimes
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
+from leadline.rules.system.device_metrics import GPU, NO_GPU, device_name, too_few_samples
+from leadline.rules.system.phase_times import PhaseTimes
+from leadline.rules.system.system_rule import SystemRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-FEWEST: Final = 10
-"""Samples that must have come after those that are passed over."""
-_MOST_TIMES: Final = 5_000
+_MIN_SAMPLES: Final = 10
+"""Samples that are required after the skipped ones."""
+_MAX_TIMES: Final = 5_000
 
 
 @dataclass(slots=True)
 class StarvationCounts:
-    """The samples of one GPU at whose moments the host was sampled too."""
+    """Counts of the samples of one GPU that have a sample of the host at the same time."""
 
     seen: int = 0
     judged: int = 0
-    """Those after the first ``patience``."""
+    """Samples after the first ``patience``."""
     bad: int = 0
-    times_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MOST_TIMES))
-    """When it was so."""
+    """Samples with an idle GPU and a busy host."""
+    times_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_TIMES))
+    """The times of the latest bad samples."""
 
 
 @dataclass(slots=True)
-class StarvedGpuRule:
-    """How often each GPU did little while its host was busy.
+class StarvationMemory:
+    """Counts of all GPUs, and the phases of the training at that time."""
 
-    Args:
-        host: What the host is asked.
-        host_above: Beyond what it is busy, percent.
-        gpu_below: Below what a GPU does little, percent.
-        patience: Samples of each GPU that are passed over.
-    """
-
-    host: MetricNeed
-    host_above: float
-    gpu_below: float
-    patience: int
-    tallies: dict[Sensor, StarvationCounts] = field(default_factory=dict)
+    counts: dict[Sensor, StarvationCounts] = field(default_factory=dict)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
-    step_ns: int = 0
-    """From one sample to the next."""
-
-    def add(self, window: Window) -> None:
-        """Take in what came."""
-        hosts = {
-            each.sensor.node: dict(zip(each.times_ns.tolist(), each.values.tolist(), strict=True))
-            for each in window.samples(self.host.kind, self.host.metric, self.host.device)
-        }
-        for each in window.samples(GPU.kind, GPU.metric):
-            host = hosts.get(each.sensor.node, {})
-            tally = self.tallies.setdefault(each.sensor, StarvationCounts())
-            times = each.times_ns.tolist()
-            self.step_ns = max((after - before for before, after in pairwise(times)), default=self.step_ns)
-            for time_ns, value in zip(times, each.values.tolist(), strict=True):
-                if time_ns in host:
-                    self._count(tally, time_ns, is_bad=value < self.gpu_below and host[time_ns] > self.host_above)
-        self.phases.add_window(window)
-
-    def _count(self, tally: StarvationCounts, time_ns: int, *, is_bad: bool) -> None:
-        tally.seen += 1
-        if tally.seen > self.patience:
-            tally.judged += 1
-            tally.bad += is_bad
-            if is_bad:
-                tally.times_ns.append(time_ns)
+    interval_ns: int = 0
+    """The time between two samples."""
 
     def judged(self) -> dict[Sensor, StarvationCounts]:
-        """Those of which enough was seen."""
-        return {sensor: each for sensor, each in self.tallies.items() if each.judged >= FEWEST}
+        """Return the GPUs with enough samples."""
+        return {sensor: counts for sensor, counts in self.counts.items() if counts.judged >= _MIN_SAMPLES}
 
-    def worst(self, threshold: float) -> list[tuple[str, float, StarvationCounts]]:
-        """Devices of which more than a percentage of the samples were bad: name, percent, tally; the worst first."""
-        found = [(device_name(sensor), 100.0 * each.bad / each.judged, each) for sensor, each in self.judged().items()]
-        return sorted((each for each in found if each[1] > threshold), key=lambda each: (-each[1], each[0]))
+    def starved(self, threshold: float) -> list[tuple[str, float, StarvationCounts]]:
+        """Return the GPUs with more than ``threshold`` percent bad samples: name, percent, counts; the worst first."""
+        percents = [
+            (device_name(sensor), 100.0 * counts.bad / counts.judged, counts)
+            for sensor, counts in self.judged().items()
+        ]
+        return sorted((gpu for gpu in percents if gpu[1] > threshold), key=lambda gpu: (-gpu[1], gpu[0]))
 
-    def meanwhile(self, tally: StarvationCounts) -> PhaseOverlap:
-        """What the training did at the time of the bad samples."""
-        return self.phases.meanwhile(tally.times_ns, self.step_ns or 1)
+
+class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
+    """A rule that fires when a GPU is idle while a metric of its host is high, in too many samples.
+
+    Attributes:
+        host_metric: The metric of the host.
+        suggestion: The advice of its findings.
+    """
+
+    explains: ClassVar[tuple[str, ...]] = ("low_gpu_utilization", "batch_size", "hardware_utilization")
+    has_phases: ClassVar[bool] = True
+    host_metric: ClassVar[MetricNeed]
+    suggestion: ClassVar[str]
+
+    if TYPE_CHECKING:  # parameters of each rule, with their own bounds, defaults and order
+        threshold: float
+        gpu_threshold: float
+        patience: int
+
+    @property
+    def host_threshold(self) -> float:
+        """Percent of the host metric above which the host is busy."""
+        raise NotImplementedError
+
+    @property
+    def host_condition(self) -> str:
+        """The state of a busy host, as findings describe it."""
+        raise NotImplementedError
+
+    def remember(self, memory: Any, window: Window) -> StarvationMemory:
+        known: StarvationMemory = memory or StarvationMemory()
+        need = self.host_metric
+        hosts = {
+            batch.sensor.node: dict(zip(batch.times_ns.tolist(), batch.values.tolist(), strict=True))
+            for batch in window.samples(need.kind, need.metric, need.device)
+        }
+        for batch in window.samples(GPU.kind, GPU.metric):
+            host = hosts.get(batch.sensor.node, {})
+            counts = known.counts.setdefault(batch.sensor, StarvationCounts())
+            times = batch.times_ns.tolist()
+            known.interval_ns = max((after - before for before, after in pairwise(times)), default=known.interval_ns)
+            for time_ns, value in zip(times, batch.values.tolist(), strict=True):
+                if time_ns in host:
+                    is_bad = value < self.gpu_threshold and host[time_ns] > self.host_threshold
+                    self._count(counts, time_ns, is_bad=is_bad)
+        known.phases.add_window(window)
+        return known
+
+    def _count(self, counts: StarvationCounts, time_ns: int, *, is_bad: bool) -> None:
+        counts.seen += 1
+        if counts.seen > self.patience:
+            counts.judged += 1
+            counts.bad += is_bad
+            if is_bad:
+                counts.times_ns.append(time_ns)
+
+    def evaluate(self, window: Window) -> Verdict:
+        known: StarvationMemory = window.memory
+        starved = known.starved(self.threshold)
+        if starved:
+            return self._fired(known, starved)
+        if known.judged():
+            return Clear()
+        return Undecided(too_few_samples(self.patience + _MIN_SAMPLES) if known.counts else NO_GPU)
+
+    def _fired(self, known: StarvationMemory, starved: list[tuple[str, float, StarvationCounts]]) -> Fired:
+        name, percent, counts = starved[0]
+        overlap = known.phases.overlap(counts.times_ns, known.interval_ns or 1)
+        return Fired(
+            f"{name} was below {self.gpu_threshold:g} % while {self.host_condition} in {percent:.0f} % of the samples"
+            f"{and_more(len(starved) - 1, 'GPU')}{overlap.message}",
+            tensors=tuple(gpu for gpu, _, _ in starved),
+            evidence={
+                "percent": percent,
+                "threshold": self.threshold,
+                "samples": counts.judged,
+                "bad_samples": counts.bad,
+                **overlap.evidence,
+            },
+            suggestion=self.suggestion,
+        )

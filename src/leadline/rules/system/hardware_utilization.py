@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
-from leadline.records.needs import Needs
+from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
+from leadline.rules.messages import and_more
 from leadline.rules.system.device_metrics import (
     CPU,
     GPU,
@@ -20,69 +19,72 @@ from leadline.rules.system.device_metrics import (
     IOWAIT,
     MEMORY,
     NETWORK,
-    SCAN_SECONDS,
     DeviceMetric,
-    DeviceMetrics,
     device_name,
     percentile,
-    too_few,
 )
-from leadline.rules.system.phase_times import WATCHED, PhaseTimes
+from leadline.rules.system.system_rule import PercentileMemory, PercentileRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _RESOURCES: Final = {
-    "CPU": CPU,
-    "GPU": GPU,
-    "memory": MEMORY,
-    "GPU memory": GPU_MEMORY,
-    "I/O wait": IOWAIT,
-    "network": NETWORK,
+    CPU: "CPU",
+    GPU: "GPU",
+    MEMORY: "memory",
+    GPU_MEMORY: "GPU memory",
+    IOWAIT: "I/O wait",
+    NETWORK: "network",
 }
-
-
-@dataclass(slots=True)
-class _Machine:
-    gauges: dict[str, DeviceMetrics]
-    phases: PhaseTimes = field(default_factory=PhaseTimes)
+_SATURATED: Final = (
+    "more of the full resource, or less work for it; usually it is the bottleneck of the training, and the others wait "
+    "for it"
+)
+_IDLE: Final = (
+    "a larger batch, faster input, or a smaller accelerator; usually the accelerator waits for the rest of the machine"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ResourceUsage:
+    """The 95th percentile of one resource of one device."""
+
     resource: str
     sensor: Sensor
     p95: float
-    gauge: DeviceMetric
+    metric: DeviceMetric
 
     @property
-    def spoken(self) -> str:
-        return f"{self.resource} of {device_name(self.sensor)} {self.p95:.0f} %"
+    def name(self) -> str:
+        """The resource with its device, such as ``GPU of node/gpu0``."""
+        return f"{self.resource} of {device_name(self.sensor)}"
 
 
-class HardwareUtilization(Rule, frozen=True, kw_only=True):
-    """Fires when some part of the machine is saturated, or an accelerator is idle.
+class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
+    """Fires when some part of the machine is saturated, or a GPU is idle.
 
     Why it matters:
-        The saturated part is what a faster training needs more of; an idle accelerator is what it needs less of.
+        A faster training needs more of the saturated resource, and less of an idle accelerator.
     How it decides:
-        Over the last ``window`` samples ``p95 > high_threshold`` of CPU, GPU, memory, GPU memory, I/O wait or network,
-        or ``p95 < low_threshold`` of a GPU (percentiles linear between neighbours); the first ``patience`` samples are
-        passed over. Each device by itself. The finding names the phases, and what
-        detailed windows recorded of the operators, of that time.
+        Fires if, over the last ``window`` samples, ``p95 > high_threshold`` of CPU, GPU, memory, GPU memory, I/O wait
+        or network, or ``p95 < low_threshold`` of a GPU (percentiles are interpolated linearly). The first
+        ``patience`` samples are skipped. Each device is evaluated separately. The finding names the phases at that
+        time, and the operators recorded by detailed profile windows.
     Not a number:
-        What could not be read has no sample; nothing is judged before a window is full.
+        A metric that cannot be read has no samples; undecided until a window is full.
     Blind spots:
-        The network is judged only where its utilization in percent is measured: the speed of a link is seldom known.
-        A GPU at 100 % is how a training should be, and fires all the same: it says what the bound is.
+        The network is evaluated only if its utilization in percent is measured: the speed of a link is rarely known.
+        A GPU at 100 % is what a training should have, and fires all the same: it is then the bottleneck.
     Args:
         high_threshold: Percent, 0 to 100.
         low_threshold: Percent of a GPU, 0 to 100, <= high_threshold.
         window: Samples per percentile, >= 1.
-        patience: Samples passed over at the start, >= 0.
+        patience: Samples skipped at the start, >= 0.
     Source:
         SageMaker developer guide, "HardwareUtilization".
     """
+
+    metrics: ClassVar[tuple[MetricNeed, ...]] = tuple(_RESOURCES)
 
     high_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 95.0
     low_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 20.0
@@ -93,56 +95,34 @@ class HardwareUtilization(Rule, frozen=True, kw_only=True):
         if self.low_threshold > self.high_threshold:
             raise ConfigurationError("hardware_utilization: low_threshold must be <= high_threshold")
 
-    def needs(self) -> Needs:
-        return Needs(scan_seconds=SCAN_SECONDS, metrics=tuple(_RESOURCES.values()), phases=WATCHED, operators=True)
-
-    def remember(self, memory: Any, window: Window) -> _Machine:
-        machine: _Machine = memory or _Machine({name: DeviceMetrics(self.patience, self.window) for name in _RESOURCES})
-        for name, need in _RESOURCES.items():
-            machine.gauges[name].add(window.samples(need.kind, need.metric, need.device))
-        machine.phases.add_window(window)
-        return machine
-
     def evaluate(self, window: Window) -> Verdict:
-        machine: _Machine = window.memory
-        readings = [
-            _Reading(name, sensor, percentile(gauge.values, 95), gauge)
-            for name, gauges in machine.gauges.items()
-            for sensor, gauge in gauges.full().items()
+        known: PercentileMemory = window.memory
+        usages = [
+            _ResourceUsage(_RESOURCES[need], sensor, percentile(metric.values, 95), metric)
+            for need, metrics in known.metrics.items()
+            for sensor, metric in metrics.full().items()
         ]
-        saturated = sorted((each for each in readings if each.p95 > self.high_threshold), key=_worst_first)
-        idle = [each for each in readings if each.resource == "GPU" and each.p95 < self.low_threshold]
+        saturated = sorted((usage for usage in usages if usage.p95 > self.high_threshold), key=_highest_first)
+        idle = [usage for usage in usages if usage.resource == "GPU" and usage.p95 < self.low_threshold]
         if saturated:
-            return self._fired(machine, saturated, f"above {self.high_threshold:g} %", _SATURATED)
+            return self._fired(known, saturated, f"above {self.high_threshold:g} %", _SATURATED)
         if idle:
-            return self._fired(machine, idle, f"below {self.low_threshold:g} %", _IDLE)
-        return Clear() if readings else Undecided(too_few([machine.gauges["CPU"]], "the machine was not read"))
+            return self._fired(known, idle, f"below {self.low_threshold:g} %", _IDLE)
+        if usages:
+            return Clear()
+        return Undecided(self.undecided_reason([known.metrics[CPU]], "no system metrics were sampled"))
 
-    def _fired(self, machine: _Machine, found: list[_Reading], limit: str, suggestion: str) -> Fired:
-        gauge = found[0].gauge
-        step_ns = (gauge.times_ns[-1] - gauge.times_ns[0]) // max(1, len(gauge.times_ns) - 1)
-        meanwhile = machine.phases.meanwhile(gauge.times_ns, step_ns or 1)
+    def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: str) -> Fired:
+        worst = usages[0]
+        overlap = known.overlap(worst.metric)
         return Fired(
-            f"{found[0].spoken}, {limit} (95th percentile of {self.window:,} samples)"
-            f"{and_more(len(found) - 1, 'part')}{meanwhile.spoken}",
-            tensors=tuple(dict.fromkeys(device_name(each.sensor) for each in found)),
-            evidence={
-                "p95": {
-                    each.spoken.rpartition(" of ")[0] + " of " + device_name(each.sensor): each.p95 for each in found
-                },
-                **meanwhile.evidence,
-            },
+            f"{worst.name} {worst.p95:.0f} %, {limit} (95th percentile of {self.window:,} samples)"
+            f"{and_more(len(usages) - 1, 'part')}{overlap.message}",
+            tensors=tuple(dict.fromkeys(device_name(usage.sensor) for usage in usages)),
+            evidence={"p95": {usage.name: usage.p95 for usage in usages}, **overlap.evidence},
             suggestion=suggestion,
         )
 
 
-_SATURATED: Final = (
-    "more of what is full, or less work for it; usually that part bounds the training, and the others wait for it"
-)
-_IDLE: Final = (
-    "a larger batch, faster input, or a smaller accelerator; usually the accelerator waits for the rest of the machine"
-)
-
-
-def _worst_first(reading: _Reading) -> tuple[float, str, Sensor]:
-    return -reading.p95, reading.resource, reading.sensor
+def _highest_first(usage: _ResourceUsage) -> tuple[float, str, Sensor]:
+    return -usage.p95, usage.resource, usage.sensor

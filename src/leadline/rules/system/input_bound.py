@@ -11,19 +11,19 @@ import msgspec
 from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
 from leadline.rules.system.step_times import Step, StepTimes
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_LEAST_NS: Final = 2_000_000
-"""What a step must wait at least for it to matter."""
+_MIN_WAIT_NS: Final = 2_000_000
+"""Mean waits per step below this are ignored."""
 
 
 @dataclass(slots=True)
-class _Workers:
+class _LatestSteps:
     times: StepTimes = field(default_factory=StepTimes)
     latest: dict[str, deque[Step]] = field(default_factory=dict)
 
@@ -32,18 +32,18 @@ class InputBound(Rule, frozen=True, kw_only=True):
     """Fires when the training waits for its next batch for a large part of the time.
 
     Why it matters:
-        A training that waits for data runs at the pace of its loader, whatever accelerator stands beside it; more
-        workers or cheaper preprocessing are the cheapest speed-up there is.
+        A training that waits for data runs at the speed of its loader, whatever the accelerator; more workers or
+        cheaper preprocessing are the cheapest speed-up.
     How it decides:
-        Over the last ``window`` training steps of a worker ``sum of the waits for data / sum of the step times >
-        share``, the longest wait left out (workers start anew with each epoch), and a step waits 2 ms or more on
-        average. The first step is never counted.
+        Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
+        times > share``, without the longest wait (workers restart at each epoch), and the mean wait per step is at
+        least 2 ms. The first step is never counted.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        Waiting is what the loop spends in ``next()`` of its loader: data that the loop reads by itself, or moves to
-        the device, are ``other``, ``copy`` or ``forward``. Of ranks that wait for each other only the slowest one's
-        loader matters: ``straggler``.
+        Waiting is the time that the loop spends in ``next()`` of its loader: data that the loop reads itself, or
+        moves to the device, count as ``other``, ``copy`` or ``forward``. If ranks wait for each other, only the
+        loader of the slowest one matters: see ``straggler``.
     Args:
         share: Share of the step time, > 0 and < 1.
         window: Training steps, >= 2.
@@ -66,37 +66,37 @@ class InputBound(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(scan_seconds=1.0, phases=(*PHASES, "step"))
 
-    def remember(self, memory: Any, window: Window) -> _Workers:
-        workers: _Workers = memory or _Workers()
-        for each in workers.times.add(window.spans()):
-            if each.worker in workers.latest:
-                workers.latest[each.worker].append(each)
+    def remember(self, memory: Any, window: Window) -> _LatestSteps:
+        known: _LatestSteps = memory or _LatestSteps()
+        for step in known.times.add(window.spans()):
+            if step.worker in known.latest:
+                known.latest[step.worker].append(step)
             else:
-                workers.latest[each.worker] = deque(maxlen=self.window)
-        return workers
+                known.latest[step.worker] = deque(maxlen=self.window)
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
-        full = {worker: each for worker, each in window.memory.latest.items() if len(each) == self.window}
-        waits = {worker: self._wait(list(each)) for worker, each in sorted(full.items())}
-        slow = [worker for worker, (share, wait_ns) in waits.items() if share > self.share and wait_ns >= _LEAST_NS]
+        full = {worker: steps for worker, steps in window.memory.latest.items() if len(steps) == self.window}
+        waits = {worker: self._wait(list(steps)) for worker, steps in sorted(full.items())}
+        slow = [worker for worker, (share, wait_ns) in waits.items() if share > self.share and wait_ns >= _MIN_WAIT_NS]
         if not slow:
             return Clear() if full else Undecided(f"fewer than {self.window + 1:,} training steps were timed")
-        worker = max(slow, key=lambda each: (waits[each][0], each))
+        worker = max(slow, key=lambda worker: (waits[worker][0], worker))
         share, wait_ns = waits[worker]
-        step_ns = sum(each.duration_ns for each in full[worker]) / self.window
+        step_ns = sum(step.duration_ns for step in full[worker]) / self.window
         return Fired(
-            f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: {wait_ns / 1e6:.3g} ms of "
-            f"{step_ns / 1e6:.3g} ms a step{and_more(len(slow) - 1, 'worker')}",
+            f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: {wait_ns / 1e6:.3g} ms "
+            f"of {step_ns / 1e6:.3g} ms per step{and_more(len(slow) - 1, 'worker')}",
             tensors=tuple(slow),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
-            suggestion="more num_workers (or any: 0 loads in the training itself), persistent_workers, cheaper or "
+            suggestion="more num_workers (0 loads in the training process itself), persistent_workers, cheaper or "
             "cached preprocessing; usually decoding and augmenting take longer than the step",
             worker=worker,
         )
 
     def _wait(self, steps: list[Step]) -> tuple[float, float]:
-        """The share of the step time that is waiting, and nanoseconds a step; the longest wait left out."""
-        waits = sorted(each.phase_ns("data") for each in steps)
+        """Return the share of the step time spent waiting, and nanoseconds per step, without the longest wait."""
+        waits = sorted(step.phase_ns("data") for step in steps)
         waited = sum(waits[:-1])
-        whole = sum(each.duration_ns for each in steps) - waits[-1]
-        return (waited / whole if whole > 0 else 0.0), waited / (len(steps) - 1)
+        total = sum(step.duration_ns for step in steps) - waits[-1]
+        return (waited / total if total > 0 else 0.0), waited / (len(steps) - 1)

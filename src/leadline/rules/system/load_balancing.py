@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.reader.interval import Sensor
-from leadline.records.needs import Needs
+from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.rule import Rule
-from leadline.rules.system.device_metrics import GPU, NO_GPU, SCAN_SECONDS, device_name
+from leadline.rules.system.device_metrics import GPU, NO_GPU, device_name
+from leadline.rules.system.system_rule import SystemRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _BINS: Final = 10
 _BIN_PERCENT: Final = 100.0 / _BINS
-_FEWEST: Final = 10
+_MIN_SAMPLES: Final = 10
 
 
 @dataclass(slots=True)
 class _Load:
+    """The distribution of a GPU's utilization."""
+
     counts: list[int] = field(default_factory=lambda: [0] * _BINS)
     """Samples by tenth of the utilization."""
     total: float = 0.0
@@ -34,41 +36,40 @@ class _Load:
         return sum(self.counts)
 
 
-class LoadBalancing(Rule, frozen=True, kw_only=True):
-    """Fires when the GPUs of a job are used very differently.
+class LoadBalancing(SystemRule, frozen=True, kw_only=True):
+    """Fires when the GPUs of a job have very different utilizations.
 
     Why it matters:
-        With several GPUs the most loaded one sets the pace, and the others are paid for waiting: one that also
-        gathers outputs and losses (``DataParallel``), uneven shards, a stage of a pipeline that is too heavy.
+        With several GPUs the most loaded one sets the pace, and the others wait for it. Common causes: one GPU also
+        gathers outputs and losses (``DataParallel``), uneven shards, a pipeline stage that is too heavy.
     How it decides:
-        Each GPU's utilization as a histogram of ten bins, over all samples after the first ``patience`` (at least 10
-        each). Two GPUs differ by half the sum of the absolute differences of their shares: 0 alike, 1 nothing in
-        common. Fires when some two differ by more than ``threshold``.
+        The utilization of each GPU is a histogram of ten bins, over all samples after the first ``patience`` (at
+        least 10 each). The distance of two GPUs is half the sum of the absolute differences of their shares: 0 for
+        equal histograms, 1 for disjoint ones. Fires if the distance of any two is above ``threshold``.
     Not a number:
-        What could not be read has no sample.
+        A metric that cannot be read has no samples.
     Blind spots:
-        One GPU has nothing to be balanced with: undecided. Two that take turns have the same histogram. A GPU whose
-        utilization straddles the edge of a bin differs from its neighbour by little that counts as much.
+        A single GPU has nothing to be balanced with: undecided. Two GPUs that take turns have the same histogram. Of
+        two GPUs with utilizations close to a bin edge, a small difference counts as a large one.
     Args:
         threshold: Share of samples, 0 to 1.
-        patience: Samples of each GPU passed over at the start, >= 0.
+        patience: Samples of each GPU skipped at the start, >= 0.
     Source:
         SageMaker developer guide, "LoadBalancing" (``smdebug_rulesconfig`` 1.0.1 has patience 1000); the distance is
         the total variation, ours.
     """
 
+    metrics: ClassVar[tuple[MetricNeed, ...]] = (GPU,)
+
     threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     patience: Annotated[int, msgspec.Meta(ge=0)] = 10
 
-    def needs(self) -> Needs:
-        return Needs(scan_seconds=SCAN_SECONDS, metrics=(GPU,))
-
     def remember(self, memory: Any, window: Window) -> dict[Sensor, _Load]:
         loads: dict[Sensor, _Load] = memory or {}
-        for each in window.samples(GPU.kind, GPU.metric):
-            load = loads.setdefault(each.sensor, _Load())
-            values = each.values[max(0, self.patience - load.seen) :].tolist()
-            load.seen += len(each.values)
+        for batch in window.samples(GPU.kind, GPU.metric):
+            load = loads.setdefault(batch.sensor, _Load())
+            values = batch.values[max(0, self.patience - load.seen) :].tolist()
+            load.seen += len(batch.values)
             load.total += sum(values)
             for value in values:
                 load.counts[min(max(int(value // _BIN_PERCENT), 0), _BINS - 1)] += 1
@@ -76,33 +77,35 @@ class LoadBalancing(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         loads: dict[Sensor, _Load] = window.memory
-        judged = {sensor: each for sensor, each in sorted(loads.items()) if each.judged >= _FEWEST}
+        judged = {sensor: load for sensor, load in sorted(loads.items()) if load.judged >= _MIN_SAMPLES}
         if len(judged) < 2:
-            return Undecided(self._why(loads))
+            return Undecided(self._undecided_reason(loads))
         distance, one, other = max(
             ((_distance(judged[one], judged[other]), one, other) for one, other in combinations(judged, 2)),
-            key=lambda each: each[0],
+            key=lambda pair: pair[0],
         )
         if distance <= self.threshold:
             return Clear()
-        means = {device_name(each): load.total / load.judged for each, load in judged.items()}
-        busy, idle = sorted((device_name(one), device_name(other)), key=lambda each: -means[each])
+        means = {device_name(sensor): load.total / load.judged for sensor, load in judged.items()}
+        busy, idle = sorted((device_name(one), device_name(other)), key=lambda gpu: -means[gpu])
         return Fired(
-            f"{busy} is used to {means[busy]:.0f} %, {idle} to {means[idle]:.0f} % on average: "
+            f"the mean utilization of {busy} is {means[busy]:.0f} %, of {idle} {means[idle]:.0f} %: "
             f"{100 * distance:.0f} % of their samples have no match",
             tensors=(busy, idle),
             evidence={"distance": distance, "threshold": self.threshold, "mean_percent": means},
             suggestion="DistributedDataParallel in place of DataParallel, shards of the same size, stages of the same "
-            "weight; usually one GPU does what the others hand to it",
+            "weight; usually one GPU does work that the others hand to it",
         )
 
-    def _why(self, loads: dict[Sensor, _Load]) -> str:
+    def _undecided_reason(self, loads: dict[Sensor, _Load]) -> str:
         if not loads:
             return NO_GPU
-        return "only one GPU was read" if len(loads) == 1 else f"fewer than {self.patience + _FEWEST:,} samples a GPU"
+        if len(loads) == 1:
+            return "only one GPU was sampled"
+        return f"fewer than {self.patience + _MIN_SAMPLES:,} samples per GPU"
 
 
 def _distance(one: _Load, other: _Load) -> float:
-    """Half the sum of the differences of their shares."""
+    """Return half the sum of the absolute differences of the shares."""
     pairs = zip(one.counts, other.counts, strict=True)
-    return sum(abs(mine / one.judged - theirs / other.judged) for mine, theirs in pairs) / 2
+    return sum(abs(a / one.judged - b / other.judged) for a, b in pairs) / 2

@@ -17,18 +17,19 @@ _MINUTE_NS = 60_000_000_000
 
 
 class MaxInitializationTime(Rule, frozen=True, kw_only=True):
-    """Fires when a job has not made its first step long after its start.
+    """Fires when a job has not completed its first step long after its start.
 
     Why it matters:
-        Machines are paid for while data are downloaded, archives unpacked and models built; and a job that waits for
-        a rank that never came waits for ever.
+        Machines cost money while data are downloaded, archives unpacked and models built; and a job that waits for
+        a rank that never started waits forever.
     How it decides:
-        Every second from the run's start: no record of a step, and more than ``threshold`` minutes since the start.
+        Evaluated every second from the start of the run. Fires if no step was recorded, and more than ``threshold``
+        minutes have passed since the start.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        A step is seen when the training's first record is written. A job that trains with what is not watched never
-        makes a step.
+        A step is known once the first record of the training is written. A job whose framework is not captured
+        never records a step.
     Args:
         threshold: Minutes, > 0.
     Source:
@@ -43,15 +44,15 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         scan = window.scan
         if scan is None:
-            return Undecided("no moment was seen")
+            return Undecided("no evaluation moment yet")
         if scan.last_record_ns is not None:
             return Clear()
         minutes = (scan.time_ns - scan.started_ns) / _MINUTE_NS
         if minutes <= self.threshold:
-            return Undecided("no step was seen")
+            return Undecided("no step yet")
         return Fired(
             f"no step within {self.threshold:g} minutes of the start",
             evidence={"minutes": minutes, "threshold": self.threshold},
-            suggestion="py-spy dump on the training's processes says what they do; "
-            "usually data are downloaded or unpacked first, or a rank waits for another that never came",
+            suggestion="py-spy dump on the training's processes shows what they do; "
+            "usually data are downloaded or unpacked first, or a rank waits for another one that never started",
         )

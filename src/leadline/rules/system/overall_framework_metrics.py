@@ -9,26 +9,26 @@ from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.rule import Rule
-from leadline.rules.system.device_metrics import SCAN_SECONDS
 from leadline.rules.system.step_times import OTHER, Step, StepTimes
+from leadline.rules.system.system_rule import SCAN_SECONDS
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_OF_THE_RUN = ("imports", "setup")
+_RUN_PHASES = ("imports", "setup")
 
 
 @dataclass(slots=True)
 class _Times:
-    """Of one worker and mode."""
+    """The phase times of one worker and mode."""
 
     taken_ns: dict[str, int] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    whole_ns: int = 0
+    total_ns: int = 0
     steps: int = 0
 
     def add_step(self, step: Step) -> None:
-        self.whole_ns += step.weight * step.duration_ns
+        self.total_ns += step.weight * step.duration_ns
         self.steps += step.weight
         for name in (*step.phases, OTHER):
             self.add(name, step.weight * step.phase_ns(name), step.weight)
@@ -38,17 +38,17 @@ class _Times:
         self.counts[name] = self.counts.get(name, 0) + count
 
     def rows(self, worker: str, mode: str) -> list[dict[str, Any]]:
-        whole = self.whole_ns or sum(self.taken_ns.values())
+        total = self.total_ns or sum(self.taken_ns.values())
         return [
             {
                 "worker": worker,
                 "mode": mode,
                 "phase": name,
                 "seconds": self.taken_ns[name] / 1e9,
-                "share": self.taken_ns[name] / whole if whole else None,
+                "share": self.taken_ns[name] / total if total else None,
                 "steps": self.counts[name],
             }
-            for name in (*PHASES, OTHER, *_OF_THE_RUN)
+            for name in (*PHASES, OTHER, *_RUN_PHASES)
             if name in self.taken_ns
         ]
 
@@ -61,40 +61,40 @@ class _Workers:
 
 
 class OverallFrameworkMetrics(Rule, frozen=True, kw_only=True):
-    """Never fires: keeps a table of how the training's time divides among its phases.
+    """Never fires: keeps a table of the training time by phase.
 
     Why it matters:
-        Where the time goes decides what is worth making faster.
+        The time of each phase shows what is worth speeding up.
     How it decides:
-        For each worker and mode the sums of the phases so far; what lies within another phase is taken out of that
-        one, and ``other`` is what the steps have beside their phases. Shares are of the steps' time. Where only one
-        step in so many was written, each counts for so many. The table is ``product`` in
-        ``rules/<name>/status.json``.
+        The table has the sums of the phases so far for each worker and mode. The time of a phase within another one
+        is subtracted from the outer phase, and ``other`` is the time of the steps outside their phases. Shares are
+        relative to the time of the steps. If only one step in N was written, it counts as N steps. The table is
+        ``product`` in ``rules/<name>/status.json``.
     Not a number:
-        A phase that never came has no row.
+        A phase that never occurred has no row.
     Blind spots:
-        Operators and devices come from profiled windows, not from here.
+        The table has no operators and devices; see the detailed profile windows.
     Args:
     Source:
         SageMaker developer guide, "OverallFrameworkMetrics".
     """
 
     def needs(self) -> Needs:
-        return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step", *_OF_THE_RUN))
+        return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step", *_RUN_PHASES))
 
     def remember(self, memory: Any, window: Window) -> _Workers:
         workers: _Workers = memory or _Workers({mode: StepTimes(mode) for mode in ("train", "eval", "predict")})
         spans = window.spans()
         for mode, steps in workers.steps.items():
-            for each in steps.add(spans):
-                workers.times.setdefault((each.worker, mode), _Times()).add_step(each)
-        for found in spans:
-            if found.key.name in _OF_THE_RUN:
-                times = workers.times.setdefault((found.key.worker, found.key.mode), _Times())
-                times.add(found.key.name, int(found.durations_ns.sum()), len(found.durations_ns))
+            for step in steps.add(spans):
+                workers.times.setdefault((step.worker, mode), _Times()).add_step(step)
+        for row in spans:
+            if row.key.name in _RUN_PHASES:
+                times = workers.times.setdefault((row.key.worker, row.key.mode), _Times())
+                times.add(row.key.name, int(row.durations_ns.sum()), len(row.durations_ns))
         return workers
 
     def evaluate(self, window: Window) -> Verdict:
         times: dict[tuple[str, str], _Times] = window.memory.times
-        rows = [row for (worker, mode), each in sorted(times.items()) for row in each.rows(worker, mode)]
+        rows = [row for (worker, mode), phases in sorted(times.items()) for row in phases.rows(worker, mode)]
         return Clear({"phases": rows}) if rows else Undecided("no step was timed")

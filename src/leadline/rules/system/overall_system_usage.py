@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed, Needs
+from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
-from leadline.rules.rule import Rule
-from leadline.rules.system.device_metrics import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY, SCAN_SECONDS
+from leadline.rules.system.device_metrics import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY
+from leadline.rules.system.system_rule import SystemRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_WATCHED: Final = (
+_METRICS: Final = (
     CPU,
     IOWAIT,
     MEMORY,
@@ -36,36 +36,35 @@ class _Usage:
     values: dict[Sensor, array[float]] = field(default_factory=dict)
     table: list[dict[str, Any]] = field(default_factory=list)
     counted: int = 0
-    """Samples of which the table was made."""
+    """The number of samples in the table."""
 
 
-class OverallSystemUsage(Rule, frozen=True, kw_only=True):
-    """Never fires: keeps a table of how the machine was used.
+class OverallSystemUsage(SystemRule, frozen=True, kw_only=True):
+    """Never fires: keeps a table of the utilization of the machine.
 
     Why it matters:
-        What a training takes of the machine says which machine it needs.
+        The resources that a training uses tell which machine it needs.
     How it decides:
-        Over all samples so far, for each node and metric (CPU, I/O wait, memory, GPU, GPU memory, network, the job's
-        own CPU and memory) minimum, 50th, 90th, 95th, 99th percentile (linear between neighbours) and maximum. The
-        table is made anew when the samples have grown by a hundredth; it is ``product`` in
+        The table has minimum, 50th, 90th, 95th, 99th percentile (interpolated linearly) and maximum of all samples
+        so far, for each node and metric (CPU, I/O wait, memory, GPU, GPU memory, network, the job's own CPU and
+        memory). It is updated when the number of samples has grown by 1 %; it is ``product`` in
         ``rules/<name>/status.json``.
     Not a number:
-        What could not be read has no sample, and what was never read no row.
+        A metric that cannot be read has no samples, and without any samples no row.
     Blind spots:
-        Its numbers are of the whole run, start and end included.
+        The numbers cover the whole run, including start and end.
     Args:
     Source:
         SageMaker developer guide, "OverallSystemUsage".
     """
 
-    def needs(self) -> Needs:
-        return Needs(scan_seconds=SCAN_SECONDS, metrics=_WATCHED)
+    metrics: ClassVar[tuple[MetricNeed, ...]] = _METRICS
 
     def remember(self, memory: Any, window: Window) -> _Usage:
         usage: _Usage = memory or _Usage()
-        for need in _WATCHED:
-            for each in window.samples(need.kind, need.metric, need.device):
-                usage.values.setdefault(each.sensor, array("d")).extend(each.values)
+        for need in _METRICS:
+            for batch in window.samples(need.kind, need.metric, need.device):
+                usage.values.setdefault(batch.sensor, array("d")).extend(batch.values)
         count = sum(map(len, usage.values.values()))
         if count > usage.counted * _GROWTH:
             usage.counted = count
@@ -74,11 +73,11 @@ class OverallSystemUsage(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         usage: _Usage = window.memory
-        return Clear({"usage": usage.table}) if usage.table else Undecided("the machine was not sampled")
+        return Clear({"usage": usage.table}) if usage.table else Undecided("no system metrics were sampled")
 
 
 def _row(sensor: Sensor, values: array[float]) -> dict[str, Any]:
     import numpy as np
 
-    found = np.percentile(np.frombuffer(values, np.float64), _PERCENTILES).tolist()
-    return {**sensor._asdict(), "samples": len(values), **dict(zip(_NAMES, found, strict=True))}
+    percentiles = np.percentile(np.frombuffer(values, np.float64), _PERCENTILES).tolist()
+    return {**sensor._asdict(), "samples": len(values), **dict(zip(_NAMES, percentiles, strict=True))}

@@ -1,4 +1,4 @@
-"""Which phases of the training went on at what time, so that a bad moment of the machine can be told by its phase."""
+"""Time of the training's phases in short bins, to tell which phases overlap a given time."""
 
 from __future__ import annotations
 
@@ -8,141 +8,137 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.reader.interval import Spans
 from leadline.records.names import PHASES
-from leadline.rules.system.operators_at import OperatorsAt
+from leadline.rules.system.recent_operators import RecentOperators
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 BIN_NS: Final = 100_000_000
-_MOST_BINS: Final = 12_000
-"""Twenty minutes; what is older is forgotten."""
-_MOST_NAMED: Final = 3
-_MOST_KEPT: Final = 10
-"""Operators that a finding's evidence has."""
-WATCHED: Final = (*PHASES, "step", "imports", "setup")
-"""The rows that are looked at."""
+_MAX_BINS: Final = 12_000
+"""Twenty minutes; older bins are discarded."""
+_MAX_NAMED: Final = 3
+_MAX_OPERATORS: Final = 10
+"""Operators in the evidence of a finding."""
+TIMELINE_ROWS: Final = (*PHASES, "step", "imports", "setup")
+"""The rows of the timeline that are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseOverlap:
-    """What the training did in the intervals that a finding is about."""
+    """The phases and operators of the training in the intervals of a finding."""
 
     phases: dict[str, float]
-    """The shares of the phases, 1 in all; empty: not known."""
+    """The shares of the phases, with the sum 1; empty: not known."""
     operators: dict[str, float]
-    """What operators took of the time that detailed windows recorded of it; empty: none did."""
+    """The shares of the operators in the time that detailed profile windows cover; empty: none does."""
 
     @property
-    def spoken(self) -> str:
-        """``; meanwhile: 71 % data, 20 % forward; operators: 40 % aten::mm``; nothing where nothing is known."""
-        return format_phases(self.phases) + _spoken("operators", self.operators)
+    def message(self) -> str:
+        """``; meanwhile: 71 % data, 20 % forward; operators: 40 % aten::mm``; "" if nothing is known."""
+        return _format_shares("meanwhile", self.phases) + _format_shares("operators", self.operators)
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """For a finding."""
-        operators = dict(list(self.operators.items())[:_MOST_KEPT])
+        """The entries for the evidence of a finding."""
+        operators = dict(list(self.operators.items())[:_MAX_OPERATORS])
         return {"phases": self.phases, **({"operators": operators} if operators else {})}
 
 
 class PhaseTimes:
-    """Time by phase in bins of a tenth of a second, all workers together.
+    """Time by phase in bins of a tenth of a second, summed over all workers.
 
-    A phase that lies within another is taken out of that one; ``other`` is what a step has beside its phases; what
-    an eval step takes is ``eval``.
+    The time of a phase within another one is subtracted from the outer phase; ``other`` is the time of a step outside
+    its phases; the time of an eval step is ``eval``.
     """
 
     def __init__(self) -> None:
         self._bins: dict[int, dict[str, float]] = {}
-        self._operators = OperatorsAt()
+        self._operators = RecentOperators()
 
     def add_window(self, window: Window) -> None:
-        """Take in the phases that ended, and the detailed windows that became whole."""
+        """Add the phases that ended, and the detailed profile windows that became complete."""
         self.add(window.spans())
         self._operators.add(window.operators())
 
-    def meanwhile(self, times_ns: Iterable[int], length_ns: int) -> PhaseOverlap:
-        """What the training did in the intervals of a length that end at some times."""
+    def overlap(self, times_ns: Iterable[int], length_ns: int) -> PhaseOverlap:
+        """Return the phases and operators in the intervals of ``length_ns`` that end at ``times_ns``."""
         times_ns = list(times_ns)
         return PhaseOverlap(self.shares(times_ns, length_ns), self._operators.shares(times_ns, length_ns))
 
-    def add(self, spans: Iterable[Spans]) -> None:
-        """Take in the phases that ended."""
+    def add(self, rows: Iterable[Spans]) -> None:
+        """Add phases that ended."""
         import numpy as np
 
-        for each in spans:
-            name, within = self._names(each)
+        for spans in rows:
+            name, within = self._names(spans)
             if not name:
                 continue
-            starts, ends = each.starts_ns, each.starts_ns + each.durations_ns
+            starts, ends = spans.starts_ns, spans.starts_ns + spans.durations_ns
             first, last = starts // BIN_NS, np.maximum(starts, ends - 1) // BIN_NS
             is_short = first == last
-            for place, taken in _summed(first[is_short], each.durations_ns[is_short]):
-                self._put(place, taken, name, within)
+            for index, taken_ns in _sum_by_bin(first[is_short], spans.durations_ns[is_short]):
+                self._put(index, taken_ns, name, within)
             for start, end in zip(starts[~is_short].tolist(), ends[~is_short].tolist(), strict=True):
-                self._put_long(max(start, end - _MOST_BINS * BIN_NS), end, name, within)
-        self._forget()
+                self._put_long(max(start, end - _MAX_BINS * BIN_NS), end, name, within)
+        self._discard_old()
 
     def shares(self, times_ns: Iterable[int], length_ns: int) -> dict[str, float]:
-        """How the time divides in the intervals of a length that end at some times; the largest share first.
+        """Return the share of each phase in the intervals of ``length_ns`` that end at ``times_ns``; largest first.
 
         Units:
-            Ratios, 1 in all; empty where no phase is known of these times.
+            Ratios with the sum 1; empty if no phase of that time is known.
         """
-        places = {
-            place
+        bins = {
+            index
             for time_ns in times_ns
-            for place in range((time_ns - length_ns) // BIN_NS, (time_ns - 1) // BIN_NS + 1)
+            for index in range((time_ns - length_ns) // BIN_NS, (time_ns - 1) // BIN_NS + 1)
         }
         sums: dict[str, float] = {}
-        for place in sorted(places & self._bins.keys()):
-            for name, taken in self._bins[place].items():
-                sums[name] = sums.get(name, 0.0) + taken
+        for index in sorted(bins & self._bins.keys()):
+            for name, taken_ns in self._bins[index].items():
+                sums[name] = sums.get(name, 0.0) + taken_ns
         rest = sums.pop("step", 0.0) - sum(sums.get(name, 0.0) for name in PHASES)
         if rest > 0:
             sums["other"] = rest
-        whole = sum(max(0.0, each) for each in sums.values())
-        found = {name: each / whole for name, each in sums.items() if each > 0}
-        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+        total = sum(max(0.0, taken_ns) for taken_ns in sums.values())
+        shares = {name: taken_ns / total for name, taken_ns in sums.items() if taken_ns > 0}
+        return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
     @staticmethod
     def _names(spans: Spans) -> tuple[str, str]:
-        """As what it counts, and what it is taken out of."""
+        """Return the phase to which spans are added, and the one from which they are subtracted."""
         key = spans.key
         if key.mode in ("eval", "predict"):
             return (key.mode, "") if key.name == "step" else ("", "")
         return key.name, key.within
 
-    def _put(self, place: int, taken: float, name: str, within: str) -> None:
-        known = self._bins.setdefault(place, {})
-        known[name] = known.get(name, 0.0) + taken
+    def _put(self, index: int, taken_ns: float, name: str, within: str) -> None:
+        phases = self._bins.setdefault(index, {})
+        phases[name] = phases.get(name, 0.0) + taken_ns
         if within:
-            known[within] = known.get(within, 0.0) - taken
+            phases[within] = phases.get(within, 0.0) - taken_ns
 
     def _put_long(self, start: int, end: int, name: str, within: str) -> None:
         while start < end:
-            place = start // BIN_NS
-            until = min(end, (place + 1) * BIN_NS)
-            self._put(place, until - start, name, within)
+            index = start // BIN_NS
+            until = min(end, (index + 1) * BIN_NS)
+            self._put(index, until - start, name, within)
             start = until
 
-    def _forget(self) -> None:
-        if len(self._bins) > 2 * _MOST_BINS:
-            for place in sorted(self._bins)[:-_MOST_BINS]:
-                del self._bins[place]
+    def _discard_old(self) -> None:
+        if len(self._bins) > 2 * _MAX_BINS:
+            for index in sorted(self._bins)[:-_MAX_BINS]:
+                del self._bins[index]
 
 
-def _summed(places: Any, taken: Any) -> Iterable[tuple[int, float]]:
+def _sum_by_bin(bins: Any, taken_ns: Any) -> Iterable[tuple[int, float]]:
     import numpy as np
 
-    unique, inverse = np.unique(places, return_inverse=True)
-    return zip(unique.tolist(), np.bincount(inverse, weights=taken, minlength=len(unique)).tolist(), strict=True)
+    unique, inverse = np.unique(bins, return_inverse=True)
+    return zip(unique.tolist(), np.bincount(inverse, weights=taken_ns, minlength=len(unique)).tolist(), strict=True)
 
 
-def format_phases(shares: dict[str, float]) -> str:
-    """``; meanwhile: 71 % data, 20 % forward``; nothing where no phase is known."""
-    return _spoken("meanwhile", shares)
-
-
-def _spoken(what: str, shares: dict[str, float]) -> str:
-    named = [f"{100 * share:.0f} % {name}" for name, share in list(shares.items())[:_MOST_NAMED] if share >= 0.005]
-    return f"; {what}: {', '.join(named)}" if named else ""
+def _format_shares(label: str, shares: dict[str, float]) -> str:
+    """Format the largest shares: ``; meanwhile: 71 % data, 20 % forward``; "" if there are none."""
+    largest = [f"{100 * share:.0f} % {name}" for name, share in list(shares.items())[:_MAX_NAMED] if share >= 0.005]
+    return f"; {label}: {', '.join(largest)}" if largest else ""

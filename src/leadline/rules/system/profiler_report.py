@@ -21,7 +21,6 @@ from leadline.rules.system.batch_size import BatchSize
 from leadline.rules.system.cpu_bottleneck import CPUBottleneck
 from leadline.rules.system.cpu_utilization import CPUUtilization
 from leadline.rules.system.dataloader import Dataloader
-from leadline.rules.system.device_metrics import SCAN_SECONDS
 from leadline.rules.system.gpu_memory_increase import GPUMemoryIncrease
 from leadline.rules.system.hardware_utilization import HardwareUtilization
 from leadline.rules.system.io_bottleneck import IOBottleneck
@@ -30,11 +29,12 @@ from leadline.rules.system.low_gpu_utilization import LowGPUUtilization
 from leadline.rules.system.max_initialization_time import MaxInitializationTime
 from leadline.rules.system.operator_time import OperatorTime
 from leadline.rules.system.step_outlier import StepOutlier
+from leadline.rules.system.system_rule import SCAN_SECONDS
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-JUDGED: Final[tuple[type[Rule], ...]] = (
+INVOKED: Final[tuple[type[Rule], ...]] = (
     MaxInitializationTime,
     CPUBottleneck,
     IOBottleneck,
@@ -48,33 +48,33 @@ JUDGED: Final[tuple[type[Rule], ...]] = (
     CPUUtilization,
     HardwareUtilization,
 )
-"""The rules that it invokes: causes before what usually comes of them."""
+"""The rules that it evaluates, causes before their usual effects."""
 TELEMETRY: Final = "opt_out_telemetry"
 
 
 def _fields() -> Iterator[tuple[str, Any, Any]]:
-    """A parameter for each of theirs: ``CPUBottleneck_threshold``."""
-    for kind in JUDGED:
-        defaults = {each.name: each.default for each in msgspec.structs.fields(kind)}
+    """Yield the parameters of all rules: ``CPUBottleneck_threshold``, with type and default."""
+    for kind in INVOKED:
+        defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
         for name, type_ in parameter_types(kind).items():
             yield f"{kind.__name__}_{name}", type_, defaults[name]
     yield TELEMETRY, bool, True
 
 
-def _documented() -> str:
-    """What the rules say of their parameters, in the words of each."""
+def _parameter_docs() -> str:
+    """Return the documentation of the parameters, from the docstrings of the rules."""
     lines = []
-    for kind in JUDGED:
-        text = inspect.getdoc(kind) or ""
-        arguments = text[text.index("\nArgs:\n") : text.index("\nSource:\n")]
-        lines += [f"{kind.__name__}_{name}: {said}" for name, said in re.findall(r"^ {4}(\w+): (.*)$", arguments, re.M)]
-    lines.append(f"{TELEMETRY}: Taken for the sake of scripts that say it; nothing is ever sent.")
-    return "\n".join(f"        {each}" for each in lines)
+    for kind in INVOKED:
+        doc = inspect.getdoc(kind) or ""
+        arguments = doc[doc.index("\nArgs:\n") : doc.index("\nSource:\n")]
+        lines += [f"{kind.__name__}_{name}: {text}" for name, text in re.findall(r"^ {4}(\w+): (.*)$", arguments, re.M)]
+    lines.append(f"{TELEMETRY}: Accepted for existing SageMaker scripts; no telemetry is ever sent.")
+    return "\n".join(f"        {line}" for line in lines)
 
 
 def _invoked_rules() -> str:
-    """Which they are, as the docstring has it."""
-    names = f"It invokes {', '.join(kind.__name__ for kind in JUDGED)}."
+    """Return the sentence of the docstring that lists the rules."""
+    names = f"It evaluates {', '.join(kind.__name__ for kind in INVOKED)}."
     return textwrap.fill(names, 116, initial_indent=" " * 8, subsequent_indent=" " * 8)
 
 
@@ -85,33 +85,33 @@ else:
 
 
 @dataclass(slots=True)
-class _Part:
-    """One of the rules on its way through the run."""
+class _RuleState:
+    """The state of one of the rules."""
 
     rule: Rule
     memory: Any = None
-    verdict: Verdict = field(default_factory=lambda: Undecided("no moment was judged yet"))
-    """The last that it gave."""
+    verdict: Verdict = field(default_factory=lambda: Undecided("not evaluated yet"))
+    """The latest verdict."""
     moments: int = 0
-    """How often it could decide."""
+    """The number of evaluations that were not undecided."""
     fired: int = 0
     episodes: int = 0
     first: dict[str, Any] = field(default_factory=dict)
-    """What it said when it fired first, and at which step."""
+    """The first finding, with its step."""
 
-    def judge(self, window: Window) -> None:
-        """Show it what it needs of a moment."""
-        own = _shown(window, self.rule.needs())
-        own.memory = self.memory = self.rule.remember(self.memory, own)
-        before, self.verdict = self.verdict, self.rule.evaluate(own)
+    def update(self, window: Window) -> None:
+        """Evaluate the rule on the part of a window that it needs."""
+        part = _restricted(window, self.rule.needs())
+        part.memory = self.memory = self.rule.remember(self.memory, part)
+        before, self.verdict = self.verdict, self.rule.evaluate(part)
         self.moments += not isinstance(self.verdict, Undecided)
         if isinstance(self.verdict, Fired):
             self.fired += 1
             self.episodes += not isinstance(before, Fired)
-            self.first = self.first or _said(self.verdict, window)
+            self.first = self.first or _finding(self.verdict, window)
 
-    def told(self) -> dict[str, Any]:
-        """As plain JSON values."""
+    def summary(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
         verdict = "fired" if self.episodes else "clear" if self.moments else "undecided"
         return {
             "rule": self.rule.name,
@@ -132,8 +132,8 @@ class ProfilerReport(_Parameters, frozen=True, kw_only=True):
         self.invoked()
 
     def invoked(self) -> list[Rule]:
-        """The rules, each with its parameters."""
-        return [self._invoked(kind) for kind in JUDGED]
+        """Return the rules with their parameters."""
+        return [self._invoked(kind) for kind in INVOKED]
 
     def _invoked(self, kind: type[Rule]) -> Rule:
         names = parameter_types(kind)
@@ -141,78 +141,74 @@ class ProfilerReport(_Parameters, frozen=True, kw_only=True):
             return kind(**{name: getattr(self, f"{kind.__name__}_{name}") for name in names})
 
     def needs(self) -> Needs:
-        every = [rule.needs() for rule in self.invoked()]
+        all_needs = [rule.needs() for rule in self.invoked()]
         return Needs(
             scan_seconds=SCAN_SECONDS,
-            metrics=tuple(dict.fromkeys(each for needs in every for each in needs.metrics)),
-            phases=tuple(dict.fromkeys(each for needs in every for each in needs.phases)),
-            operators=any(needs.operators for needs in every),
-            facts=any(needs.facts for needs in every),
+            metrics=tuple(dict.fromkeys(metric for needs in all_needs for metric in needs.metrics)),
+            phases=tuple(dict.fromkeys(phase for needs in all_needs for phase in needs.phases)),
+            operators=any(needs.operators for needs in all_needs),
+            facts=any(needs.facts for needs in all_needs),
         )
 
-    def remember(self, memory: Any, window: Window) -> list[_Part]:
-        parts: list[_Part] = memory or [_Part(rule) for rule in self.invoked()]
-        for part in parts:
-            part.judge(window)
-        return parts
+    def remember(self, memory: Any, window: Window) -> list[_RuleState]:
+        states: list[_RuleState] = memory or [_RuleState(rule) for rule in self.invoked()]
+        for state in states:
+            state.update(window)
+        return states
 
     def evaluate(self, window: Window) -> Verdict:
-        parts: list[_Part] = window.memory
-        product = {"rules": [part.told() for part in parts]}
-        fired = [(part.rule.name, part.verdict) for part in parts if isinstance(part.verdict, Fired)]
+        states: list[_RuleState] = window.memory
+        product = {"rules": [state.summary() for state in states]}
+        fired = [(state.rule.name, state.verdict) for state in states if isinstance(state.verdict, Fired)]
         if fired:
             name, worst = fired[0]
-            others = [each for each, _ in fired[1:]]
-            also = f"; {_also(others)} found something too" if others else ""
-            evidence = {each: verdict.evidence for each, verdict in fired}
+            others = [rule for rule, _ in fired[1:]]
+            also = f"; also fired: {', '.join(others)}" if others else ""
+            evidence = {rule: verdict.evidence for rule, verdict in fired}
             return replace(worst, message=f"{name}: {worst.message}{also}", evidence=evidence, product=product)
-        if any(isinstance(part.verdict, Clear) for part in parts):
+        if any(isinstance(state.verdict, Clear) for state in states):
             return Clear(product)
-        return Undecided(f"none of its {len(parts)} rules could decide", product)
+        return Undecided(f"all of its {len(states)} rules are undecided", product)
 
 
 _SUMMARY: Final = (
-    "Fires when a rule of the machine or of the steps does, and keeps the profiling report of the run up to date."
+    "Fires when a rule on hardware metrics or step times fires, and keeps the profiling report of the run up to date."
 )
 ProfilerReport.__doc__ = f"""{_SUMMARY}
 
     Why it matters:
-        One name for all that can be said of how a training uses its machine, and one document that says it: what was
-        slow, what stood idle, and which operations ran then.
+        A single rule and a single report cover the resource utilization of a training: what was slow, what was idle,
+        and which operations ran at that time.
     How it decides:
 {_invoked_rules()}
-        Each is asked every {SCAN_SECONDS:g} seconds with its parameters; this one fires when one of them does, and
-        tells of the cause before what usually follows from it. ``rules/<name>/status.json`` holds under ``product``
-        how each of them stands. While the job runs, and once at its end, ``reports/profiling.html`` and
-        ``reports/profiling.ipynb`` are written into the run, by a process of their own.
+        Each rule is evaluated every {SCAN_SECONDS:g} seconds with its parameters; this one fires when one of them does,
+        and reports causes before their usual effects. ``product`` in ``rules/<name>/status.json`` has the state of
+        each rule. While the job runs, and once at its end, a separate process writes ``reports/profiling.html`` and
+        ``reports/profiling.ipynb`` into the run directory.
     Not a number:
-        As each of its rules has it.
+        As in each of its rules.
     Blind spots:
-        Those of its rules. It is clear when none fired and one of them could decide: on a node without a GPU most
-        cannot, and the report names them with their reasons. While it has fired, another rule that does so too
-        opens no second finding.
+        Those of its rules. It is clear if none fired and at least one was not undecided: on a node without a GPU most
+        are undecided, and the report lists their reasons. While a finding is open, another rule that fires does not
+        open a second finding.
     Args:
-{_documented()}
+{_parameter_docs()}
     Source:
         SageMaker developer guide, "ProfilerReport".
     """
 
 
-def _also(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
-
-
-def _shown(window: Window, needs: Needs) -> Window:
-    """What a rule that needs less than all of us sees of a moment."""
-    from leadline.reader.window import Window as Shown
+def _restricted(window: Window, needs: Needs) -> Window:
+    """Return a window with only the data that one of the rules needs."""
+    from leadline.reader.window import Window as WindowClass
 
     assert window.scan is not None
     interval = Interval()
     interval.extend(window.scan.interval, needs)
-    return Shown(window.step, window.mode, window.time_ns, scan=replace(window.scan, interval=interval))
+    return WindowClass(window.step, window.mode, window.time_ns, scan=replace(window.scan, interval=interval))
 
 
-def _said(fired: Fired, window: Window) -> dict[str, Any]:
+def _finding(fired: Fired, window: Window) -> dict[str, Any]:
     return {
         "step": window.step,
         "time_ns": window.time_ns,

@@ -17,28 +17,26 @@ _SECOND_NS = 1_000_000_000
 
 
 class StalledTraining(Rule, frozen=True, kw_only=True):
-    """Fires when a job runs on but nothing new has come from its training for a while.
+    """Fires when a job is running but its training has recorded nothing new for a while.
 
     Why it matters:
-        A deadlocked collective, a data loader that waits for ever or a lost peer costs as much by the hour as a
-        training that learns.
+        A deadlocked collective, a data loader that hangs or a lost peer costs as much as a training that learns.
     How it decides:
-        Every second from the run's start: ``moment - time of the last record > threshold``. Records are what
-        the training writes (captured steps, and a sign of life where steps pass uncaptured); the job runs as
-        long as its node's samples go on.
+        Evaluated every second from the start of the run. Fires if ``moment - time of the last record > threshold``.
+        Records are what the training writes (captured steps, and a heartbeat while steps pass without capture); the
+        job counts as running as long as its node is sampled.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        Before the first step nothing is judged: undecided, since nobody knows how long loading may take. A long
-        evaluation, checkpoint or upload between steps looks like a stall. A training that repeats steps without
-        progress does not.
+        Before the first step it is undecided, since loading may take any time. A long evaluation, checkpoint or
+        upload between steps looks like a stall. A training that repeats steps without progress does not.
     Args:
-        threshold: Seconds without anything new, > 0.
+        threshold: Seconds without a new record, > 0.
         stop_training_on_fire: Stop the job when it fires, as with ``--on stalled_training=stop_training``.
-        training_job_name_prefix: Stop it only when the run's name begins so; none: whatever its name.
+        training_job_name_prefix: Stop the job only if the name of the run starts with this prefix; none: always.
     Source:
-        SageMaker developer guide, "StalledTrainingRule"; Amazon's stops the one job whose name has the prefix,
-        ours the run that it watches.
+        SageMaker developer guide, "StalledTrainingRule"; SageMaker's rule stops the one job whose name has the
+        prefix, ours the run that it is evaluated on.
     """
 
     threshold: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
@@ -51,7 +49,7 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         scan = window.scan
         if scan is None or scan.last_record_ns is None:
-            return Undecided("no step was seen")
+            return Undecided("no step yet")
         silent_ns = scan.time_ns - scan.last_record_ns
         if silent_ns <= self.threshold * _SECOND_NS:
             return Clear()
@@ -63,7 +61,7 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
                 "threshold": self.threshold,
             },
             suggestion="py-spy dump on the training's processes, then NCCL_DEBUG=INFO or num_workers=0; "
-            "usually a worker waits for another that is gone, or a data loader for its data",
+            "usually a worker waits for another one that has exited, or a data loader for its data",
         )
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:

@@ -11,16 +11,16 @@ import msgspec
 from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
-from leadline.rules.system.device_metrics import SCAN_SECONDS
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase
+from leadline.rules.system.system_rule import SCAN_SECONDS
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_MOST_STEPS: Final = 10_000
-_FEWEST_STEPS: Final = 3
+_MAX_STEPS: Final = 10_000
+_MIN_STEPS: Final = 3
 
 
 @dataclass(slots=True)
@@ -30,23 +30,23 @@ class _Steps:
 
 
 class StepOutlier(Rule, frozen=True, kw_only=True):
-    """Fires when many steps take far longer or shorter than the others.
+    """Fires when many steps take much longer or shorter than the others.
 
     Why it matters:
-        Steps that take many times as long as usual are where time is lost to something else: checkpoints, garbage
-        collection, evaluation, a neighbour on the machine, a slow disk.
+        Steps that take many times the usual time show where time is lost: checkpoints, garbage collection,
+        evaluation, other jobs on the machine, a slow disk.
     How it decides:
-        Of the last 10,000 steps of a worker more than ``n_outliers`` have ``|time - mean| > stddev * standard
-        deviation`` (that of the population). The finding names the phase that the outliers spend most more on than the
-        mean step.
+        Fires if more than ``n_outliers`` of the last 10,000 steps of a worker have ``|time - mean| > stddev *
+        standard deviation`` (of the population). The finding names the phase whose time in the outliers exceeds the
+        mean step most.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        Outliers widen the deviation that they are measured by: of n steps at most n / (stddev² + 1) can be beyond it.
-        Of very fast trainings one step in so many is written and counts for so many, long ones are always written.
+        Outliers increase the standard deviation: of n steps at most n / (stddev² + 1) can be outliers. In very fast
+        trainings only one step in N is written and counts as N steps, but long steps are always written.
     Args:
         stddev: Standard deviations, > 0.
-        mode: train, eval, predict; none: train. global: all.
+        mode: train, eval or predict; none: train. global: all modes.
         n_outliers: Steps, >= 0.
     Source:
         SageMaker developer guide, "StepOutlier" (``smdebug_rulesconfig`` 1.0.1 has stddev 3).
@@ -61,48 +61,54 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> _Steps:
         steps: _Steps = memory or _Steps(StepTimes(None if self.mode == "global" else self.mode or "train"))
-        for each in steps.times.add(window.spans()):
-            steps.by_worker.setdefault(each.worker, deque(maxlen=_MOST_STEPS)).append(each)
+        for step in steps.times.add(window.spans()):
+            steps.by_worker.setdefault(step.worker, deque(maxlen=_MAX_STEPS)).append(step)
         return steps
 
     def evaluate(self, window: Window) -> Verdict:
         steps: _Steps = window.memory
-        judged = {worker: each for worker, each in sorted(steps.by_worker.items()) if len(each) >= _FEWEST_STEPS}
-        found = [(worker, *self._outliers(list(each)), list(each)) for worker, each in judged.items()]
-        found = [each for each in found if sum(step.weight for step in each[1]) > self.n_outliers]
-        if found:
-            return self._fired(found)
+        judged = {
+            worker: worker_steps
+            for worker, worker_steps in sorted(steps.by_worker.items())
+            if len(worker_steps) >= _MIN_STEPS
+        }
+        workers = [
+            (worker, *self._outliers(list(worker_steps)), list(worker_steps)) for worker, worker_steps in judged.items()
+        ]
+        slow = [worker for worker in workers if sum(step.weight for step in worker[1]) > self.n_outliers]
+        if slow:
+            return self._fired(slow)
         return Clear() if judged else Undecided("no step was timed")
 
     def _outliers(self, known: list[Step]) -> tuple[list[Step], float, float]:
-        """Those too far from the mean; the mean, and the standard deviation."""
+        """Return the steps too far from the mean, the mean, and the standard deviation."""
         import numpy as np
 
-        times = np.array([each.duration_ns for each in known], np.float64)
-        weights = np.array([each.weight for each in known], np.float64)
+        times = np.array([step.duration_ns for step in known], np.float64)
+        weights = np.array([step.weight for step in known], np.float64)
         mean = float(np.average(times, weights=weights))
         deviation = float(np.sqrt(np.average((times - mean) ** 2, weights=weights)))
         is_beyond = (np.abs(times - mean) > self.stddev * deviation).tolist()
-        return [each for each, beyond in zip(known, is_beyond, strict=True) if beyond], mean, deviation
+        return [step for step, beyond in zip(known, is_beyond, strict=True) if beyond], mean, deviation
 
-    def _fired(self, found: list[tuple[str, list[Step], float, float, list[Step]]]) -> Fired:
-        worker, outliers, mean, deviation, known = max(found, key=lambda each: (len(each[1]), each[0]))
-        worst = max(outliers, key=lambda each: (abs(each.duration_ns - mean), -each.step))
+    def _fired(self, workers: list[tuple[str, list[Step], float, float, list[Step]]]) -> Fired:
+        worker, outliers, mean, deviation, known = max(workers, key=lambda worker: (len(worker[1]), worker[0]))
+        worst = max(outliers, key=lambda step: (abs(step.duration_ns - mean), -step.step))
         phase = slow_phase(outliers, known)
         return Fired(
-            f"{sum(each.weight for each in outliers):,} of {sum(each.weight for each in known):,} steps are more than "
-            f"{self.stddev:g} standard deviations from the mean of {mean / 1e6:.3g} ms, most in {phase}; step "
-            f"{worst.step:,} took {worst.duration_ns / 1e6:.3g} ms{and_more(len(found) - 1, 'worker')}",
-            tensors=tuple(each[0] for each in found),
+            f"{sum(step.weight for step in outliers):,} of {sum(step.weight for step in known):,} steps are more than "
+            f"{self.stddev:g} standard deviations from the mean of {mean / 1e6:.3g} ms, mostly in {phase}; step "
+            f"{worst.step:,} took {worst.duration_ns / 1e6:.3g} ms{and_more(len(workers) - 1, 'worker')}",
+            tensors=tuple(worker[0] for worker in workers),
             evidence={
                 "outliers": len(outliers),
                 "mean_ms": mean / 1e6,
                 "deviation_ms": deviation / 1e6,
                 "phase": phase,
-                "steps": [each.step for each in outliers[-20:]],
+                "steps": [step.step for step in outliers[-20:]],
                 "worst_ms": worst.duration_ns / 1e6,
             },
-            suggestion="what the script does at these steps (checkpoints, evaluation, logging), or gc.freeze(); "
-            "usually something is done every so many steps, or data come in bursts",
+            suggestion="checking what the script does at these steps (checkpoints, evaluation, logging), or "
+            "gc.freeze(); usually something runs every N steps, or data arrive in bursts",
             worker=worker,
         )

@@ -1,4 +1,4 @@
-"""The steps of each worker with the times of their phases, put together as they end."""
+"""Steps of each worker with the times of their phases, assembled from rows of the timeline."""
 
 from __future__ import annotations
 
@@ -22,74 +22,80 @@ class Step:
     step: int
     duration_ns: int
     weight: int
-    """For how many steps it stands."""
+    """The number of steps that it represents."""
     phases: dict[str, int]
-    """Nanoseconds of each phase; what lies within another is taken out of that one; without ``other``."""
+    """Nanoseconds of each phase, without nested phases and without ``other``."""
 
     @property
     def other_ns(self) -> int:
-        """What is none of its phases'."""
+        """The time outside all phases."""
         return max(0, self.duration_ns - sum(self.phases.values()))
 
     def phase_ns(self, name: str) -> int:
-        """The time of a phase, ``other`` too; 0 where there was none."""
+        """Return the time of a phase, including ``other``; 0 if there was none."""
         return self.other_ns if name == OTHER else self.phases.get(name, 0)
 
 
 @dataclass(slots=True)
 class StepTimes:
-    """Puts rows of phases and of steps together.
+    """Assembles steps from rows of phases and of steps.
 
     Args:
-        mode: Whose steps; None: all.
+        mode: The mode of the steps; None: all.
     """
 
     mode: str | None = "train"
-    _begun: dict[str, dict[int, dict[str, int]]] = field(default_factory=dict)
+    _open: dict[str, dict[int, dict[str, int]]] = field(default_factory=dict)
 
     def add(self, spans: Iterable[Spans]) -> list[Step]:
-        """The steps that ended, worker by worker and in order."""
+        """Add rows and return the steps that ended, by worker and in order."""
         ended = []
-        for each in spans:
-            if self.mode not in (None, each.key.mode):
+        for row in spans:
+            if self.mode not in (None, row.key.mode):
                 continue
-            if each.key.name == "step":
-                ended.append(each)
+            if row.key.name == "step":
+                ended.append(row)
             else:
-                self._take(each)
-        return [step for each in ended for step in self._steps(each)]
+                self._add_phase(row)
+        return [step for spans in ended for step in self._steps(spans)]
 
-    def _take(self, spans: Spans) -> None:
-        begun = self._begun.setdefault(spans.key.worker, {})
+    def _add_phase(self, spans: Spans) -> None:
+        open_steps = self._open.setdefault(spans.key.worker, {})
         name, within = spans.key.name, spans.key.within
         for step, taken in zip(spans.steps.tolist(), spans.durations_ns.tolist(), strict=True):
-            phases = begun.setdefault(step, {})
+            phases = open_steps.setdefault(step, {})
             phases[name] = phases.get(name, 0) + taken
             if within:
                 phases[within] = phases.get(within, 0) - taken
 
     def _steps(self, spans: Spans) -> list[Step]:
-        begun = self._begun.setdefault(spans.key.worker, {})
-        columns = (each.tolist() for each in (spans.steps, spans.durations_ns, spans.weights))
-        found = [
-            Step(spans.key.worker, step, taken, weight, {name: max(0, ns) for name, ns in begun.pop(step, {}).items()})
+        open_steps = self._open.setdefault(spans.key.worker, {})
+        columns = (column.tolist() for column in (spans.steps, spans.durations_ns, spans.weights))
+        ended = [
+            Step(
+                spans.key.worker,
+                step,
+                taken,
+                weight,
+                {name: max(0, ns) for name, ns in open_steps.pop(step, {}).items()},
+            )
             for step, taken, weight in zip(*columns, strict=True)
         ]
-        for step in [step for step in begun if step < found[-1].step]:
-            del begun[step]
-        return found
+        for step in [step for step in open_steps if step < ended[-1].step]:
+            del open_steps[step]
+        return ended
 
 
 def rank_of(worker: str) -> int:
-    """The rank in a worker's name; -1 where there is none."""
+    """Return the rank in a worker's name; -1 if there is none."""
     match = _RANK.match(worker)
     return int(match[1]) if match else -1
 
 
 def slow_phase(some: Sequence[Step], usual: Sequence[Step]) -> str:
-    """The phase that some steps spend most more on than the usual ones do, on average."""
+    """Return the phase whose mean time in ``some`` steps exceeds that in the ``usual`` ones most."""
 
     def mean(steps: Sequence[Step], name: str) -> float:
-        return sum(each.phase_ns(name) for each in steps) / len(steps)
+        return sum(step.phase_ns(name) for step in steps) / len(steps)
 
     return max((*PHASES, OTHER), key=lambda name: mean(some, name) - mean(usual, name))

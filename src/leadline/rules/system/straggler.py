@@ -11,67 +11,67 @@ import msgspec
 from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
 from leadline.rules.system.step_times import OTHER, Step, StepTimes, rank_of
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_LEAST_NS: Final = 1_000_000
-"""What a rank must lose a step for it to matter."""
-_MOST_WAITING: Final = 1_000
-"""Steps that wait for the other ranks."""
-_PARTS: Final = tuple(each for each in (*PHASES, OTHER) if each != "collective")
+_MIN_LOST_NS: Final = 1_000_000
+"""Smaller losses per step are ignored."""
+_MAX_WAITING: Final = 1_000
+"""Steps that are kept until all ranks have reached them."""
+_PHASES: Final = tuple(phase for phase in (*PHASES, OTHER) if phase != "collective")
 
 
 @dataclass(slots=True)
-class _Loss:
-    """A rank that was slow at each of its last steps."""
+class _LostTime:
+    """The time that a rank lost in its latest slow steps in a row."""
 
     worker: str
     steps: int = 0
     first_step: int = -1
-    own_ns: int = 0
+    taken_ns: int = 0
     """Time outside collectives in these steps."""
     usual_ns: int = 0
-    """That of the median rank."""
+    """The time of the median rank in these steps."""
     by_phase: dict[str, int] = field(default_factory=dict)
-    """What it took more than the median rank."""
+    """The difference from the median rank."""
 
 
 @dataclass(slots=True)
 class _Ranks:
     times: StepTimes = field(default_factory=StepTimes)
     waiting: dict[int, dict[int, Step]] = field(default_factory=dict)
-    """By step and rank, those that not every rank has come to."""
+    """Steps that not all ranks have reached yet, by step and rank."""
     last: dict[int, int] = field(default_factory=dict)
-    """By rank, the last step."""
-    losses: dict[int, _Loss] = field(default_factory=dict)
+    """The last step of each rank."""
+    losses: dict[int, _LostTime] = field(default_factory=dict)
     compared: int = 0
 
 
 class Straggler(Rule, frozen=True, kw_only=True):
-    """Fires when one rank takes longer than the others, step after step, and so makes them wait.
+    """Fires when one rank is slower than the others, step after step, and makes them wait.
 
     Why it matters:
-        Ranks that exchange gradients go at the pace of the slowest: one slow disk, throttled GPU or busy core slows
-        down all that is paid for.
+        Ranks that exchange gradients run at the speed of the slowest one: one slow disk, throttled GPU or busy core
+        slows down the whole job.
     How it decides:
-        At the same step a rank's time outside collectives is ``> factor * the median rank's`` (of an even number the
-        lower one of the two in the middle) and 1 ms more than that, for ``patience`` steps running. Where collectives
-        go on inside ``backward`` unseen (``DistributedDataParallel``), what a rank's backward takes beyond the
-        shortest is waiting too: a rank is slow if it is with or without that. The phase named is the one that
-        it loses most in.
+        Fires if, at ``patience`` steps in a row, the time of a rank outside collectives is ``> factor * the median
+        rank's`` (of two medians the lower one) and at least 1 ms longer. If collectives run inside ``backward`` and
+        are not visible (``DistributedDataParallel``), the time of a rank's backward beyond the shortest one also
+        counts as waiting: a rank is slow if it is slow with or without that time. The finding names the phase with
+        the largest loss.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        Ranks that wait for each other where nothing is seen (a backward with collectives of its own, kernels of a
-        library) look alike, and a rank that is slow within such a backward is then not found. Ranks that do different
-        work (pipelines, parameter servers) are compared all the same. Fewer than two ranks: undecided.
+        Ranks that wait for each other in a phase without visible collectives (a backward with its own collectives,
+        kernels of a library) all look alike, and a rank that is slow within such a backward is not found. Ranks
+        with different work (pipelines, parameter servers) are compared as well. Fewer than two ranks: undecided.
     Args:
-        factor: How many times the median rank's time is too much, > 1.
-        patience: Steps running, >= 1.
+        factor: Multiple of the median rank's time that is too much, > 1.
+        patience: Steps in a row, >= 1.
     Source:
         Ours.
     """
@@ -86,68 +86,72 @@ class Straggler(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> _Ranks:
         ranks: _Ranks = memory or _Ranks()
-        for each in ranks.times.add(window.spans()):
-            rank = rank_of(each.worker)
-            ranks.waiting.setdefault(each.step, {})[rank] = each
-            ranks.last[rank] = max(each.step, ranks.last.get(rank, -1))
+        for timed in ranks.times.add(window.spans()):
+            rank = rank_of(timed.worker)
+            ranks.waiting.setdefault(timed.step, {})[rank] = timed
+            ranks.last[rank] = max(timed.step, ranks.last.get(rank, -1))
         for step in sorted(ranks.waiting):
-            if not self._is_whole(ranks, step):
+            if not self._is_complete(ranks, step):
                 break
             self._compare(ranks, ranks.waiting.pop(step))
-        for step in sorted(ranks.waiting)[:-_MOST_WAITING]:
+        for step in sorted(ranks.waiting)[:-_MAX_WAITING]:
             del ranks.waiting[step]
         return ranks
 
     @staticmethod
-    def _is_whole(ranks: _Ranks, step: int) -> bool:
-        """Whether every rank has passed a step."""
+    def _is_complete(ranks: _Ranks, step: int) -> bool:
+        """Return whether every rank has reached a step."""
         return len(ranks.last) > 1 and all(last >= step for last in ranks.last.values())
 
     def _compare(self, ranks: _Ranks, steps: dict[int, Step]) -> None:
         if len(steps) < 2:
             return
         ranks.compared += 1
-        shortest = min(each.phase_ns("backward") for each in steps.values())
-        whole = {rank: each.duration_ns - each.phase_ns("collective") for rank, each in steps.items()}
-        synced = {rank: own - steps[rank].phase_ns("backward") + shortest for rank, own in whole.items()}
+        shortest = min(step.phase_ns("backward") for step in steps.values())
+        compute = {rank: step.duration_ns - step.phase_ns("collective") for rank, step in steps.items()}
+        synced = {rank: taken_ns - steps[rank].phase_ns("backward") + shortest for rank, taken_ns in compute.items()}
         for rank, step in steps.items():
-            slow = [(own, parts) for own, parts in ((whole, _PARTS), (synced, _UNSYNCED)) if self._is_slow(own, rank)]
+            slow = [
+                (times, phases)
+                for times, phases in ((compute, _PHASES), (synced, _UNSYNCED))
+                if self._is_slow(times, rank)
+            ]
             if slow:
-                own, parts = slow[-1]
-                self._lose(ranks, rank, step, own, {name: _usual(steps, name) for name in parts})
+                times, phases = slow[-1]
+                self._add_loss(ranks, rank, step, times, {name: _usual(steps, name) for name in phases})
             else:
                 ranks.losses.pop(rank, None)
 
-    def _is_slow(self, own: dict[int, int], rank: int) -> bool:
-        usual = median_low(own.values())
-        return own[rank] > self.factor * usual and own[rank] - usual >= _LEAST_NS
+    def _is_slow(self, times: dict[int, int], rank: int) -> bool:
+        usual = median_low(times.values())
+        return times[rank] > self.factor * usual and times[rank] - usual >= _MIN_LOST_NS
 
     @staticmethod
-    def _lose(ranks: _Ranks, rank: int, step: Step, own: dict[int, int], usual: dict[str, int]) -> None:
-        loss = ranks.losses.setdefault(rank, _Loss(step.worker, first_step=step.step))
+    def _add_loss(ranks: _Ranks, rank: int, step: Step, times: dict[int, int], usual: dict[str, int]) -> None:
+        loss = ranks.losses.setdefault(rank, _LostTime(step.worker, first_step=step.step))
         loss.steps += 1
-        loss.own_ns += own[rank]
-        loss.usual_ns += median_low(own.values())
+        loss.taken_ns += times[rank]
+        loss.usual_ns += median_low(times.values())
         for name, usual_ns in usual.items():
             loss.by_phase[name] = loss.by_phase.get(name, 0) + step.phase_ns(name) - usual_ns
 
     def evaluate(self, window: Window) -> Verdict:
         ranks: _Ranks = window.memory
-        slow = {rank: each for rank, each in ranks.losses.items() if each.steps >= self.patience}
+        slow = {rank: loss for rank, loss in ranks.losses.items() if loss.steps >= self.patience}
         if not slow:
             if ranks.compared >= self.patience:
                 return Clear()
             is_alone = len(ranks.last) < 2
             return Undecided("fewer than two ranks were timed" if is_alone else f"fewer than {self.patience} steps")
-        rank = max(slow, key=lambda each: (slow[each].own_ns / slow[each].usual_ns, each))
+        rank = max(slow, key=lambda rank: (slow[rank].taken_ns / slow[rank].usual_ns, rank))
         loss = slow[rank]
-        phase = max(loss.by_phase, key=lambda each: loss.by_phase[each])
-        lost_ms = (loss.own_ns - loss.usual_ns) / loss.steps / 1e6
-        times = loss.own_ns / loss.usual_ns
+        phase = max(loss.by_phase, key=lambda phase: loss.by_phase[phase])
+        lost_ms = (loss.taken_ns - loss.usual_ns) / loss.steps / 1e6
+        times = loss.taken_ns / loss.usual_ns
         return Fired(
-            f"rank {rank} takes {times:.2f} times as long as the median rank, {lost_ms:.3g} ms more a step, most of it "
-            f"in {phase}{and_more(len(slow) - 1, 'rank')}",
-            tensors=tuple(each.worker for _, each in sorted(slow.items())),
+            f"rank {rank} takes {times:.2f} times as long as the median rank, {lost_ms:.3g} ms more per step, most of "
+            f"it in {phase}{and_more(len(slow) - 1, 'rank')}",
+            tensors=tuple(loss.worker for _, loss in sorted(slow.items())),
             evidence={
                 "rank": rank,
                 "times": times,
@@ -161,19 +165,19 @@ class Straggler(Rule, frozen=True, kw_only=True):
         )
 
 
-_UNSYNCED: Final = tuple(each for each in _PARTS if each != "backward")
+_UNSYNCED: Final = tuple(phase for phase in _PHASES if phase != "backward")
 _SUGGESTION: Final = (
-    "what else runs on that rank's node and device, its clocks and its share of the batch; "
+    "checking other processes on that rank's node and device, its clocks and its share of the batch; "
     "usually the device is throttled or shared, or the rank has more to do"
 )
 _SUGGESTIONS: Final = {
-    "data": "that rank's data: its disk, its shard, its number of data loader workers; "
+    "data": "checking that rank's data: its disk, its shard, its number of data loader workers; "
     "usually its loader is slower or its samples are larger",
     "checkpoint": "saving less often, or asynchronously; usually one rank saves for all, and the others wait",
-    OTHER: "what only that rank does between its phases (logging, metrics, evaluation); "
-    "usually rank 0 does what the others do not",
+    OTHER: "checking what only that rank does between its phases (logging, metrics, evaluation); "
+    "usually rank 0 does work that the others do not",
 }
 
 
 def _usual(steps: dict[int, Step], name: str) -> int:
-    return median_low(each.phase_ns(name) for each in steps.values())
+    return median_low(step.phase_ns(name) for step in steps.values())

@@ -20,42 +20,42 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Course:
+class _WorkerSteps:
     """The steps of a worker."""
 
     latest: deque[Step]
     waiting: list[Step] = field(default_factory=list)
-    """Those since the last whole window."""
+    """Steps since the last complete window."""
     best: list[Step] = field(default_factory=list)
     best_ns: float = float("inf")
-    """The lowest median of a whole window before the latest steps."""
-    held: tuple[float, list[Step]] | None = None
-    """The last whole window, which the latest steps may still overlap."""
+    """The lowest median of a complete window before the latest steps."""
+    last_window: tuple[float, list[Step]] | None = None
+    """The last complete window, which the latest steps may overlap."""
 
 
 @dataclass(slots=True)
-class _Courses:
+class _Workers:
     times: StepTimes = field(default_factory=StepTimes)
-    by_worker: dict[str, _Course] = field(default_factory=dict)
+    by_worker: dict[str, _WorkerSteps] = field(default_factory=dict)
 
 
 class ThroughputRegression(Rule, frozen=True, kw_only=True):
-    """Fires when steps take longer than they took at best.
+    """Fires when steps take longer than in the fastest part of the run.
 
     Why it matters:
-        A training that becomes slower as it goes has something that grows or wears: memory, fragments, a list that is
-        walked, a hotter GPU, a neighbour on the machine.
+        In a training that becomes slower something grows or degrades: memory, fragmentation, a list that is
+        processed at each step, a hotter GPU, other jobs on the machine.
     How it decides:
-        ``median step time of the last window steps > factor * the lowest median`` of the windows before them; those
-        lie one behind the other from the first step. Each worker by itself. The finding names the phase that grew
-        most.
+        Fires if ``median step time of the last window steps > factor * the lowest median`` of the earlier windows,
+        which follow one another from the first step. Each worker is evaluated separately. The finding names the
+        phase that grew most.
     Not a number:
-        Looks at no numbers but times.
+        Only times are evaluated.
     Blind spots:
-        Before two windows nothing is judged. Trainings whose steps are meant to become longer (growing sequences or
-        batches) fire rightly and are none the worse.
+        Requires two windows of steps. Trainings whose steps become longer by design (growing sequences or batches)
+        fire as well.
     Args:
-        factor: How many times the best is too much, > 1.
+        factor: Multiple of the fastest time that is too much, > 1.
         window: Steps, >= 1.
     Source:
         Ours.
@@ -67,48 +67,48 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(scan_seconds=1.0, phases=(*PHASES, "step"))
 
-    def remember(self, memory: Any, window: Window) -> _Courses:
-        courses: _Courses = memory or _Courses()
-        for each in courses.times.add(window.spans()):
-            course = courses.by_worker.setdefault(each.worker, _Course(deque(maxlen=self.window)))
-            self._take(course, each)
-        return courses
+    def remember(self, memory: Any, window: Window) -> _Workers:
+        workers: _Workers = memory or _Workers()
+        for step in workers.times.add(window.spans()):
+            steps = workers.by_worker.setdefault(step.worker, _WorkerSteps(deque(maxlen=self.window)))
+            self._add_step(steps, step)
+        return workers
 
-    def _take(self, course: _Course, step: Step) -> None:
-        """A whole window counts once the latest steps begin behind it."""
-        course.latest.append(step)
-        course.waiting.append(step)
-        if len(course.waiting) < self.window:
+    def _add_step(self, steps: _WorkerSteps, step: Step) -> None:
+        """Add a step; a complete window counts once all of the latest steps are after it."""
+        steps.latest.append(step)
+        steps.waiting.append(step)
+        if len(steps.waiting) < self.window:
             return
-        if course.held is not None and course.held[0] < course.best_ns:
-            course.best_ns, course.best = course.held
-        course.held = (median([each.duration_ns for each in course.waiting]), course.waiting)
-        course.waiting = []
+        if steps.last_window is not None and steps.last_window[0] < steps.best_ns:
+            steps.best_ns, steps.best = steps.last_window
+        steps.last_window = (median([step.duration_ns for step in steps.waiting]), steps.waiting)
+        steps.waiting = []
 
     def evaluate(self, window: Window) -> Verdict:
         judged = {
-            worker: (median([each.duration_ns for each in course.latest]), course)
-            for worker, course in sorted(window.memory.by_worker.items())
-            if course.best
+            worker: (median([step.duration_ns for step in steps.latest]), steps)
+            for worker, steps in sorted(window.memory.by_worker.items())
+            if steps.best
         }
-        slower = {worker: now / course.best_ns for worker, (now, course) in judged.items()}
-        worker = max(slower, key=lambda each: (slower[each], each), default="")
+        slower = {worker: now / steps.best_ns for worker, (now, steps) in judged.items()}
+        worker = max(slower, key=lambda worker: (slower[worker], worker), default="")
         if not judged or slower[worker] <= self.factor:
             return Clear() if judged else Undecided(f"fewer than {2 * self.window:,} steps were timed")
-        now, course = judged[worker]
-        phase = slow_phase(list(course.latest), course.best)
+        now, steps = judged[worker]
+        phase = slow_phase(list(steps.latest), steps.best)
         return Fired(
             f"the last {self.window:,} steps take {now / 1e6:.3g} ms, {slower[worker]:.2f} times the "
-            f"{course.best_ns / 1e6:.3g} ms of the best before, most in {phase}",
+            f"{steps.best_ns / 1e6:.3g} ms of the best earlier window, mostly in {phase}",
             tensors=(worker,),
             evidence={
                 "median_ms": now / 1e6,
-                "best_ms": course.best_ns / 1e6,
+                "best_ms": steps.best_ns / 1e6,
                 "times": slower[worker],
                 "factor": self.factor,
                 "phase": phase,
             },
-            suggestion="what grows with the steps: lists of tensors, logs, caches, the length of the data; "
-            "usually something kept from each step is walked at the next, or the machine is shared",
+            suggestion="checking what grows with the steps: lists of tensors, logs, caches, the length of the data; "
+            "usually something kept from each step is processed again at the next, or the machine is shared",
             worker=worker,
         )

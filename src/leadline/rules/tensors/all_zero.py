@@ -8,9 +8,10 @@ import msgspec
 
 from leadline.records.names import FEATURE_COLLECTIONS
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select
+from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
@@ -20,21 +21,21 @@ class AllZero(Rule, frozen=True, kw_only=True):
     """Fires when at least a given share of a selected tensor's elements is zero.
 
     Why it matters:
-        A tensor that is all zero carries nothing: an output that is zero passes no gradient back, a gradient that is
-        zero teaches nothing, a weight that starts at zero everywhere keeps its units alike.
+        A tensor of zeros carries no information: a zero output passes no gradient back, a zero gradient trains
+        nothing, and weights that are all zero at the start keep their units identical.
     How it decides:
-        ``zeros / elements * 100 >= threshold``, exactly zero, for each tensor by itself; a single number has one
-        element.
+        Fires if ``zeros / elements * 100 >= threshold``, counting exact zeros, for each tensor separately; a scalar
+        has one element.
     Not a number:
-        NaN and infinity are not zero. Of an empty tensor there is no share: it is not judged, nor are the gradients of
-        a step that a gradient scaler skipped.
+        NaN and infinity are not zero. Empty tensors, and the gradients of a step that a gradient scaler skipped,
+        are not evaluated.
     Blind spots:
-        Padding, masks, embeddings of unseen tokens and sparse gradients are zero by right. A tensor of tiny numbers
-        (1e-30) is as useless and is not seen here.
+        Padding, masks, embeddings of unseen tokens and sparse gradients contain zeros by design. A tensor of tiny
+        numbers (1e-30) is just as useless and is not detected.
     Args:
-        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS`` and
-            those of modules (``relu_output``); these or ``tensor_regex`` must be given.
-        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
+        collection_names: Collections whose tensors are evaluated, any of ``leadline.records.names.COLLECTIONS`` and
+            those of modules (``relu_output``); these or ``tensor_regex`` must be set.
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are evaluated as well.
         threshold: Share of zeros at which it fires, in percent, > 0 and <= 100.
     Source:
         SageMaker developer guide, "AllZero".
@@ -53,23 +54,23 @@ class AllZero(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         bad = window.readings("zero_ratio", where=self._is_zero) + window.readings("value", where=_is_zero_number)
         if window.is_skipped:
-            bad = [each for each in bad if "gradients" not in each.collections]
+            bad = [reading for reading in bad if "gradients" not in reading.collections]
         if bad:
             return self._fired(bad)
         if not (window.readings("zero_ratio", where=_is_known) or window.readings("value")):
             return Undecided("the selected tensors had no elements at this step")
-        return Undecided("part of the selected tensors at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "selected tensors")
 
     def _is_zero(self, shares: Floats) -> Choices:
         return shares * 100.0 >= self.threshold
 
     def _fired(self, bad: list[TensorReading]) -> Fired:
         worst = max(bad, key=_percent)
-        tensors = tuple(dict.fromkeys(each.tensor for each in (worst, *bad)))
+        tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
         percent = _percent(worst)
-        seen = "is 0" if worst.statistic == "value" else f"{percent:.4g} % of {worst.elements:,} elements are zero"
+        detail = "is 0" if worst.statistic == "value" else f"{percent:.4g} % of {worst.elements:,} elements are zero"
         return Fired(
-            f"{worst.tensor}: {seen}" + and_more(len(tensors) - 1),
+            f"{worst.tensor}: {detail}" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"zero_percent": percent, "threshold": self.threshold, "tensors": len(tensors)},
             suggestion=_suggestion(worst),
@@ -94,8 +95,8 @@ def _is_zero_number(values: Floats) -> Choices:
 def _suggestion(reading: TensorReading) -> str:
     if "gradients" in reading.collections:
         return (
-            "dead_relu and saturated_activation on the layers behind it, or a look whether the loss depends on this "
-            "parameter; usually activations in front are dead, or a detach() or mask cuts the gradient off"
+            "dead_relu and saturated_activation on the layers behind it, or checking whether the loss depends on this "
+            "parameter; usually activations in front are dead, or a detach() or mask cuts off the gradient"
         )
     if {"weights", "biases"} & set(reading.collections):
         return (
@@ -104,10 +105,10 @@ def _suggestion(reading: TensorReading) -> str:
         )
     if FEATURE_COLLECTIONS & set(reading.collections):
         return (
-            "a training without the feature, or a look whether it varies at all; "
-            "usually it is constant, missing throughout, or another feature says the same"
+            "a training without the feature, or checking whether it varies at all; "
+            "usually it is constant, always missing, or redundant with another feature"
         )
     return (
-        "dead_relu on the layer, or a look at what it is given (a mask, a scale, a loader that gives zeros); "
+        "dead_relu on the layer, or inspecting its input (a mask, a scale, a loader that returns zeros); "
         "usually the units are dead, or the input is empty"
     )

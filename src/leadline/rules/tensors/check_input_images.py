@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern
 
@@ -30,7 +31,7 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """Images that were seen since they were judged last."""
+    """The images since the last evaluation."""
 
     count: int
     totals: Floats
@@ -42,28 +43,27 @@ class _Images:
 
 
 class CheckInputImages(Rule, frozen=True, kw_only=True):
-    """Fires when a channel of the input images has a mean far from zero: they were not normalized.
+    """Fires when a channel of the input images has a mean far from zero, so that they are not normalized.
 
     Why it matters:
-        Networks are initialized, and pretrained ones trained, for inputs around zero. Images of 0 to 255 or 0 to 1
-        make the first layer's outputs large or one-sided, and the training slow or unstable.
+        Networks are initialized, and pretrained networks were trained, for inputs around zero. Images of 0 to 255
+        or 0 to 1 make the outputs of the first layer large or one-sided, and the training slow or unstable.
     How it decides:
-        Over the captured steps the mean of each channel is taken over all images and pixels until there are
-        ``threshold_samples`` images; then ``abs(mean) > threshold_mean`` in any channel fires. Then the count begins
-        anew.
+        The mean of each channel is taken over all images and pixels of the captured steps until there are
+        ``threshold_samples`` images. Then it fires if ``abs(mean) > threshold_mean`` for any channel, and the
+        counts are reset.
     Not a number:
-        A channel whose mean is NaN or infinite is not judged (``exploding_tensor`` is there for it); where all are,
-        undecided.
+        A channel whose mean is NaN or infinite is not evaluated (see ``exploding_tensor``); undecided if all are.
     Blind spots:
-        Images scaled to around zero by the model's own first layer are normalized all the same, and fire here. The
-        spread is not looked at (``unscaled_input`` does). Only tensors of four dimensions are taken for images.
+        Images that the model's own first layer normalizes fire as well. The spread is not evaluated (see
+        ``unscaled_input``). Only tensors of four dimensions count as images.
     Args:
-        threshold_mean: Largest absolute mean of a channel that is no finding, > 0, in the image's unit.
-        threshold_samples: Images that are seen before they are judged, >= 1.
+        threshold_mean: Largest absolute mean of a channel that is not a finding, > 0, in the unit of the image.
+        threshold_samples: Images that are required for an evaluation, >= 1.
         regex: Regular expression (``re.search``) for the input; with the default the model's own first input is
-            judged as well.
-        channel: Dimension of the channels, >= 1: 1 for (images, channels, height, width). For another one the images
-            themselves are stored at the captured steps, since no statistic has their means.
+            evaluated as well.
+        channel: Dimension of the channels, >= 1: 1 for (images, channels, height, width). For another dimension the
+            raw images are stored at the captured steps, since no statistic has their means.
     Source:
         SageMaker developer guide, "CheckInputImages".
     """
@@ -88,7 +88,7 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Images]:
         known: dict[_Key, _Images] = {
-            key: each for key, each in (memory or {}).items() if each.count < self.threshold_samples
+            key: images for key, images in (memory or {}).items() if images.count < self.threshold_samples
         }
         for key, count, means in self._images(window):
             before = known.get(key)
@@ -100,25 +100,25 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         keys = [key for key, _, _ in self._images(window)]
         if not keys:
-            return Undecided("no images were among the inputs at this step")
-        whole = [key for key in keys if window.memory[key].count >= self.threshold_samples]
-        if not whole:
-            most = max(window.memory[key].count for key in keys)
-            return Undecided(f"{most:,} of {self.threshold_samples:,} images were seen by then")
-        judged = False
-        for key in whole:
+            return Undecided("no input at this step has the shape of images")
+        complete = [key for key in keys if window.memory[key].count >= self.threshold_samples]
+        if not complete:
+            count = max(window.memory[key].count for key in keys)
+            return Undecided(f"{count:,} of {self.threshold_samples:,} images were captured so far")
+        is_judged = False
+        for key in complete:
             means = window.memory[key].means
             known = {index: mean for index, mean in enumerate(means.tolist()) if abs(mean) < float("inf")}
-            judged = judged or bool(known)
+            is_judged = is_judged or bool(known)
             worst = max(known, key=lambda index: abs(known[index]), default=None)
             if worst is not None and abs(known[worst]) > self.threshold_mean:
                 return self._fired(key, worst, means.tolist(), window.memory[key].count)
-        if not judged:
+        if not is_judged:
             return Undecided("no channel of the images had a finite mean")
-        return Undecided("part of the inputs at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "inputs")
 
     def _images(self, window: Window) -> Iterator[tuple[_Key, int, Floats]]:
-        """Worker and tensor, number of images, and means of the channels ``(channels,)``."""
+        """Yield worker and tensor, number of images, and means of the channels ``(channels,)``."""
         if self.channel == _UNIT_AXIS:
             for vector in window.vectors("unit_mean"):
                 if len(vector.shape) == _IMAGE_DIMENSIONS and vector.shape[0]:

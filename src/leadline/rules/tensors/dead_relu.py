@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select
-from leadline.rules.tensors.unit_counts import unit_percentages
+from leadline.rules.selection import check_selection, select
+from leadline.rules.tensors.unit_percentages import unit_percentages
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
@@ -19,24 +20,24 @@ _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
 class DeadRelu(Rule, frozen=True, kw_only=True):
-    """Fires when more than a given share of a ReLU layer's units is next to never active.
+    """Fires when more than a given share of a ReLU layer's units is almost never active.
 
     Why it matters:
-        A unit that is zero for every sample passes no gradient back and can never come to life again: the layer is
-        smaller than it was paid for, and where most of it is dead the layers in front stop learning.
+        A unit that is zero for every sample passes no gradient back and cannot recover: the layer is effectively
+        smaller, and if most of it is dead, the layers in front stop learning.
     How it decides:
-        A unit (channel of a convolution, feature of a dense layer) is dead when it is above 0 on fewer than
-        ``threshold_inactivity`` percent of the samples of the captured step; the rule fires when
-        ``dead units / units * 100 > threshold_layer`` in a layer.
+        A unit (channel of a convolution, feature of a dense layer) is dead if it is above 0 on fewer than
+        ``threshold_inactivity`` percent of the samples of the captured step. Fires if ``dead units / units * 100 >
+        threshold_layer`` in a layer.
     Not a number:
-        NaN is not above 0: a unit that is NaN counts as dead. A layer without samples is not judged.
+        NaN is not above 0: a unit that is NaN counts as dead. A layer without samples is not evaluated.
     Blind spots:
-        One batch is looked at: with few samples a unit that is rarely active seems dead (of 32 samples one is 3
+        Only one batch is evaluated: with few samples a rarely active unit looks dead (one of 32 samples is 3
         percent). Sparse layers may work with few active units. Leaky variants, GELU and SiLU are not selected: they
-        are never exactly off.
+        are never exactly zero.
     Args:
-        tensor_regex: Regular expressions (``re.search``) for the outputs that are judged; a pattern such as
-            ``.*relu_output`` means the outputs of all modules of that kind as well.
+        tensor_regex: Regular expressions (``re.search``) for the outputs that are evaluated; a pattern such as
+            ``.*relu_output`` also selects the outputs of all modules of that kind.
         threshold_inactivity: Percent of the samples below which a unit counts as dead, >= 0 and <= 100.
         threshold_layer: Percent of a layer's units that may be dead, >= 0 and <= 100.
     Source:
@@ -56,13 +57,13 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
         return Needs(select((), self.tensor_regex, ("unit_activity",)))
 
     def evaluate(self, window: Window) -> Verdict:
-        layers = [each for each in window.vectors("unit_activity") if (each.values == each.values).any()]
+        layers = [vector for vector in window.vectors("unit_activity") if (vector.values == vector.values).any()]
         if not layers:
             return Undecided("no layer had units and samples at this step")
-        bad = sorted((each for each in layers if self._is_bad(each)), key=self._dead_percent, reverse=True)
+        bad = sorted((layer for layer in layers if self._is_bad(layer)), key=self._dead_percent, reverse=True)
         if bad:
             return self._fired(bad)
-        return Undecided("part of the activations at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "activations")
 
     def _dead(self, layer: TensorVector) -> int:
         return int((unit_percentages(layer.values) < self.threshold_inactivity).sum())
@@ -76,7 +77,7 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     def _fired(self, bad: list[TensorVector]) -> Fired:
         worst = bad[0]
         dead, units = self._dead(worst), worst.values.size
-        tensors = tuple(dict.fromkeys(each.tensor for each in bad))
+        tensors = tuple(dict.fromkeys(layer.tensor for layer in bad))
         return Fired(
             f"{worst.tensor}: {dead:,} of {units:,} units ({dead / units:.0%}) are active on fewer than "
             f"{self.threshold_inactivity:g} % of the samples" + and_more(len(tensors) - 1, "layer"),

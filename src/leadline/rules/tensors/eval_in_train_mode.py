@@ -22,19 +22,19 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
     """Fires when a model trains in evaluation mode, or is evaluated in training mode.
 
     Why it matters:
-        Trained in evaluation mode, dropout drops nothing and batch normalization goes on with old averages: the model
-        overfits, or its statistics fit nothing. Evaluated in training mode the figures are worse than the model, differ
-        from call to call, and evaluation data leak into the averages.
+        In a training in evaluation mode, dropout drops nothing and batch normalization uses old averages: the model
+        overfits, or its statistics are wrong. In an evaluation in training mode the metrics are worse than the
+        model, differ from call to call, and evaluation data leak into the averages.
     How it decides:
-        The hooks count an optimizer's steps in a row at which every dropout and batch normalization module of its
-        models was in evaluation mode, and a model's calls without gradients in a row in which one of them was in
-        training mode; fires when one of the counts is at least ``patience``.
+        Counts, in a row, the optimizer steps at which every dropout and batch normalization module of the models
+        was in evaluation mode, and the calls of a model without gradients in which one of these modules was in
+        training mode. Fires if one of the counts is at least ``patience``.
     Not a number:
-        Looks at no numbers but the counts.
+        Only these counts are evaluated.
     Blind spots:
-        Dropout called as a function (``F.dropout``) has no mode of its own and is not seen. Whether a module ran is not
-        known, only that it belongs to the model. On purpose: fine-tuning with all batch normalization frozen, Monte
-        Carlo dropout, averages of batch normalization renewed without gradients.
+        Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. It is not known
+        whether a module ran, only that it belongs to the model. Intended uses fire as well: fine-tuning with all
+        batch normalization frozen, Monte Carlo dropout, updates of batch normalization averages without gradients.
     Args:
         patience: Steps or calls in a row, >= 1.
     Source:
@@ -48,16 +48,16 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(
             tuple(
-                TensorNeed("checks", regex=f"{each}$", statistics=("value",), modes=("train", "eval"), every=_EVERY)
-                for each in (_STEPS, _CALLS)
+                TensorNeed("checks", regex=f"{check}$", statistics=("value",), modes=("train", "eval"), every=_EVERY)
+                for check in (_STEPS, _CALLS)
             )
         )
 
     def evaluate(self, window: Window) -> Verdict:
-        counts = [each for each in window.readings("value") if each.value == each.value]
+        counts = [reading for reading in window.readings("value") if reading.value == reading.value]
         if not counts:
             return Undecided("no model with dropout or batch normalization was seen")
-        worst = max(counts, key=lambda each: each.value)
+        worst = max(counts, key=lambda reading: reading.value)
         return self._fired(worst) if worst.value >= self.patience else Clear()
 
     def _fired(self, worst: TensorReading) -> Fired:
@@ -70,10 +70,10 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
             "mode",
             tensors=(worst.tensor,),
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
-            suggestion="model.train() at the start of each epoch, or where the loop comes back from validation; "
-            "usually model.eval() was called for a validation and nothing set it back"
+            suggestion="model.train() at the start of each epoch, or after validation; "
+            "usually model.eval() was called for validation and never reverted"
             if is_training
             else "model.eval() before validation and model.train() after it; "
-            "usually torch.no_grad() was taken for the evaluation mode, which it is not",
+            "usually torch.no_grad() was mistaken for evaluation mode",
             worker=worst.worker,
         )

@@ -15,39 +15,38 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
-_NEXT: Final = 5
-"""How many norms in a row are looked at together."""
+_LATEST: Final = 5
+"""The number of norms in a row that are evaluated together."""
 _DEVIATIONS: Final = 4.0
-"""Robust standard deviations of the logarithms; healthy trainings of the tests reach 2.1, twice in 5 norms."""
+"""Robust standard deviations of the logarithms; healthy trainings in the tests reach 2.1, twice in 5 norms."""
 _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
 
 
 class ExplodingGradient(Rule, frozen=True, kw_only=True):
-    """Fires when the total gradient norm jumps far above what it was, and does so again within a few steps.
+    """Fires when the total gradient norm jumps far above its usual level, more than once within a few steps.
 
     Why it matters:
-        One step along an exploded gradient throws the weights far away from where they were; clipping hides it, and
-        from then on every step is the clipped one.
+        One step along an exploded gradient moves the weights far away from where they were; clipping hides it, and
+        from then on every step is a clipped one.
     How it decides:
-        Of the last 5 captured norms at least ``patience`` are above ``factor`` times the median of the up to
-        ``window`` norms before these 5, and out of their noise: above ``median * exp(4 * 1.4826 * MAD)``, where MAD is
-        that of their logarithms. At least ``warmup`` of those must be there. The norm is the entrywise l2 of all
-        gradients of an optimizer, before clipping where the training clips, else as the optimizer gets them. Each
-        optimizer by itself.
+        Fires if at least ``patience`` of the last 5 captured norms are above ``factor`` times the median of up to
+        ``window`` earlier norms, and above their noise: ``median * exp(4 * 1.4826 * MAD)``, where MAD is that of
+        their logarithms. At least ``warmup`` earlier norms are required. The norm is the l2 norm of all gradients
+        of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each optimizer is
+        evaluated separately.
     Not a number:
-        Norms that are NaN or infinite count neither as high nor towards the median (``nonfinite_origin`` is there for
-        them). Steps that a gradient scaler skipped are not judged. Where the median is 0 there is nothing to compare
-        with: undecided.
+        Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
+        that a gradient scaler skipped are not evaluated. Undecided if the median is 0.
     Blind spots:
-        It counts captured norms: where the training does not clip they are captured with the gradients, so the window
-        is longer in steps. A norm that grows slowly is not a jump. The first ``warmup`` captures are not judged, which
-        is when many explosions happen.
+        The window counts captured norms: without clipping they are captured with the gradients, so the window is
+        longer in steps. A norm that grows slowly is not a jump. The first ``warmup`` captures are not evaluated,
+        although many explosions happen there.
     Args:
-        factor: How many times the median is too much, > 1.
-        window: Norms that the median is taken of, >= 1.
+        factor: Multiple of the median that is too much, > 1.
+        window: Norms in the median, >= 1.
         patience: How many of 5 norms in a row must be too high, 1 to 5.
-        warmup: Norms that must have come before, >= 1.
+        warmup: Earlier norms that are required, >= 1.
     Source:
         Ours; Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013.
     """
@@ -60,7 +59,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     warmup: Annotated[int, msgspec.Meta(ge=1)] = 20
 
     def needs(self) -> Needs:
-        history = max(self.window, self.warmup) + _NEXT - 1
+        history = max(self.window, self.warmup) + _LATEST - 1
         return Needs((TensorNeed("gradient_norms", statistics=("value",), modes=("train",), history=history),))
 
     def evaluate(self, window: Window) -> Verdict:
@@ -68,8 +67,8 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             return Undecided("a gradient scaler skipped the step")
         judged = False
         for reading in _norms(window.readings("value")):
-            values = [*(each.value for each in window.earlier(reading)), reading.value]
-            before = finite(values[:-_NEXT])[-max(self.window, self.warmup) :]
+            values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
+            before = finite(values[:-_LATEST])[-max(self.window, self.warmup) :]
             if len(before) < self.warmup:
                 continue
             usual = median(before[-self.window :])
@@ -77,15 +76,15 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
                 continue
             judged = True
             bound = usual * max(self.factor, _noise(before[-self.window :]))
-            high = [each for each in finite(values[-_NEXT:]) if each > bound]
+            high = [norm for norm in finite(values[-_LATEST:]) if norm > bound]
             if len(high) >= self.patience:
                 return self._fired(reading, usual, high)
-        return Clear() if judged else Undecided(f"fewer than {self.warmup} gradient norms came before")
+        return Clear() if judged else Undecided(f"fewer than {self.warmup} earlier gradient norms")
 
     def _fired(self, reading: TensorReading, usual: float, high: list[float]) -> Fired:
         return Fired(
             f"{reading.tensor} is {max(high):.4g}, {max(high) / usual:.3g} times its median of {usual:.4g}, "
-            f"in {len(high)} of the last {_NEXT}",
+            f"in {len(high)} of the last {_LATEST}",
             tensors=(reading.tensor,),
             evidence={
                 "norm": max(high),
@@ -95,24 +94,26 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
                 "high": len(high),
             },
             suggestion="clip gradients (clip_grad_norm_ to a few times the median), or a tenth of the learning rate; "
-            "usually the rate is too high for where the weights are, or a batch is far out of the ordinary",
+            "usually the rate is too high at this point, or a batch is an outlier",
             worker=reading.worker,
         )
 
 
 def _noise(norms: list[float]) -> float:
-    """How many times the median norms reach by chance: late in a training, when only a few samples are still wrong,
-    they are spread over orders of magnitude."""
-    logarithms = [math.log(each) for each in norms if each > 0]
+    """Return the multiple of the median that norms reach by chance.
+
+    Late in a training, when only a few samples are still wrong, norms vary over orders of magnitude.
+    """
+    logarithms = [math.log(norm) for norm in norms if norm > 0]
     return math.exp(min(_DEVIATIONS * NORMAL_MAD * mad(logarithms, median(logarithms)), 700.0))
 
 
 def _norms(readings: list[TensorReading]) -> list[TensorReading]:
-    """Of each optimizer the norm before clipping, else the norm."""
-    clipped = {(each.worker, each.tensor) for each in readings if each.tensor.endswith(_BEFORE)}
+    """Return the norm of each optimizer, before clipping if available."""
+    clipped = {(reading.worker, reading.tensor) for reading in readings if reading.tensor.endswith(_BEFORE)}
     return [
-        each
-        for each in readings
-        if each.tensor.endswith(_BEFORE)
-        or (each.tensor.endswith(_NORM) and (each.worker, f"{each.tensor}_before_clipping") not in clipped)
+        reading
+        for reading in readings
+        if reading.tensor.endswith(_BEFORE)
+        or (reading.tensor.endswith(_NORM) and (reading.worker, f"{reading.tensor}_before_clipping") not in clipped)
     ]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from leadline.records.names import is_module_collection
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -20,28 +21,28 @@ _GRADIENTS = frozenset({"gradients", "gradient_norms"})
 
 
 class ExplodingTensor(Rule, frozen=True, kw_only=True):
-    """Fires when a selected tensor holds NaN or infinity.
+    """Fires when a selected tensor contains NaN or infinity.
 
     Why it matters:
-        One NaN in a gradient is in every weight after the next step and in every loss from then on; what is
-        trained afterwards is lost, and a checkpoint of it is useless.
+        One NaN in a gradient is in every weight after the next step and in every later loss; all further training
+        is lost, and a checkpoint of it is useless.
     How it decides:
-        A tensor fires when its count of NaN and infinite elements is above 0 (with ``only_nan``: of NaN alone);
-        a single number when it is NaN or infinite itself. Counts are counted on the elements, never inferred
-        from a sum or norm, which may overflow on healthy data. At a step that a gradient scaler skips the
-        gradients and their norms are not judged: that they overflow now and then is how it finds its scale. Where
-        nothing is selected, infinity in what modules take and give is let pass, and NaN is not: masks added to
-        attention scores are infinite by right; and metrics are not judged: scripts log ``best=inf`` by right too.
+        Fires if the count of NaN and infinite elements of a tensor is above 0 (with ``only_nan``: of NaN only), or
+        if a scalar is NaN or infinite. Elements are counted, never inferred from a sum or norm, which may overflow
+        on healthy data. At a step that a gradient scaler skips, the gradients and their norms are not evaluated:
+        the scaler finds its scale by occasional overflows. Without a selection, infinity in module inputs and
+        outputs is ignored, but not NaN, since masks added to attention scores are infinite by design; and metrics
+        are not evaluated, since scripts log values such as ``best=inf``.
     Not a number:
-        Is what it looks for.
+        This is what the rule detects.
     Blind spots:
-        It sees the steps that are captured: between two of them a NaN can come and go (an action raises the
-        capture to every step). It does not say where the first NaN was made, only where it is seen.
+        Only captured steps are evaluated: a NaN can appear and disappear between two of them (an action can raise
+        the capture to every step). The rule shows where a NaN is, not where the first one was made.
     Args:
-        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS``;
+        collection_names: Collections whose tensors are evaluated, any of ``leadline.records.names.COLLECTIONS``;
             without these and ``tensor_regex``: everything that is captured.
-        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
-        only_nan: Judge NaN alone, and let infinity pass (true or false).
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are evaluated as well.
+        only_nan: Evaluate only NaN, and ignore infinity (true or false).
     Source:
         SageMaker developer guide, "ExplodingTensor"; the counts are ours.
     """
@@ -73,34 +74,34 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         numbers = self._judged(window, window.readings("value", where=self._is_bad_number))
         arrays = self._arrays(window, "nan_count" if self.only_nan else "nonfinite_count")
         if not numbers and not arrays:
-            if window.is_thinned:
-                return Undecided("part of what was to be captured at this step was lost")
-            return Clear()
-        nans = {(each.worker, each.tensor): each.value for each in self._arrays(window, "nan_count")}
+            return clear_if_complete(window, "captured data")
+        nans = {(reading.worker, reading.tensor): reading.value for reading in self._arrays(window, "nan_count")}
         bad = [*numbers, *arrays]
         first = bad[0]
-        more = len({each.tensor for each in bad}) - 1
+        more = len({reading.tensor for reading in bad}) - 1
         message = _describe(first, nans.get((first.worker, first.tensor), 0.0), self.only_nan)
         return Fired(
             message + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
-            tensors=tuple(dict.fromkeys(each.tensor for each in bad)),
+            tensors=tuple(dict.fromkeys(reading.tensor for reading in bad)),
             evidence=self._evidence(numbers, arrays, sum(nans.values())),
             suggestion=_suggestion(first),
             worker=first.worker,
         )
 
     def _arrays(self, window: Window, statistic: str) -> list[TensorReading]:
-        found = self._judged(window, window.readings(statistic, where=_is_counted))
+        readings = self._judged(window, window.readings(statistic, where=_is_counted))
         if statistic == "nan_count" or self.collection_names or self.tensor_regex:
-            return found
-        nans = {(each.worker, each.tensor) for each in window.readings("nan_count", where=_is_counted)}
-        return [each for each in found if not _may_be_mask(each) or (each.worker, each.tensor) in nans]
+            return readings
+        nans = {(reading.worker, reading.tensor) for reading in window.readings("nan_count", where=_is_counted)}
+        return [
+            reading for reading in readings if not _may_be_mask(reading) or (reading.worker, reading.tensor) in nans
+        ]
 
     def _judged(self, window: Window, readings: list[TensorReading]) -> list[TensorReading]:
-        """Without the gradients of a step that a gradient scaler skipped, and metrics, unless they were chosen."""
+        """Filter out gradients of a step that a gradient scaler skipped, and metrics unless they are selected."""
         if not self.collection_names and not self.tensor_regex:
-            readings = [each for each in readings if "metrics" not in each.collections]
-        return [each for each in readings if not (window.is_skipped and _GRADIENTS & set(each.collections))]
+            readings = [reading for reading in readings if "metrics" not in reading.collections]
+        return [reading for reading in readings if not (window.is_skipped and _GRADIENTS & set(reading.collections))]
 
     def _is_bad_number(self, values: Floats) -> Choices:
         is_nan: Choices = values != values
@@ -109,16 +110,16 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
     def _evidence(
         self, numbers: Sequence[TensorReading], arrays: Sequence[TensorReading], nans: float
     ) -> dict[str, object]:
-        evidence: dict[str, object] = {each.tensor: each.value for each in numbers[:5]}
+        evidence: dict[str, object] = {reading.tensor: reading.value for reading in numbers[:5]}
         if arrays:
-            elements = sum(each.elements for each in arrays)
-            bad = int(sum(each.value for each in arrays))
+            elements = sum(reading.elements for reading in arrays)
+            bad = int(sum(reading.value for reading in arrays))
             evidence |= {"nonfinite_count": bad, "nan_count": int(nans), "elements": elements}
         return evidence
 
 
 def _may_be_mask(reading: TensorReading) -> bool:
-    return any(is_module_collection(each) for each in reading.collections)
+    return any(is_module_collection(collection) for collection in reading.collections)
 
 
 def _is_counted(counts: Floats) -> Choices:
@@ -148,6 +149,6 @@ def _suggestion(reading: TensorReading) -> str:
             "usually half precision overflowed, or the loss had a spike"
         )
     return (
-        "the last good checkpoint with a lower learning rate, and a look at the gradients before this step; "
+        "the last good checkpoint with a lower learning rate, and inspecting the gradients before this step; "
         "usually an earlier step's non-finite gradient reached it"
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -15,29 +16,29 @@ if TYPE_CHECKING:
 
 
 class GradientClipping(Rule, frozen=True, kw_only=True):
-    """Fires when gradients are clipped at most steps, or are very large and nothing clips them.
+    """Fires when gradients are clipped at most steps, or are very large without any clipping.
 
     Why it matters:
-        Clipping is a safety net: where it acts all the time, it sets the size of every step and the learning rate
-        no longer means what it says. Without it, one step with a norm of thousands may undo the training.
+        Clipping is a safety net: if it acts all the time, it sets the size of every step, and the learning rate
+        loses its meaning. Without it, one step with a norm of thousands may ruin the training.
     How it decides:
-        Of the last ``window`` saved steps more than ``share_threshold`` were clipped (``clipped steps >
-        share_threshold * window``), where a step is clipped when ``clip_grad_norm_`` or ``clip_grad_value_`` made
-        its gradients smaller; or the norm of all gradients that the optimizer is about to use is above
-        ``norm_threshold`` and nothing was asked to clip them. With several optimizers each is judged by itself.
+        Fires if more than ``share_threshold`` of the last ``window`` saved steps were clipped (``clipped steps >
+        share_threshold * window``), where a step counts if ``clip_grad_norm_`` or ``clip_grad_value_`` made its
+        gradients smaller; or if the norm of all gradients that the optimizer is about to use is above
+        ``norm_threshold`` and no clipping was called. Each optimizer is evaluated separately.
     Not a number:
-        A norm that is NaN is not judged here (``exploding_tensor`` is there for it); an infinite one is above every
-        threshold. At a step that a gradient scaler skips the norm is not judged.
+        A norm that is NaN is not evaluated (see ``exploding_tensor``); an infinite one is above every threshold. At
+        a step that a gradient scaler skips, the norm is not evaluated.
     Blind spots:
-        Clipping written by hand is not seen as such. A limit that clips at every step by design (as some recipes
-        for language models have it) fires: raise ``share_threshold`` to 1. What is a large norm depends on the
-        number of parameters and on whether the loss is a sum or a mean.
+        Clipping written by hand is not detected. A limit that clips at every step by design (as in some recipes for
+        language models) fires: set ``share_threshold`` to 1. Which norm is large depends on the number of
+        parameters and on whether the loss is a sum or a mean.
     Args:
-        share_threshold: Largest share of clipped steps that is no finding, >= 0 and <= 1.
-        window: Saved steps that are looked back at, >= 1.
+        share_threshold: Largest share of clipped steps that is not a finding, >= 0 and <= 1.
+        window: Number of latest saved steps, >= 1.
         norm_threshold: Norm above which gradients should be clipped, > 0, in the gradient's unit.
     Source:
-        Ours; the name and the aim are SageMaker Debugger's.
+        Ours; the name and the purpose are SageMaker Debugger's.
     """
 
     share_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
@@ -48,30 +49,30 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         return Needs.of("gradient_norms", "value", history=self.window - 1)
 
     def evaluate(self, window: Window) -> Verdict:
-        readings = {(each.worker, *_parts(each)): each for each in window.readings("value")}
-        clippings = [each for each in readings.values() if _parts(each)[1] == "gradient_clipped"]
-        norms = [each for each in readings.values() if _parts(each)[1] == "gradient_norm"]
-        for each in clippings:
-            fired = self._often(each, window, readings.get((each.worker, _parts(each)[0], _BEFORE)))
+        readings = {(reading.worker, *_parts(reading)): reading for reading in window.readings("value")}
+        clippings = [reading for reading in readings.values() if _parts(reading)[1] == "gradient_clipped"]
+        norms = [reading for reading in readings.values() if _parts(reading)[1] == "gradient_norm"]
+        for clipping in clippings:
+            fired = self._clipped_often(clipping, window, readings.get((clipping.worker, _parts(clipping)[0], _BEFORE)))
             if fired is not None:
                 return fired
-        for each in norms:
-            is_clipped = (each.worker, _parts(each)[0], "gradient_clipped") in readings
-            if each.value > self.norm_threshold and not is_clipped and not window.is_skipped:
-                return self._large(each)
-        if not clippings and not any(each.value == each.value for each in norms):
-            return Undecided("no norm of the gradients was known at this step")
-        return Undecided("part of the gradients' norms at this step was lost") if window.is_thinned else Clear()
+        for norm in norms:
+            is_clipped = (norm.worker, _parts(norm)[0], "gradient_clipped") in readings
+            if norm.value > self.norm_threshold and not is_clipped and not window.is_skipped:
+                return self._large_norm(norm)
+        if not clippings and not any(norm.value == norm.value for norm in norms):
+            return Undecided("no gradient norm is known at this step")
+        return clear_if_complete(window, "gradient norms")
 
-    def _often(self, clipping: TensorReading, window: Window, before: TensorReading | None) -> Fired | None:
-        flags = [*(each.value for each in window.earlier(clipping)), clipping.value]
-        clipped = sum(each > 0.5 for each in flags)
+    def _clipped_often(self, clipping: TensorReading, window: Window, before: TensorReading | None) -> Fired | None:
+        flags = [*(earlier.value for earlier in window.earlier(clipping)), clipping.value]
+        clipped = sum(flag > 0.5 for flag in flags)
         if clipped <= self.share_threshold * self.window:
             return None
         norm = {} if before is None else {"gradient_norm_before_clipping": before.value}
-        now = "" if before is None else f"; the norm before clipping is {before.value:.3g} now"
+        norm_now = "" if before is None else f"; the norm before clipping is {before.value:.3g} now"
         return Fired(
-            f"gradients were clipped at {clipped:,} of the last {len(flags):,} saved steps{now}",
+            f"gradients were clipped at {clipped:,} of the last {len(flags):,} saved steps{norm_now}",
             tensors=(clipping.tensor,),
             evidence={
                 "clipped_steps": clipped,
@@ -84,7 +85,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
             worker=clipping.worker,
         )
 
-    def _large(self, norm: TensorReading) -> Fired:
+    def _large_norm(self, norm: TensorReading) -> Fired:
         return Fired(
             f"the norm of all gradients is {norm.value:.4g}, above {self.norm_threshold:g}, and nothing clips them",
             tensors=(norm.tensor,),
@@ -99,6 +100,6 @@ _BEFORE = "gradient_norm_before_clipping"
 
 
 def _parts(reading: TensorReading) -> tuple[str, str]:
-    """The optimizer in front of a norm's name, where there are several, and what it is."""
-    optimizer, _, what = reading.tensor.rpartition("/")
-    return optimizer, what
+    """Split a norm's name into the optimizer, if there are several, and the kind of norm."""
+    optimizer, _, kind = reading.tensor.rpartition("/")
+    return optimizer, kind

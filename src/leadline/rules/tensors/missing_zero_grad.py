@@ -18,20 +18,20 @@ _EVERY: Final = 10
 
 
 class MissingZeroGrad(Rule, frozen=True, kw_only=True):
-    """Fires when step after step begins with the gradients that the step before left.
+    """Fires when several steps in a row begin with the gradients of the previous step.
 
     Why it matters:
-        Gradients that are never set to zero add up: every step goes along the sum of all batches so far, the norm grows
-        with the steps, and the training oscillates or explodes for no reason that the model or data would give.
+        Gradients that are never set to zero add up: every step follows the sum of all batches so far, the norm
+        grows with the steps, and the training oscillates or explodes for no reason in the model or data.
     How it decides:
-        The hooks count an optimizer's steps in a row before whose first backward pass the gradients were as the step
-        before had left them, neither removed nor written to; fires when that count is at least ``patience``.
+        Counts, in a row, the steps of an optimizer before whose first backward pass the gradients were as the
+        previous step had left them, neither removed nor overwritten. Fires if that count is at least ``patience``.
     Not a number:
-        Looks at no numbers but the count.
+        Only this count is evaluated.
     Blind spots:
-        One parameter of each optimizer stands for all. Where several optimizers take turns and gradients are set to
-        zero in place on an accelerator (``set_to_none=False``), it cannot be told from afar, and is not counted.
-        Somebody may mean it: an optimizer that is fed sums of gradients.
+        One parameter of each optimizer represents all. If several optimizers take turns and gradients are set to
+        zero in place on an accelerator (``set_to_none=False``), this cannot be detected without a device sync, and
+        is not counted. Some optimizers are meant to get sums of gradients.
     Args:
         patience: Steps in a row, >= 1.
     Source:
@@ -52,18 +52,18 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
         return Needs((TensorNeed("checks", regex=f"{_COUNT}$", statistics=("value",), modes=("train",), every=_EVERY),))
 
     def evaluate(self, window: Window) -> Verdict:
-        counts = [each for each in window.readings("value") if each.value == each.value]
+        counts = [reading for reading in window.readings("value") if reading.value == reading.value]
         if not counts:
-            return Undecided("no optimizer's gradients were looked at between its steps")
-        worst = max(counts, key=lambda each: each.value)
+            return Undecided("no gradients were checked between the steps of an optimizer")
+        worst = max(counts, key=lambda reading: reading.value)
         if worst.value < self.patience:
             return Clear()
         optimizer = worst.tensor.removesuffix(_COUNT)
         return Fired(
-            f"{optimizer}: {int(worst.value):,} steps in a row began with the gradients that the step before left",
+            f"{optimizer}: {int(worst.value):,} steps in a row began with the gradients of the previous step",
             tensors=(worst.tensor,),
             evidence={"steps_in_a_row": int(worst.value), "patience": self.patience},
             suggestion="optimizer.zero_grad() before each backward pass, or model.zero_grad() where several optimizers "
-            "share the model; usually the call is missing, or stands where the loop does not come by",
+            "share the model; usually the call is missing, or in code that the loop does not reach",
             worker=worst.worker,
         )

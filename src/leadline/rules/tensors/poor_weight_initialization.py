@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_pattern, select
+from leadline.rules.selection import check_pattern, select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
@@ -18,38 +19,39 @@ if TYPE_CHECKING:
 _Steps = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str]
 _Best = tuple[float, int]
-"""A loss's best value, and how many saved steps have passed since."""
+"""The best value of a loss, and the number of saved steps since."""
 
 
-_FEWEST_ELEMENTS: Final = 20
-"""Between the 5th and the 95th percentile of fewer lie next to all of them."""
+_MIN_ELEMENTS: Final = 20
+"""Percentiles of fewer elements are meaningless."""
 
 
 class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
     """Fires when the first steps show that signals grow or fade from layer to layer, or that nothing is learned.
 
     Why it matters:
-        Weights that start too large or too small, or all alike, give some layers signals and gradients that others
-        do not have; the training starts slowly or not at all, and no learning rate fits all layers.
+        Weights that start too large, too small or all equal lead to very different signals and gradients in
+        different layers; the training starts slowly or not at all, and no learning rate fits all layers.
     How it decides:
-        At the first ``steps`` train steps, any of: the variances of the activations' inputs differ from layer to
-        layer, ``largest / smallest > threshold``; a gradient hardly varies, ``p95 - p5 < distribution_range``; a
-        loss has not fallen below its best for ``patience`` steps in a row.
+        Fires at the first ``steps`` train steps if any of these conditions holds: the variances of the activations'
+        inputs differ between layers, ``largest / smallest > threshold``; a gradient hardly varies, ``p95 - p5 <
+        distribution_range``; a loss has not fallen below its best for ``patience`` steps in a row.
     Not a number:
-        Variances, percentiles and losses that are NaN or infinite are left out (``exploding_tensor`` is there for
-        them); a smallest variance of 0 makes the ratio infinite.
+        Variances, percentiles and losses that are NaN or infinite are skipped (see ``exploding_tensor``); with a
+        smallest variance of 0 the ratio is infinite.
     Blind spots:
-        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements. Losses of single
-        batches are noisy, and a warm-up of the learning rate learns little at first: raise ``patience``. In wide
-        layers and with a mean over a large batch healthy gradients vary by less than 0.001: lower
-        ``distribution_range``. Percentiles of fewer than 20 elements say nothing and are not judged.
+        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements. Losses of
+        single batches are noisy, and little is learned during a warm-up of the learning rate: raise ``patience``.
+        In wide layers and with a mean over a large batch healthy gradients vary by less than 0.001: lower
+        ``distribution_range``. Percentiles of fewer than 20 elements are not evaluated.
     Args:
         activation_inputs_regex: Regular expression (``re.search``) for the inputs of activations; a pattern such as
-            ``.*relu_input`` means the inputs of all modules of that kind as well.
-        threshold: Largest ratio of variances that is no finding, > 0.
-        distribution_range: Least distance of a gradient's 5th and 95th percentile, >= 0, in the gradient's unit.
+            ``.*relu_input`` also selects the inputs of all modules of that kind.
+        threshold: Largest ratio of variances that is not a finding, > 0.
+        distribution_range: Smallest distance of a gradient's 5th and 95th percentile, >= 0, in the unit of the
+            gradient.
         patience: Steps in a row without a new best loss, >= 1.
-        steps: How many steps are judged, >= 1.
+        steps: Number of first steps that are evaluated, >= 1.
     Source:
         SageMaker developer guide, "PoorWeightInitialization".
     """
@@ -82,10 +84,10 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Best]:
         bests: dict[_Key, _Best] = dict(memory or {})
-        for each in window.readings("value", where=_is_finite):
-            best, since = bests.get((each.worker, each.tensor), (math.inf, -1))
-            is_new = each.value < best
-            bests[each.worker, each.tensor] = (each.value, 0) if is_new else (best, since + 1)
+        for reading in window.readings("value", where=_is_finite):
+            best, since = bests.get((reading.worker, reading.tensor), (math.inf, -1))
+            is_new = reading.value < best
+            bests[reading.worker, reading.tensor] = (reading.value, 0) if is_new else (best, since + 1)
         return bests
 
     def evaluate(self, window: Window) -> Verdict:
@@ -97,14 +99,14 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             return fired
         if len(variances) < 2 and not ranges and not losses:
             return Undecided("no activations of two layers, no gradients and no losses were finite at this step")
-        return Undecided("part of what was to be captured at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "captured data")
 
     def _variances(self, readings: list[TensorReading]) -> Fired | None:
-        for worker in dict.fromkeys(each.worker for each in readings):
-            own = [each for each in readings if each.worker == worker]
-            large, small = max(own, key=_value), min(own, key=_value)
+        for worker in dict.fromkeys(reading.worker for reading in readings):
+            inputs = [reading for reading in readings if reading.worker == worker]
+            large, small = max(inputs, key=_value), min(inputs, key=_value)
             ratio = large.value / small.value if small.value else math.inf if large.value else 1.0
-            if len(own) > 1 and ratio > self.threshold:
+            if len(inputs) > 1 and ratio > self.threshold:
                 return Fired(
                     f"the variances of the activations' inputs differ {ratio:.3g}-fold: {large.value:.3g} in "
                     f"{large.tensor}, {small.value:.3g} in {small.tensor}",
@@ -115,51 +117,59 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
                         "ratio": ratio,
                         "threshold": self.threshold,
                     },
-                    suggestion="kaiming_normal_ weights in front of ReLU (xavier_normal_ of tanh and sigmoid), or a "
+                    suggestion="kaiming_normal_ weights in front of ReLU (xavier_normal_ for tanh and sigmoid), or a "
                     "normalization layer; usually the scale of the weights does not fit the layers' widths",
                     worker=worker,
                 )
         return None
 
     def _gradients(self, ranges: list[tuple[TensorReading, float]]) -> Fired | None:
-        narrow = sorted((each for each in ranges if each[1] < self.distribution_range), key=lambda each: each[1])
+        narrow = sorted(
+            (gradient for gradient in ranges if gradient[1] < self.distribution_range), key=lambda gradient: gradient[1]
+        )
         if not narrow:
             return None
         worst, distance = narrow[0]
-        tensors = tuple(dict.fromkeys(each.tensor for each, _ in narrow))
+        tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in narrow))
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: the 5th and 95th percentile of its gradient are "
             f"{distance:.3g} apart, less than {self.distribution_range:g}" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"range": distance, "threshold": self.distribution_range, "gradients": len(tensors)},
             suggestion="a larger scale of the initial weights, or a normalization layer in front of it; "
-            "usually the signal has faded on its way through the layers, or weights start all alike",
+            "usually the signal fades on its way through the layers, or all weights start equal",
             worker=worst.worker,
         )
 
     def _losses(self, readings: list[TensorReading], bests: dict[_Key, _Best]) -> Fired | None:
-        for each in readings:
-            best, since = bests[each.worker, each.tensor]
+        for reading in readings:
+            best, since = bests[reading.worker, reading.tensor]
             if since >= self.patience:
                 return Fired(
-                    f"{each.tensor} has not fallen for {since} of the first steps: {each.value:.4g} now, "
+                    f"{reading.tensor} has not fallen for {since} of the first steps: {reading.value:.4g} now, "
                     f"{best:.4g} at best",
-                    tensors=(each.tensor,),
-                    evidence={"now": each.value, "best": best, "steps_since": since, "patience": self.patience},
+                    tensors=(reading.tensor,),
+                    evidence={"now": reading.value, "best": best, "steps_since": since, "patience": self.patience},
                     suggestion="the framework's own initialization, or a ten times higher learning rate to see whether "
-                    "anything moves; usually weights start too small or alike, or the rate is too low",
-                    worker=each.worker,
+                    "anything changes; usually weights start too small or equal, or the rate is too low",
+                    worker=reading.worker,
                 )
         return None
 
 
 def _ranges(window: Window) -> list[tuple[TensorReading, float]]:
-    """Of each gradient whose percentiles are known: how far they are apart."""
-    low = {(each.worker, each.tensor): each.value for each in window.readings("p5", where=_is_finite)}
+    """Return the distance of the 5th and 95th percentile of each gradient."""
+    low = {(reading.worker, reading.tensor): reading.value for reading in window.readings("p5", where=_is_finite)}
     high = [
-        each for each in window.readings("p95", where=_is_finite) if not each.shape or each.elements >= _FEWEST_ELEMENTS
+        reading
+        for reading in window.readings("p95", where=_is_finite)
+        if not reading.shape or reading.elements >= _MIN_ELEMENTS
     ]
-    return [(each, each.value - low[each.worker, each.tensor]) for each in high if (each.worker, each.tensor) in low]
+    return [
+        (reading, reading.value - low[reading.worker, reading.tensor])
+        for reading in high
+        if (reading.worker, reading.tensor) in low
+    ]
 
 
 def _is_finite(values: Floats) -> Choices:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -16,29 +16,30 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Replicas:
-    """What is known of one parameter on all workers."""
+    """The replicas of one parameter on all workers."""
 
     agreed: float
-    """The checksum on which they last agreed."""
+    """The last checksum that was equal on all workers."""
     have_moved: bool = False
-    """Whether they agreed on one value, and later on another: then somebody keeps them alike."""
+    """Whether they agreed on one value and later on another, so that they are kept in sync."""
 
 
 class ReplicaDivergence(Rule, frozen=True, kw_only=True):
-    """Fires when replicas of a model are no longer the same.
+    """Fires when replicas of a model are no longer identical.
 
     Why it matters:
-        Data-parallel training is right only while all ranks hold the same weights. Once they differ, gradients are
-        averaged between different models, and what the first rank saves is none that was trained.
+        Data-parallel training is correct only while all ranks hold the same weights. Once they differ, gradients
+        are averaged over different models, and the model that the first rank saves is not the one that was trained.
     How it decides:
-        The checksums of a parameter differ between workers at one captured step. Workers count as replicas of a
-        parameter once their checksums were equal at two captures and the parameter had changed from one to the other;
-        so neither shards (FSDP, tensor parallel) nor trainings that merely start alike are compared.
+        Fires if the checksums of a parameter differ between workers at the same captured step. Workers count as
+        replicas of a parameter once their checksums were equal at two captures between which the parameter changed;
+        so neither shards (FSDP, tensor parallel) nor trainings with the same initial weights are compared.
     Not a number:
         Checksums are of the bits: NaN equals the same NaN.
     Blind spots:
-        Replicas that differ from the first captured update on are never known to be replicas. Buffers (running averages
-        of batch normalization) are not compared. Local SGD and its kin differ between two synchronizations by design.
+        Replicas that differ from the first captured update are never recognized as replicas. Buffers (running
+        averages of batch normalization) are not compared. Local SGD and similar methods differ between two
+        synchronizations by design.
     Args:
     Source:
         Ours; ``torch.nn.parallel.DistributedDataParallel``.
@@ -48,7 +49,7 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         kinds = ("weights", "biases")
-        return Needs(tuple(TensorNeed(each, statistics=("checksum",), modes=("train",)) for each in kinds))
+        return Needs(tuple(TensorNeed(kind, statistics=("checksum",), modes=("train",)) for kind in kinds))
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Replicas]:
         known: dict[str, _Replicas] = memory or {}
@@ -63,40 +64,45 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         return known
 
     def evaluate(self, window: Window) -> Verdict:
-        found = _sums(window)
-        apart = [
+        checksums = _sums(window)
+        diverged = [
             tensor
-            for tensor, sums in found.items()
+            for tensor, sums in checksums.items()
             if len(set(sums.values())) > 1 and tensor in window.memory and window.memory[tensor].have_moved
         ]
-        if not apart:
-            if not any(value == value for sums in found.values() for value in sums.values()):
+        if not diverged:
+            if not any(value == value for sums in checksums.values() for value in sums.values()):
                 return Undecided("no parameter had a checksum at this step")
-            return Undecided("part of the parameters at this step was lost") if window.is_thinned else Clear()
-        sums = found[apart[0]]
+            return clear_if_complete(window, "parameters")
+        sums = checksums[diverged[0]]
         odd = _odd_one(sums)
         return Fired(
-            f"{apart[0]}{and_more(len(apart) - 1, 'parameter')}: {len(set(sums.values()))} different versions on "
-            f"{len(sums)} workers at step {window.step}; {odd} stands apart",
-            tensors=tuple(apart),
-            evidence={"parameters": len(apart), "workers": len(sums), "versions": len(set(sums.values())), "odd": odd},
-            suggestion="a look at what one rank does alone (loading a checkpoint, clipping, skipping a step), or "
-            "broadcasting the weights from rank 0 to see whether it comes back; usually a branch on the rank changes "
-            "weights or gradients, or a parameter is not in the model that is wrapped",
+            f"{diverged[0]}{and_more(len(diverged) - 1, 'parameter')}: {len(set(sums.values()))} different versions on "
+            f"{len(sums)} workers at step {window.step}; {odd} differs",
+            tensors=tuple(diverged),
+            evidence={
+                "parameters": len(diverged),
+                "workers": len(sums),
+                "versions": len(set(sums.values())),
+                "odd": odd,
+            },
+            suggestion="checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or "
+            "broadcasting the weights from rank 0 to see whether it recurs; usually a branch on the rank changes "
+            "weights or gradients, or a parameter is not in the wrapped model",
             worker=odd,
         )
 
 
 def _sums(window: Window) -> dict[str, dict[str, float]]:
-    """By tensor the checksum on each worker."""
-    found: dict[str, dict[str, float]] = {}
-    for each in window.readings("checksum"):
-        if each.value == each.value:
-            found.setdefault(each.tensor, {})[each.worker] = each.value
-    return found
+    """Return the checksum of each tensor on each worker."""
+    by_tensor: dict[str, dict[str, float]] = {}
+    for reading in window.readings("checksum"):
+        if reading.value == reading.value:
+            by_tensor.setdefault(reading.tensor, {})[reading.worker] = reading.value
+    return by_tensor
 
 
 def _odd_one(sums: dict[str, float]) -> str:
-    """The worker whose version the fewest have; the last of them, since the first rank is what others follow."""
+    """Return the worker with the rarest version; the last of several, since the others follow the first rank."""
     versions = list(sums.values())
     return min(reversed(sums), key=lambda worker: versions.count(sums[worker]))

@@ -10,10 +10,11 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select, spoken_number
-from leadline.rules.tensors.unit_counts import unit_percentages
+from leadline.rules.selection import check_selection, format_number, select
+from leadline.rules.tensors.unit_percentages import unit_percentages
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
@@ -23,7 +24,7 @@ _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 @dataclass(frozen=True, slots=True)
 class _Band:
-    """Where an activation still has a slope."""
+    """The input range in which an activation has a slope."""
 
     kind: str
     low: float
@@ -31,16 +32,16 @@ class _Band:
 
     @property
     def statistic(self) -> str:
-        return f"unit_within_{spoken_number(self.low)}_{spoken_number(self.high)}"
+        return f"unit_within_{format_number(self.low)}_{format_number(self.high)}"
 
-    def is_of(self, layer: TensorVector) -> bool:
-        """Whether a tensor is the input of such an activation, by its collection or else by its name."""
+    def applies_to(self, layer: TensorVector) -> bool:
+        """Return whether a tensor is the input of such an activation, by its collection or by its name."""
         return f"{self.kind}_input" in layer.collections or self.kind in layer.tensor.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """How many of a layer's units are saturated."""
+    """The saturated units of a layer."""
 
     vector: TensorVector
     band: _Band
@@ -55,22 +56,22 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
     """Fires when more than a given share of a tanh or sigmoid layer's units is saturated.
 
     Why it matters:
-        Far out, tanh and sigmoid are flat: their slope, and with it the gradient of everything in front, is next to
-        nothing. A layer of saturated units neither learns nor lets learn.
+        For large inputs tanh and sigmoid are flat: their slope, and with it the gradient of all layers in front, is
+        close to zero. A layer of saturated units does not learn, and blocks the layers in front.
     How it decides:
-        A unit (channel of a convolution, feature of a dense layer) is saturated when its input lies within the band
-        on fewer than ``threshold_inactivity`` percent of the samples of the captured step; the rule fires when
-        ``saturated units / units * 100 > threshold_layer`` in a layer. The band is that of tanh where the tensor
-        is in the collection ``tanh_input`` or has ``tanh`` in its name, that of sigmoid likewise; what is neither
-        is not judged.
+        A unit (channel of a convolution, feature of a dense layer) is saturated if its input is within the band on
+        fewer than ``threshold_inactivity`` percent of the samples of the captured step. Fires if ``saturated units
+        / units * 100 > threshold_layer`` in a layer. The band is that of tanh if the tensor is in the collection
+        ``tanh_input`` or has ``tanh`` in its name, and likewise for sigmoid; other tensors are not evaluated.
     Not a number:
-        NaN lies in no band: a unit that is NaN counts as saturated. A layer without samples is not judged.
+        NaN is not within any band: a unit that is NaN counts as saturated. A layer without samples is not
+        evaluated.
     Blind spots:
-        The default bands end where single precision rounds the slope to nothing; activations suffer long before
-        (tanh beyond 3). The gates within nn.LSTM and nn.GRU are not seen. One batch is looked at.
+        The default bands end where single precision rounds the slope to zero; activations suffer long before (tanh
+        beyond 3). The gates in nn.LSTM and nn.GRU are not visible. Only one batch is evaluated.
     Args:
-        tensor_regex: Regular expressions (``re.search``) for the inputs that are judged; a pattern such as
-            ``.*tanh_input`` means the inputs of all modules of that kind as well.
+        tensor_regex: Regular expressions (``re.search``) for the inputs that are evaluated; a pattern such as
+            ``.*tanh_input`` also selects the inputs of all modules of that kind.
         threshold_tanh_min: Lower end of the band of tanh, below ``threshold_tanh_max``.
         threshold_tanh_max: Upper end of the band of tanh.
         threshold_sigmoid_min: Lower end of the band of sigmoid, below ``threshold_sigmoid_max``.
@@ -108,35 +109,37 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
         )
 
     def needs(self) -> Needs:
-        alternatives = [part for each in self.tensor_regex for part in _alternatives(each)]
-        found: list[TensorNeed] = []
+        alternatives = [part for pattern in self.tensor_regex for part in _alternatives(pattern)]
+        needs: list[TensorNeed] = []
         for pattern in alternatives:
             named = [band for band in self._bands if band.kind in pattern.lower()]
-            found += select((), (pattern,), tuple(band.statistic for band in named or self._bands))
-        return Needs(tuple(dict.fromkeys(found)))
+            needs += select((), (pattern,), tuple(band.statistic for band in named or self._bands))
+        return Needs(tuple(dict.fromkeys(needs)))
 
     def evaluate(self, window: Window) -> Verdict:
         layers = [layer for band in self._bands for layer in self._layers(band, window)]
         if not layers:
             return Undecided("no input of tanh or sigmoid had units and samples at this step")
-        bad = sorted((each for each in layers if each.percent > self.threshold_layer), key=lambda each: -each.percent)
+        bad = sorted(
+            (layer for layer in layers if layer.percent > self.threshold_layer), key=lambda layer: -layer.percent
+        )
         if bad:
             return self._fired(bad)
-        return Undecided("part of the activations at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "activations")
 
     def _layers(self, band: _Band, window: Window) -> list[_Layer]:
         return [
-            _Layer(each, band, int((unit_percentages(each.values) < self.threshold_inactivity).sum()))
-            for each in window.vectors(band.statistic)
-            if band.is_of(each) and (each.values == each.values).any()
+            _Layer(vector, band, int((unit_percentages(vector.values) < self.threshold_inactivity).sum()))
+            for vector in window.vectors(band.statistic)
+            if band.applies_to(vector) and (vector.values == vector.values).any()
         ]
 
     def _fired(self, bad: list[_Layer]) -> Fired:
         worst, band = bad[0], bad[0].band
         units = worst.vector.values.size
-        tensors = tuple(dict.fromkeys(each.vector.tensor for each in bad))
+        tensors = tuple(dict.fromkeys(layer.vector.tensor for layer in bad))
         return Fired(
-            f"{worst.vector.tensor}: {worst.saturated:,} of {units:,} units ({worst.percent:.0f} %) lie within "
+            f"{worst.vector.tensor}: {worst.saturated:,} of {units:,} units ({worst.percent:.0f} %) are within "
             f"{band.low:g} to {band.high:g} on fewer than {self.threshold_inactivity:g} % of the samples"
             + and_more(len(tensors) - 1, "layer"),
             tensors=tensors,
@@ -154,6 +157,6 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
 
 
 def _alternatives(pattern: str) -> tuple[str, ...]:
-    """The parts of a pattern that is a plain choice; of any other the pattern itself."""
+    """Split a pattern that is a plain alternation into its parts; return any other pattern whole."""
     is_plain = re.fullmatch(r"[\w.*|^$-]+", pattern) is not None
     return tuple(pattern.split("|")) if is_plain else (pattern,)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select
+from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -33,29 +34,28 @@ class _Comparison:
 
     @property
     def distance(self) -> float:
-        """How far they are apart, relative to the other run's; NaN and infinity are farthest."""
+        """The difference relative to the other run's value; infinite for NaN and infinity."""
         gap = abs(self.here.value - self.there.value)
         return gap / (abs(self.there.value) or 1.0) if math.isfinite(gap) else math.inf
 
 
 class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
-    """Fires when a tensor differs from that of another run at the same step (or, if asked, when it does not).
+    """Fires when a tensor differs from that of another run at the same step (or is similar, as ``fires_on`` selects).
 
     Why it matters:
-        A run that should repeat another (same seed, a refactoring, another machine) and does not, or two that
-        should differ and are the same to the digit, say that something is not what it is thought to be.
+        A run that should reproduce another one (same seed, a refactoring, another machine) and does not, or two
+        runs that should differ and are identical, show that an assumption is wrong.
     How it decides:
-        At each step at which both runs saved a tensor, its ``mean``, ``l2``, ``min`` and ``max`` (of a single number
-        the number itself) are alike when ``abs(here - there) <= atol + rtol * abs(there)``. The tensor differs
-        where one of them is not. With both tolerances 0 the bits are compared, by ``checksum``. Workers are
-        compared by rank.
+        At each step at which both runs saved a tensor, its ``mean``, ``l2``, ``min`` and ``max`` (the value of a
+        scalar) are alike if ``abs(here - there) <= atol + rtol * abs(there)``. The tensor differs if one of them is
+        not. With both tolerances 0 the bits are compared, by ``checksum``. Workers are compared by rank.
     Not a number:
-        NaN is like NaN, and an infinity like itself.
+        NaN is equal to NaN, and an infinity to itself.
     Blind spots:
         Elements in another order have the same statistics. The other run must have saved the same statistics at the
-        same steps: undecided where it did not. While the other run grows, a live judge waits for it.
+        same steps: undecided if it did not. While the other run is running, a live judge waits for it.
     Args:
-        other_trials: The runs to compare with: names of runs beside this one, or paths.
+        other_trials: The runs to compare with: names of runs in the same folder, or paths.
         collection_names: Collections whose tensors are compared; without these and ``tensor_regex``: everything that
             is captured.
         tensor_regex: Regular expressions (``re.search``); tensors whose names match are compared as well.
@@ -86,23 +86,23 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         compared: dict[tuple[str, str, str], list[_Comparison]] = {}
-        for each in self._comparisons(window):
-            compared.setdefault((each.run, each.here.worker, each.here.tensor), []).append(each)
+        for comparison in self._comparisons(window):
+            compared.setdefault((comparison.run, comparison.here.worker, comparison.here.tensor), []).append(comparison)
         if not compared:
             others = ", ".join(self.other_trials)
-            return Undecided(f"nothing that was saved at this step was saved at the same step of {others}")
-        different = [worst for each in compared.values() if (worst := _difference(each)) is not None]
-        alike = [each[0] for each in compared.values() if _difference(each) is None]
+            return Undecided(f"no tensor saved at this step was saved at the same step of {others}")
+        different = [worst for comparisons in compared.values() if (worst := _difference(comparisons)) is not None]
+        alike = [comparisons[0] for comparisons in compared.values() if _difference(comparisons) is None]
         if self.fires_on == "different" and different:
             return self._differs(different)
         if self.fires_on == "similar" and alike:
             return self._is_same(alike)
-        return Undecided("part of what was to be captured at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "captured data")
 
     def _comparisons(self, window: Window) -> Iterator[_Comparison]:
         for run, other in window.others.items():
             for statistic in self._statistics:
-                known = {(_rank(each.worker), each.tensor): each for each in other.readings(statistic)}
+                known = {(_rank(reading.worker), reading.tensor): reading for reading in other.readings(statistic)}
                 for here in window.readings(statistic):
                     there = known.get((_rank(here.worker), here.tensor))
                     if there is not None:
@@ -114,13 +114,13 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
         return abs(here - there) <= self.atol + self.rtol * abs(there)
 
     def _differs(self, different: list[_Comparison]) -> Fired:
-        worst = max(different, key=lambda each: each.distance)
+        worst = max(different, key=lambda comparison: comparison.distance)
         name = worst.here.statistic
-        tensors = tuple(dict.fromkeys((worst.here.tensor, *(each.here.tensor for each in different))))
+        tensors = tuple(dict.fromkeys((worst.here.tensor, *(comparison.here.tensor for comparison in different))))
         message = (
-            f"{worst.here.tensor}: its bits are not those of {worst.run}"
+            f"{worst.here.tensor}: its bits differ from {worst.run}"
             if name == "checksum"
-            else f"{worst.here.tensor}: {_spoken(name)}{worst.here.value:.6g}, in {worst.run} {worst.there.value:.6g}"
+            else f"{worst.here.tensor}: {_label(name)}{worst.here.value:.6g}, in {worst.run} {worst.there.value:.6g}"
         )
         return Fired(
             message + and_more(len(tensors) - 1),
@@ -134,14 +134,14 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 "atol": self.atol,
                 "tensors": len(tensors),
             },
-            suggestion="the first step and tensor that differ, with leadline judge at a smaller rtol, or the same "
+            suggestion="leadline judge with a smaller rtol to find the first step and tensor that differ, or the same "
             "seed, data order and deterministic algorithms in both; usually a seed, a version or the data differ",
             worker=worst.here.worker,
         )
 
     def _is_same(self, alike: list[_Comparison]) -> Fired:
         first = alike[0]
-        tensors = tuple(dict.fromkeys(each.here.tensor for each in alike))
+        tensors = tuple(dict.fromkeys(comparison.here.tensor for comparison in alike))
         return Fired(
             f"{first.here.tensor} is the same as in {first.run}" + and_more(len(tensors) - 1),
             tensors=tensors,
@@ -152,21 +152,25 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 "there": first.there.value,
                 "tensors": len(tensors),
             },
-            suggestion="another seed, or a look whether the change that tells the runs apart reaches the model; "
+            suggestion="another seed, or checking whether the intended change reaches the model; "
             "usually both were started from the same configuration or checkpoint",
             worker=first.here.worker,
         )
 
 
 def _difference(comparisons: list[_Comparison]) -> _Comparison | None:
-    """The statistic in which a tensor differs most; None where it does in none."""
-    return max((each for each in comparisons if not each.is_alike), key=lambda each: each.distance, default=None)
+    """Return the statistic in which a tensor differs most; None if it differs in none."""
+    return max(
+        (comparison for comparison in comparisons if not comparison.is_alike),
+        key=lambda comparison: comparison.distance,
+        default=None,
+    )
 
 
 def _rank(worker: str) -> str:
-    """What a worker is called in every run of the same shape: its rank, without its process's number."""
+    """Return the rank of a worker, which is the same in every run, unlike its pid."""
     return worker.partition("-")[0]
 
 
-def _spoken(statistic: str) -> str:
+def _label(statistic: str) -> str:
     return "" if statistic == "value" else f"{statistic} "

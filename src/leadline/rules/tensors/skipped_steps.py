@@ -19,30 +19,32 @@ _SCALE: Final = r"(^|/)scale$"
 
 
 @dataclass(slots=True)
-class _Skips:
+class _SkippedSteps:
     """The training steps so far."""
 
     latest: deque[bool]
-    """Of each of the last steps after warm-up, whether the scaler skipped it."""
+    """Whether the scaler skipped the step, for the last steps after warm-up."""
     steps: int = 0
     has_settled: bool = False
-    """Whether warm-up is over: a step was made, or ``window`` steps passed."""
+    """Whether warm-up has ended: a step was not skipped, or ``window`` steps passed."""
 
 
 class SkippedSteps(Rule, frozen=True, kw_only=True):
     """Fires when a gradient scaler skips many steps, or its scale has fallen below 1.
 
     Why it matters:
-        A skipped step is paid for and changes nothing. A few are how the scaler finds its scale; many say that
-        gradients overflow half precision again and again, and a scale below 1 that they do without any scaling.
+        A skipped step costs time and changes nothing. A few are normal while the scaler finds its scale; many mean
+        that gradients overflow half precision again and again, and a scale below 1 that they overflow without any
+        scaling.
     How it decides:
-        ``skipped steps / window > share``, of the last ``window`` captured training steps; the steps before the first
-        that was not skipped (at most ``window``) are warm-up, and do not count. Or the captured scale is below 1.
+        Fires if ``skipped steps / window > share``, of the last ``window`` captured training steps; the steps
+        before the first one without a skip (at most ``window``) are warm-up and do not count. Also fires if the
+        captured scale is below 1.
     Not a number:
-        A scale that is NaN is not judged.
+        A scale that is NaN is not evaluated.
     Blind spots:
-        A step counts where its loss was captured, so with a preset that captures losses now and then it is a sample.
-        Scalers other than PyTorch's are not seen. Without any scaler no step is skipped: clear.
+        A step counts if its loss was captured, so with a preset that captures losses at intervals it is a sample.
+        Only the scaler of PyTorch is detected. Without a scaler no step is skipped: clear.
     Args:
         share: Share of steps, > 0 and < 1.
         window: Training steps, >= 1.
@@ -63,37 +65,37 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
             )
         )
 
-    def remember(self, memory: Any, window: Window) -> _Skips:
-        skips: _Skips = memory or _Skips(deque(maxlen=self.window))
-        if any("losses" in each.collections for each in window.readings("value")):
-            skips.steps += 1
-            skips.has_settled |= not window.is_skipped or skips.steps > self.window
-            if skips.has_settled:
-                skips.latest.append(window.is_skipped)
-        return skips
+    def remember(self, memory: Any, window: Window) -> _SkippedSteps:
+        known: _SkippedSteps = memory or _SkippedSteps(deque(maxlen=self.window))
+        if any("losses" in reading.collections for reading in window.readings("value")):
+            known.steps += 1
+            known.has_settled |= not window.is_skipped or known.steps > self.window
+            if known.has_settled:
+                known.latest.append(window.is_skipped)
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
         readings = window.readings("value")
-        for each in readings:
-            if "hyperparameters" in each.collections and each.value < 1.0:
+        for reading in readings:
+            if "hyperparameters" in reading.collections and reading.value < 1.0:
                 return self._fired(
-                    f"{each.tensor} has fallen to {each.value:.3g}",
-                    each.worker,
-                    (each.tensor,),
-                    {"scale": each.value},
+                    f"{reading.tensor} has fallen to {reading.value:.3g}",
+                    reading.worker,
+                    (reading.tensor,),
+                    {"scale": reading.value},
                 )
         skipped = sum(window.memory.latest)
         if skipped / self.window > self.share:
-            said = f"{skipped:,} of the last {self.window:,} training steps were skipped"
-            return self._fired(said, None, (), {"skipped": skipped, "window": self.window, "share": self.share})
-        return Clear() if window.memory.latest else Undecided("no training step was made yet")
+            message = f"{skipped:,} of the last {self.window:,} training steps were skipped"
+            return self._fired(message, None, (), {"skipped": skipped, "window": self.window, "share": self.share})
+        return Clear() if window.memory.latest else Undecided("no training step without a skip yet")
 
-    def _fired(self, said: str, worker: str | None, tensors: tuple[str, ...], evidence: dict[str, float]) -> Fired:
+    def _fired(self, message: str, worker: str | None, tensors: tuple[str, ...], evidence: dict[str, float]) -> Fired:
         return Fired(
-            said,
+            message,
             tensors=tensors,
             evidence=evidence,
             worker=worker,
             suggestion="bfloat16 in place of float16 (it needs no scaler), or a lower learning rate; "
-            "usually gradients overflow half precision, or the loss is not finite by itself",
+            "usually gradients overflow half precision, or the loss itself is not finite",
         )

@@ -9,10 +9,11 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select
-from leadline.rules.trees.booster_detection import is_of_booster
+from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
@@ -25,23 +26,23 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
 
     Why it matters:
         Activations or gradients whose spread grows from layer to layer end in saturation or overflow; ones that
-        hardly vary say the same of every sample, and nothing can be learned from them.
+        hardly vary are the same for every sample, and nothing can be learned from them.
     How it decides:
-        ``variance > max_threshold`` or ``variance < min_threshold``, with the population variance over all elements,
-        for each tensor by itself; a bound that is not given is not judged.
+        Fires if ``variance > max_threshold`` or ``variance < min_threshold``, with the population variance over all
+        elements, for each tensor separately; a bound that is not set is not evaluated.
     Not a number:
-        A variance that is NaN or infinite (the tensor holds NaN or infinity) is not judged here
-        (``exploding_tensor`` is there for it); where every one is, undecided.
+        A variance that is NaN or infinite (the tensor contains NaN or infinity) is not evaluated (see
+        ``exploding_tensor``); undecided if all are.
     Blind spots:
-        The variance depends on the scale of the data: bounds that fit one layer seldom fit another, which is why
-        there are no defaults. A constant tensor (a bias at its start) has variance 0.
+        The variance depends on the scale of the data: bounds that fit one layer rarely fit another, so there are no
+        defaults. A constant tensor (a bias at the start) has variance 0.
     Args:
-        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS`` and
-            those of modules (``relu_output``); these or ``tensor_regex`` must be given.
-        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
+        collection_names: Collections whose tensors are evaluated, any of ``leadline.records.names.COLLECTIONS`` and
+            those of modules (``relu_output``); these or ``tensor_regex`` must be set.
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are evaluated as well.
         max_threshold: Variance above which it fires, >= 0, in the square of the tensor's unit; none: no such bound.
         min_threshold: Variance below which it fires, >= 0, in the square of the tensor's unit and not above
-            ``max_threshold``; none: no such bound. One of the two must be given.
+            ``max_threshold``; none: no such bound. At least one of the two must be set.
     Source:
         SageMaker developer guide, "TensorVariance".
     """
@@ -54,18 +55,18 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
     def check(self) -> None:
         check_selection(self.name, self.collection_names, self.tensor_regex, is_required=True)
         if self.max_threshold is None and self.min_threshold is None:
-            raise ConfigurationError(f"{self.name}: there is no bound; give max_threshold or min_threshold")
-        if self._least > self._most:
+            raise ConfigurationError(f"{self.name}: no bound is given; set max_threshold or min_threshold")
+        if self._min > self._max:
             raise ConfigurationError(
-                f"{self.name}: min_threshold ({self._least:g}) must not be above max_threshold ({self._most:g})"
+                f"{self.name}: min_threshold ({self._min:g}) must not be above max_threshold ({self._max:g})"
             )
 
     @property
-    def _most(self) -> float:
+    def _max(self) -> float:
         return math.inf if self.max_threshold is None else self.max_threshold
 
     @property
-    def _least(self) -> float:
+    def _min(self) -> float:
         return 0.0 if self.min_threshold is None else self.min_threshold
 
     def needs(self) -> Needs:
@@ -77,35 +78,35 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
             return self._fired(bad)
         if not window.readings("variance", where=_is_finite):
             return Undecided("no selected tensor had a finite variance at this step")
-        return Undecided("part of the selected tensors at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "selected tensors")
 
     def _is_outside(self, variances: Floats) -> Choices:
-        return _is_finite(variances) & ((variances > self._most) | (variances < self._least))
+        return _is_finite(variances) & ((variances > self._max) | (variances < self._min))
 
     def _fired(self, bad: list[TensorReading]) -> Fired:
-        large = [each for each in bad if each.value > self._most]
+        large = [reading for reading in bad if reading.value > self._max]
         worst = max(large, key=_value) if large else min(bad, key=_value)
-        limit = self._most if large else self._least
-        tensors = tuple(dict.fromkeys(each.tensor for each in (worst, *bad)))
+        limit = self._max if large else self._min
+        tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
         return Fired(
             f"{worst.tensor}: variance {worst.value:.3g} is {'above' if large else 'below'} {limit:g}"
             + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},
-            suggestion=_OF_BOOSTERS
-            if is_of_booster(worst)
+            suggestion=_BOOSTER_SUGGESTION
+            if is_from_booster(worst)
             else "a normalization layer in front of it, or an initialization scaled to the layer "
             "(kaiming_normal_, xavier_normal_); usually weights start too large, or the input is not normalized"
             if large
-            else "a look at what the layer is given (constant features, padding), or a larger initial weight scale; "
+            else "inspecting the input of the layer (constant features, padding), or a larger initial weight scale; "
             "usually activations are saturated or dead, or the outputs have collapsed",
             worker=worst.worker,
         )
 
 
-_OF_BOOSTERS = (
-    "a look at the largest and smallest labels, or a smaller eta; usually labels have outliers or another scale than "
-    "expected, or the model has hardly begun to tell samples apart"
+_BOOSTER_SUGGESTION = (
+    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an unexpected "
+    "scale, or the model has hardly begun to distinguish samples"
 )
 
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
-from leadline.rules.selection import and_more, check_selection, select, spoken_number
-from leadline.rules.trees.booster_detection import is_of_booster
+from leadline.rules.selection import check_selection, format_number, select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Earlier, TensorReading, Window
@@ -26,26 +27,26 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
 
     Why it matters:
         A weight that does not change is not trained, and a gradient or output that does not change is not computed
-        from the data: a frozen parameter, a loader that gives the same batch, a part that nobody calls.
+        from the data: a frozen parameter, a loader that always returns the same batch, a part that is never called.
     How it decides:
-        A saved step is alike when ``abs(now - before) <= atol + rtol * abs(before)`` for every element, ``before``
-        being the tensor at its previous saved step. It fires when the last ``num_steps`` saved steps are alike, each
-        like the one before it: with ``num_steps`` 3 that are two comparisons.
+        A saved step is alike if ``abs(now - before) <= atol + rtol * abs(before)`` for every element, where
+        ``before`` is the tensor at its previous saved step. Fires if the last ``num_steps`` saved steps are each
+        like the one before: with ``num_steps`` 3 these are two comparisons.
     Not a number:
-        NaN is like nothing, or with ``equal_nan`` like NaN; an infinity is like itself.
+        NaN is not equal to anything, or with ``equal_nan`` equal to NaN; an infinity is equal to itself.
     Blind spots:
-        Of tensors beyond the memory that may be held on the device a sample of 4,096 elements is compared: sparse
-        changes (of an embedding) may be missed. A small learning rate changes a weight by less than ``rtol`` from
-        step to step: save less often, or lower ``rtol``. "Previous" is the last step at which the tensor was saved
-        for anybody: a rule or option that saves it more often makes the steps shorter.
+        For tensors beyond the memory limit on the device a sample of 4,096 elements is compared: sparse changes (of
+        an embedding) may be missed. A small learning rate changes a weight by less than ``rtol`` from step to step:
+        save less often, or lower ``rtol``. The previous step is the last one at which the tensor was saved for any
+        purpose: a rule or option that saves it more often makes the intervals shorter.
     Args:
-        collection_names: Collections whose tensors are judged, any of ``leadline.records.names.COLLECTIONS`` and
-            those of modules (``relu_output``); these or ``tensor_regex`` must be given.
-        tensor_regex: Regular expressions (``re.search``); tensors whose names match are judged as well.
+        collection_names: Collections whose tensors are evaluated, any of ``leadline.records.names.COLLECTIONS`` and
+            those of modules (``relu_output``); these or ``tensor_regex`` must be set.
+        tensor_regex: Regular expressions (``re.search``); tensors whose names match are evaluated as well.
         num_steps: Saved steps that must be alike, >= 2.
         rtol: Relative tolerance, >= 0, as ``numpy.allclose`` has it.
         atol: Absolute tolerance, >= 0, in the tensor's unit.
-        equal_nan: Whether NaN counts as like NaN (true or false).
+        equal_nan: Whether NaN counts as equal to NaN (true or false).
     Source:
         SageMaker developer guide, "UnchangedTensor".
     """
@@ -62,7 +63,7 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
 
     @property
     def _close(self) -> str:
-        name = f"close_{spoken_number(self.rtol)}_{spoken_number(self.atol)}"
+        name = f"close_{format_number(self.rtol)}_{format_number(self.atol)}"
         return f"{name}_nan" if self.equal_nan else name
 
     def needs(self) -> Needs:
@@ -70,28 +71,28 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         return Needs(select(self.collection_names, self.tensor_regex, statistics, history=self.num_steps - 1))
 
     def evaluate(self, window: Window) -> Verdict:
-        known = False
+        is_judged = False
         bad = []
-        for each in (*window.readings(self._close), *window.readings("value")):
-            alike = self._alike(each, window.earlier(each))
-            known = known or alike is not None
+        for reading in (*window.readings(self._close), *window.readings("value")):
+            alike = self._alike(reading, window.earlier(reading))
+            is_judged = is_judged or alike is not None
             if alike:
-                bad.append(each)
+                bad.append(reading)
         if bad:
             return self._fired(bad)
-        if not known:
-            return Undecided(f"no selected tensor had been saved {self.num_steps} times by then")
-        return Undecided("part of the selected tensors at this step was lost") if window.is_thinned else Clear()
+        if not is_judged:
+            return Undecided(f"no selected tensor was saved {self.num_steps} times so far")
+        return clear_if_complete(window, "selected tensors")
 
     def _alike(self, reading: TensorReading, earlier: Sequence[Earlier]) -> bool | None:
-        """Whether the last saved steps are alike; None: there are not so many."""
+        """Return whether the last saved steps are alike; None if there are too few."""
         comparisons = self.num_steps - 1
-        values = [*(each.value for each in earlier), reading.value]
+        values = [*(before.value for before in earlier), reading.value]
         if reading.statistic == "value":
             pairs = list(pairwise(values))[-comparisons:]
-            return None if len(pairs) < comparisons else all(self._is_close(*each) for each in pairs)
-        shares = [each for each in values[-comparisons:] if not math.isnan(each)]
-        return None if len(shares) < comparisons else all(each >= 1.0 for each in shares)
+            return None if len(pairs) < comparisons else all(self._is_close(*pair) for pair in pairs)
+        shares = [share for share in values[-comparisons:] if not math.isnan(share)]
+        return None if len(shares) < comparisons else all(share >= 1.0 for share in shares)
 
     def _is_close(self, before: float, now: float) -> bool:
         if math.isnan(before) or math.isnan(now):
@@ -102,7 +103,7 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
 
     def _fired(self, bad: list[TensorReading]) -> Fired:
         first = bad[0]
-        tensors = tuple(dict.fromkeys(each.tensor for each in bad))
+        tensors = tuple(dict.fromkeys(reading.tensor for reading in bad))
         return Fired(
             f"{first.tensor} has not changed over its last {self.num_steps} saved steps" + and_more(len(tensors) - 1),
             tensors=tensors,
@@ -120,15 +121,15 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
 def _suggestion(reading: TensorReading) -> str:
     if {"weights", "biases"} & set(reading.collections):
         return (
-            "a look whether the optimizer was given this parameter and requires_grad is set, or a higher learning "
+            "checking that the optimizer holds this parameter and requires_grad is set, or a higher learning "
             "rate; usually it is frozen, built after the optimizer, or its gradient is zero"
         )
-    if is_of_booster(reading):
+    if is_from_booster(reading):
         return (
             "early_stopping_rounds, or a lower gamma and min_child_weight; usually the trees find nothing more to "
-            "split (labels are the same in every round: that is as it should be)"
+            "split (labels are equal in every round, which is normal)"
         )
     return (
-        "a look whether the loader shuffles and the layer is called, or a seed that is set within the loop; "
-        "usually the same batch comes every time, or this part of the model is not used"
+        "checking that the loader shuffles and the layer is called, and that no seed is set within the loop; "
+        "usually every batch is the same, or this part of the model is unused"
     )

@@ -23,7 +23,7 @@ _EVERY: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Means and mean squares of an input's features over the samples so far."""
+    """Means and mean squares of the features of an input over the samples so far."""
 
     samples: int
     mean: Floats
@@ -43,8 +43,8 @@ class _Pool:
 
         return np.sqrt(np.maximum(self.square - self.mean**2, 0.0))
 
-    def whole_std(self) -> float:
-        """The standard deviation of all elements."""
+    def total_std(self) -> float:
+        """Return the standard deviation of all elements."""
         return float(max(self.square.mean() - self.mean.mean() ** 2, 0.0) ** 0.5)
 
 
@@ -52,19 +52,19 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     """Fires when the model's input is not scaled: features of very different size, far from zero, or all too large.
 
     Why it matters:
-        One learning rate serves all features: where one of them is a thousand times larger than another, the large one
-        makes the steps unstable and the small one is not learned from.
+        All features share one learning rate: if one of them is a thousand times larger than another, the large one
+        makes the steps unstable and the small one is ignored.
     How it decides:
-        Over the first 500 samples and more: largest standard deviation of a feature over the smallest > ``ratio``; or
-        ``abs(mean) / std > offset`` for a feature; or the standard deviation of all elements outside
-        ``[1 / scale, scale]``. Features are the columns of (N, D), the channels of (N, C, H, W), the last dimension of
-        (N, S, D).
+        Evaluated once there are at least 500 samples. Fires if the largest standard deviation of a feature over the
+        smallest is > ``ratio``; or ``abs(mean) / std > offset`` for a feature; or the standard deviation of all
+        elements is outside ``[1 / scale, scale]``. Features are the columns of (N, D), the channels of (N, C, H,
+        W), the last dimension of (N, S, D).
     Not a number:
-        A batch with NaN or infinity is left out (``nonfinite_origin`` is there for it).
+        A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
-        Whole numbers are taken for token ids and not judged. A feature that is the same in all samples has no scale and
-        is left out. A model that begins with a normalization of its own (BatchNorm, a Rescaling) needs no scaled input.
-        Sparse features (mostly zero) are small on average whatever their scale.
+        Whole numbers count as token ids and are not evaluated. A feature that is the same in all samples has no
+        scale and is skipped. A model that begins with its own normalization (BatchNorm, Rescaling) needs no scaled
+        input. Sparse features (mostly zero) are small on average, whatever their scale.
     Args:
         ratio: Largest ratio of two features' standard deviations, > 1.
         offset: Largest absolute mean of a feature, in its standard deviations, > 0.
@@ -99,69 +99,69 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         return pools
 
     def evaluate(self, window: Window) -> Verdict:
-        pools = {(each.worker, each.tensor): each for each in window.readings("abs_max")}
-        judged = [(each, window.memory[key]) for key, each in pools.items() if key in window.memory]
-        judged = [(each, pool) for each, pool in judged if pool.samples >= _SAMPLES]
+        pools = {(reading.worker, reading.tensor): reading for reading in window.readings("abs_max")}
+        judged = [(reading, window.memory[key]) for key, reading in pools.items() if key in window.memory]
+        judged = [(reading, pool) for reading, pool in judged if pool.samples >= _SAMPLES]
         for reading, pool in judged:
-            said = self._judge(pool)
-            if said is not None:
-                return self._fired(reading, pool, *said)
-        return Clear() if judged else Undecided(f"fewer than {_SAMPLES} samples of floating input were captured")
+            detail = self._judge(pool)
+            if detail is not None:
+                return self._fired(reading, pool, *detail)
+        return Clear() if judged else Undecided(f"fewer than {_SAMPLES} samples of floating-point input were captured")
 
     def _judge(self, pool: _Pool) -> tuple[str, dict[str, float]] | None:
         std = pool.std()
-        alive = std > 1e-9 * abs(pool.mean).clip(min=1e-300)
-        if alive.any():
-            sizes = std[alive]
+        is_varying = std > 1e-9 * abs(pool.mean).clip(min=1e-300)
+        if is_varying.any():
+            sizes = std[is_varying]
             ratio = float(sizes.max() / sizes.min())
             if ratio > self.ratio:
-                large, small = _at(std == sizes.max()), _at(std == sizes.min())
+                large, small = _first_index(std == sizes.max()), _first_index(std == sizes.min())
                 return (
                     f"feature {large} has a standard deviation {ratio:.3g} times that of feature {small} "
                     f"({sizes.max():.3g} and {sizes.min():.3g})"
                 ), {"ratio": ratio, "threshold": self.ratio}
-            offsets = abs(pool.mean[alive]) / sizes
+            offsets = abs(pool.mean[is_varying]) / sizes
             if offsets.max() > self.offset:
-                at = int(alive.nonzero()[0][offsets.argmax()])
+                index = int(is_varying.nonzero()[0][offsets.argmax()])
                 return (
-                    f"feature {at} lies {offsets.max():.3g} standard deviations from zero "
-                    f"(mean {pool.mean[at]:.3g}, standard deviation {std[at]:.3g})"
+                    f"feature {index} is {offsets.max():.3g} standard deviations from zero "
+                    f"(mean {pool.mean[index]:.3g}, standard deviation {std[index]:.3g})"
                 ), {"offset": float(offsets.max()), "threshold": self.offset}
-        whole = pool.whole_std()
-        if not 1 / self.scale <= whole <= self.scale:
-            return f"standard deviation {whole:.3g} is outside [{1 / self.scale:.3g}, {self.scale:g}]", {
-                "std": whole,
+        total_std = pool.total_std()
+        if not 1 / self.scale <= total_std <= self.scale:
+            return f"standard deviation {total_std:.3g} is outside [{1 / self.scale:.3g}, {self.scale:g}]", {
+                "std": total_std,
                 "threshold": self.scale,
             }
         return None
 
-    def _fired(self, reading: TensorReading, pool: _Pool, said: str, evidence: dict[str, float]) -> Fired:
+    def _fired(self, reading: TensorReading, pool: _Pool, detail: str, evidence: dict[str, float]) -> Fired:
         return Fired(
-            f"{reading.tensor}: {said}, over {pool.samples:,} samples",
+            f"{reading.tensor}: {detail}, over {pool.samples:,} samples",
             tensors=(reading.tensor,),
             evidence={**evidence, "samples": pool.samples, "features": len(pool.mean)},
             suggestion="subtract each feature's mean and divide by its standard deviation (of the training data), or a "
-            "BatchNorm as the first layer; usually raw units were given to the model",
+            "BatchNorm as the first layer; usually the model gets values in raw units",
             worker=reading.worker,
         )
 
 
 def _batches(window: Window) -> dict[tuple[str, str], _Pool]:
-    """What was captured of floating inputs at this step."""
+    """Return the statistics of the floating-point inputs of this step."""
     import numpy as np
 
-    readings = {(each.worker, each.tensor): each for each in window.readings("abs_max")}
-    spreads = {(each.worker, each.tensor): each.values for each in window.vectors("unit_std")}
-    found = {}
+    readings = {(reading.worker, reading.tensor): reading for reading in window.readings("abs_max")}
+    spreads = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_std")}
+    batches = {}
     for vector in window.vectors("unit_mean"):
         key = (vector.worker, vector.tensor)
         reading, std = readings.get(key), spreads.get(key)
         if reading is None or std is None or "float" not in reading.dtype or not reading.shape:
             continue
         if len(std) == len(vector.values) and np.isfinite(vector.values).all() and np.isfinite(std).all():
-            found[key] = _Pool(reading.shape[0], vector.values, std**2 + vector.values**2)
-    return found
+            batches[key] = _Pool(reading.shape[0], vector.values, std**2 + vector.values**2)
+    return batches
 
 
-def _at(where: np.ndarray[Any, Any]) -> int:
+def _first_index(where: np.ndarray[Any, Any]) -> int:
     return int(where.nonzero()[0][0])

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -18,19 +19,18 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
     """Fires when the mean absolute gradient of a parameter is below a threshold.
 
     Why it matters:
-        A parameter whose gradient is next to nothing does not learn; in a deep network the first layers are the
-        ones that starve, while the loss still falls a little through the last ones.
+        A parameter whose gradient is close to zero does not learn; in a deep network these are the first layers,
+        while the loss still falls a little because of the last ones.
     How it decides:
-        ``mean(abs(gradient)) < threshold``, for each parameter by itself, on the gradient that the optimizer is
-        about to use (accumulated, unscaled, clipped).
+        Fires if ``mean(abs(gradient)) < threshold``, for each parameter separately, of the gradient that the
+        optimizer is about to use (accumulated, unscaled, clipped).
     Not a number:
-        A step that a gradient scaler skipped is not judged: clipping sets gradients that overflowed to zero. A mean
-        that is NaN or infinite is not judged here (``exploding_tensor`` is there for it); where every one is,
-        undecided.
+        A step that a gradient scaler skipped is not evaluated, since clipping sets overflowed gradients to zero. A
+        mean that is NaN or infinite is not evaluated (see ``exploding_tensor``); undecided if all are.
     Blind spots:
-        Adam and its kin divide by the gradient's own size: parameters with tiny gradients may learn well.
-        Frozen and unused parameters have no gradient and are not judged. A gradient that is exactly zero counts
-        as vanished, also behind a ReLU that happens to be off.
+        Adam and similar optimizers divide by the size of the gradient: parameters with tiny gradients may learn
+        well. Frozen and unused parameters have no gradient and are not evaluated. A gradient of exactly zero counts
+        as vanished, even behind a ReLU that happens to be off.
     Args:
         threshold: Mean absolute value below which a gradient counts as vanished, > 0, in the gradient's unit.
     Source:
@@ -49,10 +49,10 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
             return Undecided("no gradient at this step had a finite mean absolute value")
         small = window.readings("abs_mean", where=lambda values: values < self.threshold)
         if not small:
-            return Undecided("part of the gradients at this step was lost") if window.is_thinned else Clear()
-        small.sort(key=lambda each: each.value)
+            return clear_if_complete(window, "gradients")
+        small.sort(key=lambda reading: reading.value)
         worst = small[0]
-        tensors = tuple(dict.fromkeys(each.tensor for each in small))
+        tensors = tuple(dict.fromkeys(reading.tensor for reading in small))
         more = len(tensors) - 1
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {worst.value:.3g} is below "

@@ -10,7 +10,8 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -20,29 +21,29 @@ _COLLECTIONS = ("weights", "biases")
 
 
 class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
-    """Fires when a parameter changes by far too much or by next to nothing, relative to its own size.
+    """Fires when a parameter changes by far too much or almost not at all, relative to its own size.
 
     Why it matters:
-        A step that changes a weight by several times its norm throws away what was learned; one that changes it
-        by a hundred-millionth changes nothing in single precision.
+        A step that changes a weight by several times its norm discards what was learned; one that changes it by a
+        hundred-millionth changes nothing in single precision.
     How it decides:
-        ``norm(after - before) / (norm(before) + epsilon)``, entrywise l2 norms, of each weight and bias by
-        itself; fires above ``large_threshold`` and below ``small_threshold``. Without ``num_steps`` the change is
-        that of one step of the optimizer, measured at the captured step. With ``num_steps`` the weights
-        themselves are stored every so many steps, and each is compared with the latest at least so many before
-        it: that writes all weights to disk each time.
+        Fires if ``norm(after - before) / (norm(before) + epsilon)``, with l2 norms over all elements, is above
+        ``large_threshold`` or below ``small_threshold`` for a weight or bias. Without ``num_steps`` the change is
+        that of one step of the optimizer, measured at the captured step. With ``num_steps`` the raw weights are
+        stored every ``num_steps`` steps, and compared with the latest ones at least ``num_steps`` earlier: this
+        writes all weights to disk each time.
     Not a number:
-        A parameter that is all zero before the change has no ratio and is not judged, nor is one whose ratio is
-        NaN; where none has a ratio, undecided.
+        A parameter that is all zero before the change, or whose ratio is NaN, is not evaluated; undecided if there
+        is no other.
     Blind spots:
-        A bias that starts near zero may multiply its norm while all is well. Parameters beyond the memory that
-        may be held on the device are measured on a fixed sample of 4,096 elements. A frozen parameter, or a
-        learning rate of 0 during warm-up, counts as too small a change.
+        A bias that starts close to zero may multiply its norm in a healthy training. Parameters beyond the memory
+        limit on the device are measured on a fixed sample of 4,096 elements. A frozen parameter, or a learning rate
+        of 0 during warm-up, counts as too small a change.
     Args:
         num_steps: Steps between the two weights, >= 1; none: one step of the optimizer.
         large_threshold: Ratio above which an update is too large, > 0.
         small_threshold: Ratio below which an update is too small, >= 0 and below ``large_threshold``.
-        epsilon: Added to the norm of the weight, >= 0, in the weight's unit.
+        epsilon: Added to the norm of the weight, >= 0, in the unit of the weight.
     Source:
         SageMaker developer guide, "WeightUpdateRatio" (called ``WeightUpdate`` in smdebug).
     """
@@ -69,49 +70,51 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         if self.num_steps is None:
-            return Needs(tuple(TensorNeed(each, statistics=("update_ratio", "l2")) for each in _COLLECTIONS))
-        return Needs(tuple(TensorNeed(each, raw=True, every=self.num_steps) for each in _COLLECTIONS))
+            return Needs(
+                tuple(TensorNeed(collection, statistics=("update_ratio", "l2")) for collection in _COLLECTIONS)
+            )
+        return Needs(tuple(TensorNeed(collection, raw=True, every=self.num_steps) for collection in _COLLECTIONS))
 
     def evaluate(self, window: Window) -> Verdict:
         ratios = list(self._measured(window) if self.num_steps is None else self._compared(window, self.num_steps))
-        judged = [each for each in ratios if not math.isnan(each[0])]
+        judged = [update for update in ratios if not math.isnan(update[0])]
         if not judged:
             return Undecided(
                 "no weight had an update ratio at this step"
                 if self.num_steps is None
-                else f"no weights were stored {self.num_steps} steps before"
+                else f"no weights were stored {self.num_steps} steps earlier"
             )
-        bad = [each for each in judged if each[0] > self.large_threshold or each[0] < self.small_threshold]
+        bad = [update for update in judged if update[0] > self.large_threshold or update[0] < self.small_threshold]
         if bad:
             return self._fired(bad)
-        return Undecided("part of the weights at this step was lost") if window.is_thinned else Clear()
+        return clear_if_complete(window, "weights")
 
     def _measured(self, window: Window) -> Iterator[tuple[float, str, str]]:
-        norms = {(each.worker, each.tensor): each.value for each in window.readings("l2")}
-        for each in window.readings("update_ratio"):
-            norm = norms.get((each.worker, each.tensor), math.inf)
-            shrunk = 1.0 if math.isinf(norm) or math.isnan(norm) else norm / (norm + self.epsilon) if norm else math.nan
-            yield each.value * shrunk, each.tensor, each.worker
+        norms = {(reading.worker, reading.tensor): reading.value for reading in window.readings("l2")}
+        for reading in window.readings("update_ratio"):
+            norm = norms.get((reading.worker, reading.tensor), math.inf)
+            factor = 1.0 if math.isinf(norm) or math.isnan(norm) else norm / (norm + self.epsilon) if norm else math.nan
+            yield reading.value * factor, reading.tensor, reading.worker
 
     def _compared(self, window: Window, num_steps: int) -> Iterator[tuple[float, str, str]]:
         import numpy as np
 
-        for each in window.arrays():
-            earlier = window.array_before(each, num_steps)
+        for current in window.arrays():
+            earlier = window.array_before(current, num_steps)
             if earlier is None:
                 continue
-            before, after = (array.load().astype(np.float64).ravel() for array in (earlier, each))
+            before, after = (array.load().astype(np.float64).ravel() for array in (earlier, current))
             if before.shape != after.shape:
                 continue
             norm = float(np.linalg.norm(before))
             ratio = float(np.linalg.norm(after - before)) / (norm + self.epsilon) if norm else math.nan
-            yield ratio, each.tensor, each.worker
+            yield ratio, current.tensor, current.worker
 
     def _fired(self, bad: list[tuple[float, str, str]]) -> Fired:
         ratio, tensor, worker = bad[0]
         is_large = ratio > self.large_threshold
         limit = self.large_threshold if is_large else self.small_threshold
-        tensors = tuple(dict.fromkeys(each[1] for each in bad))
+        tensors = tuple(dict.fromkeys(update[1] for update in bad))
         more = len(tensors) - 1
         return Fired(
             f"{tensor}: update ratio {ratio:.3g} is {'above' if is_large else 'below'} {limit:g}"
@@ -121,7 +124,7 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
             suggestion="a tenth of the learning rate, or a warm-up over the first few hundred steps; "
             "usually the rate is too high, or the weights start too small"
             if is_large
-            else "a ten times higher learning rate, or a look whether the optimizer was given this parameter; "
+            else "a ten times higher learning rate, or checking that the optimizer holds this parameter; "
             "usually the rate is too low, the gradient has vanished, or nothing trains it",
             worker=worker,
         )

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _EVERY: Final = 5
-_NUMBERS: Final = ("losses", "metrics", "feature_importance", "hyperparameters")
+_SCALARS: Final = ("losses", "metrics", "feature_importance", "hyperparameters")
 _ARRAYS: Final = ("labels", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a report can be made of so far."""
+class _ReportData:
+    """The data of the report so far."""
 
     first_step: int
     last_step: int
@@ -27,21 +27,21 @@ class _Seen:
 
 
 class CreateXgboostReport(Rule, frozen=True, kw_only=True):
-    """Never fires: has what the XGBoost report needs captured, and keeps the report up to date.
+    """Never fires: captures the data of the XGBoost report and keeps the report up to date.
 
     Why it matters:
-        A curve of the loss does not tell which classes are mistaken, which features decide, or where a regression is
-        off. The report does, while the training runs and afterwards.
+        A loss curve does not show which classes are confused, which features matter, or where a regression is
+        wrong. The report does, while the training runs and afterwards.
     How it decides:
-        Every 5 rounds losses, metrics, feature importances, labels and predictions are captured, the last two whole.
-        The report is made of them after each look at the run, in the run's ``reports``; ``leadline report`` makes the
-        same at any time.
+        Losses, metrics, feature importances, labels and predictions are captured every 5 rounds, the last two as
+        raw tensors. The report is generated from them after each evaluation, in ``reports`` of the run directory;
+        ``leadline report`` generates the same report at any time.
     Not a number:
-        Shown as such; what cannot be counted is left out, and the report says how much.
+        Shown as such; values that cannot be counted are left out, and the report tells how many.
     Blind spots:
-        Labels and predictions are those of the data that the booster is evaluated on: without an evaluation set there
-        are no confusion matrix, curve and residuals. They are written whole, 8 to 4 x (classes + 1) bytes a sample
-        each time.
+        Labels and predictions are those of the evaluation data: without an evaluation set there are no confusion
+        matrix, curves and residuals. Raw labels and predictions take 8 to 4 x (classes + 1) bytes per sample at
+        each capture.
     Args:
     Source:
         SageMaker developer guide, "CreateXgboostReport".
@@ -50,15 +50,15 @@ class CreateXgboostReport(Rule, frozen=True, kw_only=True):
     product: ClassVar[str] = "xgboost"
 
     def needs(self) -> Needs:
-        numbers = (TensorNeed(each, statistics=("value",), every=_EVERY) for each in _NUMBERS)
-        return Needs((*numbers, *(TensorNeed(each, raw=True, every=_EVERY) for each in _ARRAYS)))
+        scalars = (TensorNeed(collection, statistics=("value",), every=_EVERY) for collection in _SCALARS)
+        return Needs((*scalars, *(TensorNeed(collection, raw=True, every=_EVERY) for collection in _ARRAYS)))
 
-    def remember(self, memory: Any, window: Window) -> _Seen:
-        seen: _Seen = memory or _Seen(window.step, window.step)
-        has_predictions = any("predictions" in each.tensor for each in window.arrays())
-        return _Seen(seen.first_step, window.step, seen.with_predictions + has_predictions)
+    def remember(self, memory: Any, window: Window) -> _ReportData:
+        known: _ReportData = memory or _ReportData(window.step, window.step)
+        has_predictions = any("predictions" in array.tensor for array in window.arrays())
+        return _ReportData(known.first_step, window.step, known.with_predictions + has_predictions)
 
     def evaluate(self, window: Window) -> Verdict:
-        seen: _Seen = window.memory
-        product = {"rounds": seen.last_step - seen.first_step + 1}
-        return Clear(product | ({"with_predictions": seen.with_predictions} if seen.with_predictions else {}))
+        known: _ReportData = window.memory
+        product = {"rounds": known.last_step - known.first_step + 1}
+        return Clear(product | ({"with_predictions": known.with_predictions} if known.with_predictions else {}))

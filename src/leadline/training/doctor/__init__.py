@@ -1,1 +1,1 @@
-"""What ``leadline doctor`` runs inside the training process."""
+"""``leadline doctor`` inside a training process: inventory and cost estimate."""

@@ -1,4 +1,4 @@
-"""What capture plans would cost in the training at hand, found by capturing a few times for nobody."""
+"""Cost estimates of capture plans: each is captured a few times and discarded."""
 
 from __future__ import annotations
 
@@ -10,96 +10,107 @@ from typing import Any, Final, cast
 
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
-from leadline.records.plan import CaptureItem, CapturePlan, Schedule, is_of_forward, is_of_mode, is_of_modules
+from leadline.records.plan import (
+    CaptureItem,
+    CapturePlan,
+    Schedule,
+    applies_to_mode,
+    may_select_module_tensors,
+    needs_forward_pass,
+)
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture
-from leadline.training.recorder.step_recorder import Recorder
+from leadline.training.recorder.step_recorder import StepRecorder
+from leadline.training.step_context import StepContext
 
 _HORIZON_STEPS: Final = 3000
-"""So many steps are looked ahead; a multiple of every interval of the presets."""
+"""Steps over which schedules are averaged; a multiple of every interval of the presets."""
 _ROW_BYTES: Final = 64
-"""What a row takes beside its values: its stamp, its share of a batch."""
+"""Bytes of a row beside its values: its stamp and its share of a batch."""
 _REPEATS: Final = 3
-_MOST_SECONDS: Final = 2.0
+_MAX_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """What is due together at some steps."""
+    """Items that are captured together at some steps."""
 
     share: float
-    """Of how many of all steps."""
+    """The share of steps at which they are captured."""
     own_ns: int
-    """Own time in the training's thread, each time."""
+    """Overhead in the training's thread, per capture."""
     bytes: int
-    """What is stored, each time."""
+    """Bytes stored, per capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a plan would cost."""
+    """The estimated cost of a plan."""
 
     label: str
     parts: tuple[PlanPart, ...]
     forward_share: float
     """The share of steps at which modules and functions are captured."""
     accuracy_share: float
-    """The share of further steps at which only accuracy is."""
+    """The share of further steps at which only accuracy is captured."""
 
 
 class CostEstimator:
-    """Prices plans by capturing what they ask of optimizers, between two steps of the training.
+    """Estimates the cost of plans by capturing their items between two steps of the training.
 
-    Changes nothing: it reads what a capture at this step would read, and throws it away.
+    Changes nothing: it reads what a capture at this step would read, and discards it.
 
     Args:
-        host_bytes: Memory for raw captures; what does not fit is not copied, as it would not be in a run.
+        host_bytes: Memory for raw captures; what does not fit is not copied, as in a run.
     """
 
-    def __init__(self, adapter: Frameworks, optimizers: Sequence[Any], *, host_bytes: int) -> None:
-        self._adapter: Any = _WithoutForward(adapter)
+    def __init__(self, frameworks: Frameworks, optimizers: Sequence[Any], *, host_bytes: int) -> None:
+        self._frameworks: Any = _WithoutForward(frameworks)
         self._optimizers, self._host_bytes = tuple(optimizers), host_bytes
-        self._known: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._measured: dict[tuple[Any, ...], tuple[int, int]] = {}
 
     def price(self, label: str, items: Sequence[CaptureItem]) -> Price:
-        """What a plan of those wishes would cost."""
-        train = [item for item in items if is_of_mode(item, "train")]
+        """Return the cost of a plan of these items."""
+        train = [item for item in items if applies_to_mode(item, "train")]
         tensors = [item for item in train if _is_of_optimizers(item)]
         schedules = tuple({item.schedule for item in train})
-        counts = Counter(frozenset(each for each in schedules if each.is_due(step)) for step in _steps())
+        counts = Counter(
+            frozenset(schedule for schedule in schedules if schedule.should_capture(step))
+            for step in range(1, _HORIZON_STEPS + 1)
+        )
         parts: Counter[tuple[CaptureItem, ...]] = Counter()
         forward = watched = 0
-        for due, count in counts.items():
-            parts[tuple(item for item in tensors if item.schedule in due)] += count
-            forward += count * any(_is_of_forward(item) for item in train if item.schedule in due)
-            watched += count * any(
-                is_of_forward(item) or _is_of_forward(item) for item in train if item.schedule in due
-            )
+        for scheduled, count in counts.items():
+            parts[tuple(item for item in tensors if item.schedule in scheduled)] += count
+            items_now = [item for item in train if item.schedule in scheduled]
+            forward += count * any(_is_of_forward(item) for item in items_now)
+            watched += count * any(needs_forward_pass(item) or _is_of_forward(item) for item in items_now)
         return Price(
             label,
-            tuple(PlanPart(count / _HORIZON_STEPS, *self._measure(due)) for due, count in parts.items() if due),
+            tuple(PlanPart(count / _HORIZON_STEPS, *self._measure(part)) for part, count in parts.items() if part),
             forward / _HORIZON_STEPS,
             (watched - forward) / _HORIZON_STEPS,
         )
 
     def base_ns(self) -> int:
-        """Own time in a step at which nothing is due."""
+        """Return the overhead of a step at which nothing is captured."""
         return self._measure(())[0]
 
-    def _measure(self, due: Sequence[CaptureItem]) -> tuple[int, int]:
-        """Own time in ns and bytes of one capture of what is due together."""
-        every_step = tuple(dict.fromkeys(replace(item, schedule=Schedule(every=1), source="") for item in due))
-        if every_step not in self._known:
-            self._known[every_step] = self._capture(every_step)
-        return self._known[every_step]
+    def _measure(self, items: Sequence[CaptureItem]) -> tuple[int, int]:
+        """Return the overhead in ns and the bytes of one capture of the items."""
+        every_step = tuple(dict.fromkeys(replace(item, schedule=Schedule(every=1), source="") for item in items))
+        if every_step not in self._measured:
+            self._measured[every_step] = self._capture(every_step)
+        return self._measured[every_step]
 
     def _capture(self, items: tuple[CaptureItem, ...]) -> tuple[int, int]:
         sink = _Sink(self._host_bytes)
         plan = CapturePlan(items=items, host_bytes=self._host_bytes)
-        nobody: Any = _Nobody()
-        recorder = Recorder(plan, self._adapter, nobody, lambda: cast(Any, sink))
+        context = StepContext("", lambda: "")
+        control: Any = _NoRequests()
+        recorder = StepRecorder(context, plan, self._frameworks, control, lambda: cast(Any, sink))
         own: list[int] = []
-        end = time.monotonic() + _MOST_SECONDS
+        end = time.monotonic() + _MAX_SECONDS
         while len(own) <= _REPEATS and (len(own) < 2 or time.monotonic() < end):
             before_ns, sink.bytes = recorder.cost.own_ns, 0
             for optimizer in self._optimizers:
@@ -107,15 +118,11 @@ class CostEstimator:
             for optimizer in self._optimizers:
                 recorder.after_update(optimizer, is_skipped=False)
             own.append(recorder.cost.own_ns - before_ns)
-        return min(own[1:]), sink.bytes  # the first makes programs and finds memory
-
-
-def _steps() -> range:
-    return range(1, _HORIZON_STEPS + 1)
+        return min(own[1:]), sink.bytes  # the first capture builds programs and allocates memory
 
 
 def _is_of_forward(item: CaptureItem) -> bool:
-    return is_of_modules(item) or item.collection in TREE_COLLECTIONS
+    return may_select_module_tensors(item) or item.collection in TREE_COLLECTIONS
 
 
 def _is_of_optimizers(item: CaptureItem) -> bool:
@@ -127,13 +134,13 @@ def _is_of_optimizers(item: CaptureItem) -> bool:
 
 
 class _WithoutForward:
-    """An adapter whose forward passes nobody watches: the training at hand has ended its own."""
+    """The frameworks without their forward passes: the training has ended its own."""
 
-    def __init__(self, adapter: Frameworks) -> None:
-        self._adapter = adapter
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._adapter, name)
+    def __init__(self, frameworks: Frameworks) -> None:
+        self.captures_between_steps = frameworks.captures_between_steps
+        self.subject = frameworks.subject
+        self.number, self.row = frameworks.number, frameworks.row
+        self.is_distributed = frameworks.is_distributed
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None: ...
 
@@ -143,14 +150,14 @@ class _WithoutForward:
     def end_evaluation(self) -> None: ...
 
 
-class _Nobody:
-    """Asks for nothing, where a control watch would."""
+class _NoRequests:
+    """Control without requests."""
 
-    def obey(self, step: int) -> None: ...
+    def handle_pending(self, step: int) -> None: ...
 
 
 class _Sink:
-    """Takes what a writer takes, counts it, and forgets it."""
+    """Takes what a writer takes, counts its bytes, and discards it."""
 
     def __init__(self, host_bytes: int) -> None:
         self.bytes = 0
@@ -172,4 +179,4 @@ class _Sink:
 
     def finish_step(self, stamp: StepStamp) -> None: ...
 
-    def describe_soon(self) -> None: ...
+    def update_document(self) -> None: ...

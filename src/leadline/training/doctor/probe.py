@@ -1,4 +1,4 @@
-"""What ``leadline doctor`` does inside a training: notes what is seen, finds what it would cost, and has it end."""
+"""The probe of ``leadline doctor`` inside a training: records what happens, estimates costs, and stops the run."""
 
 from __future__ import annotations
 
@@ -9,193 +9,206 @@ from dataclasses import asdict
 from types import CodeType
 from typing import Any, Final
 
+from leadline.frameworks.installed import Frameworks
 from leadline.frameworks.scores import Scores
-from leadline.records.plan import CapturePlan, is_of_family, item_from_dict
+from leadline.records.plan import CapturePlan, item_from_dict, may_select_family
 from leadline.records.request import Request
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
-from leadline.store.documents import make_leaf, read_document, write_document
+from leadline.store.documents import make_subfolder, read_document, write_document
 from leadline.training.doctor.cost_estimate import CostEstimator
 from leadline.training.recorder.control_requests import ControlRequests
-from leadline.training.recorder.step_recorder import Recorder
+from leadline.training.recorder.step_recorder import StepRecorder
+from leadline.training.step_context import StepContext
 
-_MOST_BACKWARDS: Final = 200
-"""So many backward passes without an optimizer's step, and none will come."""
+_MAX_BACKWARDS: Final = 200
+"""After this many backward passes without a step of an optimizer none is expected any more."""
 _GRACE_SECONDS: Final = 10.0
 
 
 class DoctorProbe:
-    """Stands between an adapter and the recorder: passes every probe on, and notes it.
+    """See ``leadline.frameworks.adapter.StepCallbacks``: passes every call on to the recorder, and takes notes.
 
-    At the end of the last step that was asked for it looks at what is alive, prices the plans of the order, writes
-    its report, and asks the run to stop.
+    At the end of the last requested step it takes an inventory, estimates the cost of the requested plans, writes its
+    report, and requests the run to stop.
 
     Args:
-        order: The document ``doctor.json`` of the run: ``steps`` and ``plans``, by label.
+        order: The document ``doctor.json`` of the run: ``steps``, and ``plans`` by label.
     """
 
     def __init__(
         self,
         order: Mapping[str, Any],
-        run: str,
         plan: CapturePlan,
-        recorder: Recorder,
-        adapter: Any,
+        context: StepContext,
+        recorder: StepRecorder,
+        frameworks: Frameworks,
         control: ControlRequests,
     ) -> None:
-        self._run, self._plan, self._control = run, plan, control
-        self._recorder, self._adapter = recorder, adapter
+        self._plan, self._context, self._control = plan, context, control
+        self._recorder, self._frameworks = recorder, frameworks
         self._steps = int(order["steps"])
-        self._orders = {label: [item_from_dict(each) for each in items] for label, items in order["plans"].items()}
+        self._plans = {label: [item_from_dict(data) for data in items] for label, items in order["plans"].items()}
         self._backwards = 0
         self._losses: dict[object, str | None] = {}
         self._optimizers: list[Any] = []
-        self._ends: list[tuple[int, int]] = []
-        """When each train step ended, and the own time until then."""
+        self._step_ends: list[tuple[int, int]] = []
+        """When each train step ended, and the overhead until then."""
         self._prices: list[dict[str, Any]] = []
         self._base_ns: int | None = None
         self._problem: str | None = None
         self._is_done = False
-        self._seen: dict[str, Any] = {}
-        """What was alive when it was last looked."""
+        self._inventory: dict[str, Any] = {}
+        """The latest inventory."""
+        self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
+        self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
+        self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
+        self.log, self.record_event, self.add_overhead = recorder.log, recorder.record_event, recorder.add_overhead
+        self.capture_last_step = recorder.capture_last_step
+        self.begin_training, self.end_training = recorder.begin_training, recorder.end_training
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._recorder, name)
-
-    # --- probes -------------------------------------------------------------------------------------------
+    # --- callbacks ----------------------------------------------------------------------------------------
 
     def wants_loss(self) -> bool:
         self._backwards += 1
-        if self._backwards == _MOST_BACKWARDS and not self._optimizers:
+        if self._backwards == _MAX_BACKWARDS and not self._optimizers:
             self._finish()
         return self._recorder.wants_loss()
 
-    def loss(self, site: object, value: float, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
+    def record_loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         self._losses.setdefault(site, name)
-        self._recorder.loss(site, value, name, marks)
+        self._recorder.record_loss(site, value, name, marks)
 
-    def scores(self, scores: Scores, values: Sequence[float]) -> None:
-        for each in scores:
-            if each.is_loss:
-                self._losses.setdefault(each.name, each.name)
-        self._recorder.scores(scores, values)
+    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
+        for score in scores:
+            if score.is_loss:
+                self._losses.setdefault(score.name, score.name)
+        self._recorder.record_scores(scores, values)
 
-    def plain_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        """Every step is looked at."""
+    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        """Return False: every step is recorded in full."""
         return False
 
     def before_update(self, optimizer: Any) -> None:
-        if not any(each is optimizer for each in self._optimizers):
+        if not any(known is optimizer for known in self._optimizers):
             self._optimizers.append(optimizer)
         self._recorder.before_update(optimizer)
 
-    def after_update(self, optimizer: Any, *, is_skipped: bool, is_part: bool = False) -> None:
-        before = self._recorder.clock.mode_step("train")
+    def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
+        clock = self._recorder.clock
+        before = clock.mode_step("train")
         self._recorder.after_update(optimizer, is_skipped=is_skipped, is_part=is_part)
-        ended = self._recorder.clock.mode_step("train")
-        if ended > before and not self._is_done:
-            if not self._seen:
-                self._look()  # a script of one step has let go of everything when it ends
-                self._report()  # and one that is too slow is ended by signals
-            self._ends.append((time.perf_counter_ns(), self._recorder.cost.own_ns))
-            if ended >= self._steps:
-                self._appraise()
+        steps = clock.mode_step("train")
+        if steps > before and not self._is_done:
+            if not self._inventory:
+                self._take_inventory()  # a script of one step has released everything when it ends
+                self._write_report()  # and a script that is too slow is ended by signals
+            self._step_ends.append((time.perf_counter_ns(), self._recorder.cost.own_ns))
+            if steps >= self._steps:
+                self._estimate_costs()
                 self._finish()
-                self._control.obey(ended - 1)
+                self._control.handle_pending(steps - 1)
 
-    # --- the end ------------------------------------------------------------------------------------------
+    # --- the report ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """The training ended by itself: say what was seen, if anything was."""
+        """Write the report of a training that ended by itself, if it did anything."""
         if not self._is_done and (self._backwards or self._optimizers or self._recorder.clock.finished):
             self._is_done = True
-            if not self._seen:
-                self._look()
-            self._report()
+            if not self._inventory:
+                self._take_inventory()
+            self._write_report()
 
-    def _look(self) -> None:
-        uncovered = self._adapter.uncovered(self._optimizers, self._backwards)
-        self._seen = {**self._adapter.survey(self._optimizers), "uncovered": uncovered}
+    def _take_inventory(self) -> None:
+        inventory: dict[str, Any] = {"models": [], "optimizers": [], "module_kinds": [], "uncovered": []}
+        for adapter, optimizers in self._frameworks.diagnosing(self._optimizers):
+            for key, entries in adapter.inventory(optimizers).items():
+                inventory[key] = [*inventory[key], *entries]
+            if optimizers or not self._optimizers:
+                inventory["uncovered"] += adapter.coverage_gaps(optimizers, self._backwards)
+        self._inventory = inventory
 
-    def _appraise(self) -> None:
-        self._look()
-        self._report()
+    def _estimate_costs(self) -> None:
+        self._take_inventory()
+        self._write_report()
         try:
             owner_last = [*self._optimizers[1:], *self._optimizers[:1]]
-            appraiser = CostEstimator(self._adapter, owner_last, host_bytes=self._plan.host_bytes)
-            self._base_ns = appraiser.base_ns()
-            families = self._adapter.training_families
+            estimator = CostEstimator(self._frameworks, owner_last, host_bytes=self._plan.host_bytes)
+            self._base_ns = estimator.base_ns()
+            families = self._frameworks.training_families
             self._prices = [
-                asdict(appraiser.price(label, [each for each in items if is_of_family(each, families)]))
-                for label, items in self._orders.items()
+                asdict(estimator.price(label, [item for item in items if may_select_family(item, families)]))
+                for label, items in self._plans.items()
             ]
-        except Exception as error:  # noqa: BLE001 - within the guard: what is known is told all the same
-            self._problem = f"what it would cost could not be found: {type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001 - within the guard: the rest of the report is written all the same
+            self._problem = f"the cost estimate failed: {type(error).__name__}: {error}"
 
     def _finish(self) -> None:
         self._is_done = True
         if not self._prices:
-            self._look()
-        self._report()
-        if any(each.kind == "stop" for each in read_requests(self._run)):
+            self._take_inventory()
+        self._write_report()
+        run = self._context.run
+        if any(request.kind == "stop" for request in read_requests(run)):
             return
-        step = self._recorder.clock.mode_step("train") + 1 if self._adapter.is_distributed() else None
+        step = self._recorder.clock.mode_step("train") + 1 if self._frameworks.is_distributed() else None
         write_request(
-            self._run,
+            run,
             Request(
                 new_request_id(),
                 "stop",
                 step=step,
-                reason="the doctor has seen enough",
+                reason="leadline doctor is done",
                 by="doctor",
                 time_ns=time.time_ns(),
                 grace_seconds=_GRACE_SECONDS,
             ),
         )
 
-    def _report(self) -> None:
-        make_leaf(os.path.join(self._run, layout.DOCTOR_REPORTS))
-        write_document(os.path.join(self._run, layout.doctor_report(str(os.getpid()))), self._document())
+    def _write_report(self) -> None:
+        run = self._context.run
+        make_subfolder(os.path.join(run, layout.DOCTOR_REPORTS))
+        write_document(os.path.join(run, layout.doctor_report(str(os.getpid()))), self._report())
 
-    def _document(self) -> dict[str, Any]:
+    def _report(self) -> dict[str, Any]:
         step_ns, forward_ns, accuracy_ns = self._times()
         return {
             "pid": os.getpid(),
-            "rank": self._adapter.rank(),
-            "framework": self._adapter.spoken(),
+            "rank": self._frameworks.rank(),
+            "framework": self._frameworks.label(),
             "steps": dict(self._recorder.clock.finished),
             "backwards": self._backwards,
-            **self._seen,
-            "losses": self._places(),
+            **self._inventory,
+            "losses": self._loss_places(),
             "step_ns": step_ns,
             "base_ns": self._base_ns,
             "forward_ns": forward_ns,
             "accuracy_ns": accuracy_ns,
             "prices": self._prices,
-            "notes": [*self._recorder.notes, *([self._problem] if self._problem else [])],
+            "notes": [*self._context.notes, *([self._problem] if self._problem else [])],
         }
 
-    def _places(self) -> list[dict[str, str]]:
-        """Each loss with the place of its backward pass."""
+    def _loss_places(self) -> list[dict[str, str]]:
+        """Return each loss with the place of its backward pass."""
         unnamed = iter([name for name in self._recorder.losses if name not in self._losses.values()])
         return [{"name": name or next(unnamed, "loss"), "place": _place(site)} for site, name in self._losses.items()]
 
     def _times(self) -> tuple[int | None, int | None, int | None]:
-        """Of a step: its own length without ours; what capturing a forward pass takes of it, and what accuracy does.
+        """Return the step time without overhead, and the cost per step of capturing forward passes and accuracy.
 
-        At the first step everything is captured, at the last losses and accuracy, at those between also what modules
-        and functions take and give; the first is not counted, since much is made then.
+        The first step captures everything, the last one losses and accuracy, the steps between also the inputs and
+        outputs of modules and functions. The first step is not counted: much is built then.
         """
         spans = [
             (later[0] - earlier[0], later[1] - earlier[1])
-            for earlier, later in zip(self._ends, self._ends[1:], strict=False)
+            for earlier, later in zip(self._step_ends, self._step_ends[1:], strict=False)
         ]
         if not spans:
             return None, None, None
-        own, base_ns = [ours for _, ours in spans], self._base_ns or 0
+        own, base_ns = [own_ns for _, own_ns in spans], self._base_ns or 0
         forward_ns = min(own[:-1], default=None)
         return (
-            min(span - ours if ours < span else span for span, ours in spans),
+            min(span - own_ns if own_ns < span else span for span, own_ns in spans),
             None if forward_ns is None else max(forward_ns - base_ns, 0),
             max(own[-1] - base_ns, 0),
         )
@@ -204,14 +217,14 @@ class DoctorProbe:
 def _place(site: object) -> str:
     match site:
         case (CodeType() as code, int(line)):
-            short = os.path.relpath(code.co_filename)
-            return f"{code.co_filename if short.startswith(os.pardir) else short}:{line}"
+            relative = os.path.relpath(code.co_filename)
+            return f"{code.co_filename if relative.startswith(os.pardir) else relative}:{line}"
         case str():
-            return "of an evaluation set"  # or of the script's own hook
-    return "somewhere"
+            return "of an evaluation set"  # or logged through the script's own hook
+    return "unknown place"
 
 
-def order_of(run: str) -> dict[str, Any] | None:
-    """What a doctor's run is asked to find out; None: it is no doctor's."""
-    found = read_document(os.path.join(run, layout.DOCTOR))
-    return found if isinstance(found, dict) else None
+def read_order(run: str) -> dict[str, Any] | None:
+    """Return the order of ``leadline doctor``; None if the run is not one of it."""
+    order = read_document(os.path.join(run, layout.DOCTOR))
+    return order if isinstance(order, dict) else None

@@ -1,4 +1,4 @@
-"""pyinstrument: the whole call tree, sampled every millisecond."""
+"""Python call trees of profile windows, sampled every millisecond by pyinstrument."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ INTERVAL_SECONDS: Final = 0.001
 
 
 def open_callstacks(window: ProfileWindow) -> Recording:
-    """What ``probes.recording.Opener`` is for pyinstrument.
+    """Open a recording with pyinstrument; see ``leadline.training.recording.Opener``.
 
     Raises:
-        ProfileUnavailableError: It is not installed where the training runs.
+        ProfileUnavailableError: pyinstrument is not installed in the training's environment.
     """
     try:
         import pyinstrument
     except ImportError:
         raise ProfileUnavailableError(
-            "pyinstrument is not installed where the training runs: pip install 'leadline[python-profiles]'"
+            "pyinstrument is not installed in the training's environment: pip install 'leadline[python-profiles]'"
         ) from None
     return PythonRecording(window, lambda: StackProfiler(pyinstrument), write_callstacks)
 
@@ -45,21 +45,21 @@ class StackProfiler:
 
 
 def write_callstacks(folder: str, slices: Sequence[ProfileSlice]) -> Sequence[str]:
-    """Write a file for each slice: when it was, and pyinstrument's own session within.
+    """Write one file per slice: its time, and the session of pyinstrument.
 
     Raises:
-        OSError: One could not be written.
+        OSError: A file cannot be written.
     """
     names = []
-    for index, each in enumerate(slices):
+    for index, part in enumerate(slices):
         name = layout.callstacks(index)
         document = {
-            "step": each.step,
-            "mode": each.mode,
-            "phase": each.phase,
-            "start_ns": each.start_ns,
-            "end_ns": each.end_ns,
-            "session": each.profiler.session.to_json(),
+            "step": part.step,
+            "mode": part.mode,
+            "phase": part.phase,
+            "start_ns": part.start_ns,
+            "end_ns": part.end_ns,
+            "session": part.profiler.session.to_json(),
         }
         write_document(os.path.join(folder, name), document)
         names.append(name)

@@ -1,4 +1,4 @@
-"""cProfile: calls, own and cumulative time and callers of every function, as tables."""
+"""Tables of Python function calls of profile windows, by cProfile."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def open_functions(window: ProfileWindow) -> Recording:
-    """What ``probes.recording.Opener`` is for cProfile."""
+    """Open a recording with cProfile; see ``leadline.training.recording.Opener``."""
     return PythonRecording(window, lambda: FunctionProfiler(window.timer), write_functions)
 
 
 def off_cpu_seconds() -> float:
-    """A clock that runs while the thread does not."""
+    """Return the time that this thread has spent off the CPU."""
     return time.perf_counter() - time.thread_time()
 
 
@@ -51,17 +51,17 @@ class FunctionProfiler:
 
 
 def write_functions(folder: str, slices: Sequence[ProfileSlice]) -> Sequence[str]:
-    """Write ``functions.arrow`` and ``calls.arrow``; a batch of each for every slice.
+    """Write ``functions.arrow`` and ``calls.arrow``, each with one batch per slice.
 
     Raises:
-        OSError: They could not be written.
+        OSError: They cannot be written.
     """
     functions = _segment(folder, layout.FUNCTIONS, FUNCTIONS)
     calls = _segment(folder, layout.CALLS, CALLS)
-    for sequence, each in enumerate(slices):
-        entries = each.profiler.profile.getstats()
-        _append(functions, sequence, each, [_function(entry) for entry in entries])
-        _append(calls, sequence, each, list(_edges(entries)))
+    for sequence, part in enumerate(slices):
+        entries = part.profiler.profile.getstats()
+        _append(functions, sequence, part, [_function(entry) for entry in entries])
+        _append(calls, sequence, part, list(_edges(entries)))
     functions.close()
     calls.close()
     return (layout.FUNCTIONS, layout.CALLS)
@@ -74,10 +74,16 @@ def _segment(folder: str, name: str, schema: TableSchema) -> Segment:
 def _append(segment: Segment, sequence: int, part: ProfileSlice, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
-    same = {"step": part.step, "mode": part.mode, "phase": part.phase, "start_ns": part.start_ns, "end_ns": part.end_ns}
+    constant = {
+        "step": part.step,
+        "mode": part.mode,
+        "phase": part.phase,
+        "start_ns": part.start_ns,
+        "end_ns": part.end_ns,
+    }
     columns: dict[str, Any] = {}
     for name, kind in segment.schema.columns:
-        values: list[Any] = [same[name]] * len(rows) if name in same else [row[name] for row in rows]
+        values: list[Any] = [constant[name]] * len(rows) if name in constant else [row[name] for row in rows]
         columns[name] = int64_buffer(values) if kind == "int64" else values
     segment.append(sequence, len(rows), columns)
 
@@ -93,7 +99,7 @@ def _function(entry: Any) -> dict[str, Any]:
 
 
 def _edges(entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """Who called whom."""
+    """Iterate over the calls by caller and callee."""
     for caller in entries:
         for callee in caller.calls or ():
             yield {
@@ -107,7 +113,7 @@ def _edges(entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _place(code: Any, prefix: str) -> dict[str, Any]:
-    """A function's name, file and line; of one that is not Python's, what cProfile calls it."""
+    """Return name, file and line of a function; a function not written in Python has only cProfile's name for it."""
     if isinstance(code, str):
         return {f"{prefix}function": code, f"{prefix}file": "", f"{prefix}line": 0}
     name = getattr(code, "co_qualname", code.co_name)

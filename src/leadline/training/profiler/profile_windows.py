@@ -1,4 +1,4 @@
-"""The windows of a worker: opened and closed between steps, one after the other."""
+"""Profile windows of a worker: opened and closed between steps, one after the other."""
 
 from __future__ import annotations
 
@@ -8,72 +8,72 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.records.profile_window import MOST_SECONDS, MOST_STEPS, Kind, ProfileWindow
+from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS, Kind, ProfileWindow
+from leadline.records.request import REFUSED
 from leadline.store import layout
 from leadline.training.profiler.background_writer import BackgroundWriter
 from leadline.training.recording import Opener, ProfileUnavailableError, Recording
+from leadline.training.step_context import StepContext
 
 _SLOTS: Final[dict[Kind, str]] = {"detailed": "code", "cprofile": "code", "pyinstrument": "code", "dataloader": "data"}
-"""Windows of one slot would measure each other: the later waits for the earlier."""
+"""Windows of one slot would measure each other: the later one waits for the earlier."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A window under way."""
+    """An open window."""
 
     window: ProfileWindow
     recording: Recording
     first_step: int
-    begun_ns: int
-    """Wall clock."""
-    begun_at_ns: int
-    """The monotonic clock's."""
+    opened_ns: int
+    """By the wall clock."""
+    opened_monotonic_ns: int
     notes: list[str] = field(default_factory=list)
 
-    def is_over(self, step: int, now_ns: int) -> bool:
-        """Whether the step that begins is no longer part of it."""
+    def is_complete(self, step: int, now_ns: int) -> bool:
+        """Return whether the step that begins is no longer part of the window."""
         count = step - self.first_step
         if self.window.seconds is not None:
-            seconds = (now_ns - self.begun_at_ns) / 1e9
-            return seconds >= min(self.window.seconds, MOST_SECONDS) or count >= MOST_STEPS
-        return count >= min(self.window.steps or 1, MOST_STEPS)
+            seconds = (now_ns - self.opened_monotonic_ns) / 1e9
+            return seconds >= min(self.window.seconds, MAX_SECONDS) or count >= MAX_STEPS
+        return count >= min(self.window.steps or 1, MAX_STEPS)
 
 
 class ProfileWindows:
-    """Opens windows when their step comes, and closes them again.
+    """Opens windows at their step, and closes them again.
 
     Args:
-        run: The run folder.
-        worker: Gives the worker's id.
-        openers: By kind what makes a recording.
+        openers: Make the recordings, by kind of window.
         started_ns: When the run was started, by the wall clock.
-        tell: Takes what became of a window: its id, and a line.
+        report: Takes the outcome of a window: its id, and a line.
+
+    Attributes:
+        is_idle: Whether no window is pending or open: no call is needed when a step begins.
     """
 
     def __init__(
         self,
-        run: str,
-        worker: Callable[[], str],
+        context: StepContext,
         openers: Mapping[Kind, Opener],
         *,
         started_ns: int,
-        tell: Callable[[str, str], None],
+        report: Callable[[str, str], None],
         clock: Callable[[], int] = time.monotonic_ns,
         wall_clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._run, self._worker, self._openers = run, worker, openers
-        self._started_ns, self._tell = started_ns, tell
+        self.is_idle = True
+        self._context, self._openers = context, openers
+        self._started_ns, self._report = started_ns, report
         self._clock, self._wall_clock = clock, wall_clock
-        self._waiting: list[ProfileWindow] = []
-        self._ends: list[ProfileWindow] = []
-        """Windows of the process' end, which may be tried several times: which step is the last shows afterwards."""
+        self._pending: list[ProfileWindow] = []
+        self._end_windows: list[ProfileWindow] = []
+        """Windows of the process' end; they may open several times, since the last step is known only afterwards."""
         self._open: dict[str, _Open] = {}
-        self._writing = BackgroundWriter()
-        self.is_calm = True
-        """Whether nothing is waited for and nothing open: then no call is needed at a step's begin."""
+        self._writer = BackgroundWriter()
 
     def add(self, window: ProfileWindow, next_step: int) -> str:
-        """Take up a wish; ``""``, or why it is refused.
+        """Add a window; return ``""``, or why it is refused.
 
         Args:
             next_step: The step that begins next.
@@ -82,102 +82,105 @@ class ProfileWindows:
             return f"{window.kind} cannot be recorded here"
         if window.step is not None and window.step < next_step and window.part == "loop":
             return f"step {window.step:,} has begun already: step {next_step:,} comes next"
-        (self._ends if window.part == "end" else self._waiting).append(window)
-        self.is_calm = not self._waiting and not self._open
+        (self._end_windows if window.part == "end" else self._pending).append(window)
+        self._update_idle()
         return ""
 
     def begin_step(self, step: int, ended: str = "train") -> None:
-        """A step begins, or will once it is the first: close what is over, open what is due.
+        """Begin a step: close complete windows, open scheduled ones.
 
         Args:
-            ended: The mode of the step before.
+            ended: The mode of the previous step.
         """
         now_ns = self._clock()
-        self._forget_end()
-        for slot, each in list(self._open.items()):
-            if each.is_over(step, now_ns):
+        self._discard_end()
+        for slot, opened in list(self._open.items()):
+            if opened.is_complete(step, now_ns):
                 self._close(slot, step, ended)
             else:
-                each.recording.enter(step, ended)
-        for window in list(self._waiting):
-            if window.part == "loop" and _SLOTS[window.kind] not in self._open and self._is_due(window, step):
-                self._waiting.remove(window)
+                opened.recording.enter(step, ended)
+        for window in list(self._pending):
+            if window.part == "loop" and _SLOTS[window.kind] not in self._open and self._should_open(window, step):
+                self._pending.remove(window)
                 self._begin(window, step)
-        self.is_calm = not self._waiting and not self._open
+        self._update_idle()
 
     def begin_start(self) -> None:
-        """The process has started: what precedes the first step is recorded from now on."""
-        for window in [each for each in self._waiting if each.part == "start"]:
-            self._waiting.remove(window)
+        """Open the windows of the process' start, which ends with the first step."""
+        for window in [window for window in self._pending if window.part == "start"]:
+            self._pending.remove(window)
             if _SLOTS[window.kind] not in self._open:
                 self._begin(window, 0)
             else:
-                self._tell(window.id, "refused: another window of the process' start is under way")
+                self._report(window.id, f"{REFUSED}another window of the process' start is open")
 
     def end_start(self) -> None:
-        """The first step begins."""
-        for slot, each in list(self._open.items()):
-            if each.window.part == "start":
+        """Close the windows of the process' start: the first step begins."""
+        for slot, opened in list(self._open.items()):
+            if opened.window.part == "start":
                 self._close(slot, 0)
-        self.is_calm = not self._waiting and not self._open
+        self._update_idle()
 
     def begin_end(self, step: int) -> None:
-        """What comes now may be the end: it is recorded, and forgotten if a step follows."""
-        self._forget_end()
-        for window in self._ends:
+        """Open the windows of the process' end, which may begin now; they are discarded if a step follows."""
+        self._discard_end()
+        for window in self._end_windows:
             if _SLOTS[window.kind] not in self._open:
                 self._begin(window, step)
 
-    def _forget_end(self) -> None:
-        for slot, each in list(self._open.items()):
-            if each.window.part == "end":
-                del self._open[slot]
-                each.recording.end(each.first_step, "train")
-
     def mark(self, phase: str) -> None:
-        """Within a step something begins."""
-        self._forget_end()
-        for each in self._open.values():
-            each.recording.mark(phase)
+        """Begin a phase within the step."""
+        self._discard_end()
+        for opened in self._open.values():
+            opened.recording.mark(phase)
 
     def close(self, step: int) -> None:
-        """The training is over: close what is open, tell what never came, and wait for what is being written."""
-        closed = {each.window.id for each in self._open.values()}
+        """End the training: close open windows, report pending ones, and wait for the writer."""
+        closed = {opened.window.id for opened in self._open.values()}
         for slot in list(self._open):
             self._close(slot, step)
-        for window in [*self._waiting, *(each for each in self._ends if each.id not in closed)]:
-            self._tell(window.id, "never came: the training had ended")
-        self._waiting.clear()
-        self._ends.clear()
-        self._writing.close()
+        for window in [*self._pending, *(window for window in self._end_windows if window.id not in closed)]:
+            self._report(window.id, "not recorded: the training ended first")
+        self._pending.clear()
+        self._end_windows.clear()
+        self._writer.close()
 
-    def call_off(self, step: int) -> int:
-        """Nothing more is recorded: what is open is closed and kept, what is waited for never comes; how many.
+    def cancel(self, step: int) -> int:
+        """Close and keep the open windows, and cancel the pending ones; return the number of windows.
 
         Args:
             step: The step that begins next.
         """
-        self._forget_end()
-        called_off = [*self._waiting, *self._ends]
-        count = len(self._open) + len(called_off)
+        self._discard_end()
+        cancelled = [*self._pending, *self._end_windows]
+        count = len(self._open) + len(cancelled)
         for slot in list(self._open):
             self._close(slot, step)
-        for window in called_off:
-            self._tell(window.id, "called off")
-        self._waiting.clear()
-        self._ends.clear()
-        self.is_calm = True
+        for window in cancelled:
+            self._report(window.id, "cancelled")
+        self._pending.clear()
+        self._end_windows.clear()
+        self.is_idle = True
         return count
 
     def abandon(self) -> None:
-        """Stop everything at once, and write nothing: capture goes off."""
-        for each in self._open.values():
-            each.recording.end(each.first_step, "train")
+        """Stop everything at once, and write nothing: capture was disabled."""
+        for opened in self._open.values():
+            opened.recording.end(opened.first_step, "train")
         self._open.clear()
-        self._waiting.clear()
-        self.is_calm = True
+        self._pending.clear()
+        self.is_idle = True
 
-    def _is_due(self, window: ProfileWindow, step: int) -> bool:
+    def _update_idle(self) -> None:
+        self.is_idle = not self._pending and not self._open
+
+    def _discard_end(self) -> None:
+        for slot, opened in list(self._open.items()):
+            if opened.window.part == "end":
+                del self._open[slot]
+                opened.recording.end(opened.first_step, "train")
+
+    def _should_open(self, window: ProfileWindow, step: int) -> bool:
         if window.step is not None:
             return step >= window.step
         begin_ns = window.time_ns
@@ -190,27 +193,28 @@ class ProfileWindows:
             recording = self._openers[window.kind](window)
             recording.begin(step)
         except ProfileUnavailableError as error:
-            self._tell(window.id, f"refused: {error}")
+            self._report(window.id, f"{REFUSED}{error}")
             return
-        late = window.step is not None and step > window.step
-        notes = [f"began at step {step:,}: another window was under way"] if late else []
+        is_late = window.step is not None and step > window.step
+        notes = [f"began at step {step:,}: another window was open"] if is_late else []
         now = self._clock()
         self._open[_SLOTS[window.kind]] = _Open(window, recording, step, self._wall_clock(), now, notes)
-        self.is_calm = False
+        self.is_idle = False
 
     def _close(self, slot: str, step: int, ended: str = "train") -> None:
-        each = self._open.pop(slot)
-        finish = each.recording.end(step, ended)
-        folder = os.path.join(self._run, layout.profile(self._worker(), each.window.id))
-        self._writing.put(folder, finish, self._document(each, step), lambda line: self._tell(each.window.id, line))
+        opened = self._open.pop(slot)
+        finish = opened.recording.end(step, ended)
+        window = opened.window.id
+        folder = os.path.join(self._context.run, layout.profile(self._context.worker, window))
+        self._writer.put(folder, finish, self._document(opened, step), lambda line: self._report(window, line))
 
-    def _document(self, each: _Open, step: int) -> dict[str, Any]:
+    def _document(self, opened: _Open, step: int) -> dict[str, Any]:
         return {
-            **each.window.to_dict(),
-            "worker": self._worker(),
-            "first_step": each.first_step,
+            **opened.window.to_dict(),
+            "worker": self._context.worker,
+            "first_step": opened.first_step,
             "end_step": step,
-            "start_ns": each.begun_ns,
+            "start_ns": opened.opened_ns,
             "end_ns": self._wall_clock(),
-            "notes": [*each.notes, *each.recording.notes],
+            "notes": [*opened.notes, *opened.recording.notes],
         }

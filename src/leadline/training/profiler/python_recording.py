@@ -1,4 +1,4 @@
-"""Recording what Python functions do in a window: a profile of its own for each phase of each step."""
+"""Recordings of Python functions: one profile per phase and step."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from leadline.records.profile_window import ProfileWindow
 from leadline.training.recording import Finish, ProfileUnavailableError
 
 FIRST_PHASE = "forward"
-"""What a step begins with: the loop's own code, the batch, the forward pass."""
+"""The first phase of a step: the loop's own code, the batch, the forward pass."""
 
 
 class Profiler(Protocol):
-    """Something that can be switched on and off in this thread."""
+    """A profiler of this thread."""
 
     def start(self) -> None:
         """Begin to record."""
 
     def stop(self) -> None:
-        """Stop, and keep what was recorded."""
+        """Stop, and keep the profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileSlice:
-    """What was recorded from one moment to the next."""
+    """The profile of one phase."""
 
     step: int
-    """The global step; -1: none, the process' start or end."""
+    """The global step; -1 for the process' start or end."""
     mode: str
-    """The step's; of the process' start and end ``""``."""
+    """The mode of the step; ``""`` for the process' start or end."""
     phase: str
     """``forward`` (with the loop's own code), ``backward``, ``optimizer``; ``start``, ``end``."""
     start_ns: int
@@ -44,8 +44,8 @@ class PythonRecording:
     """See ``leadline.training.recording.Recording``.
 
     Args:
-        make: Makes a profiler; called once for each slice.
-        write: Writes the slices into a folder, and gives the files' names.
+        make: Makes a profiler; called once per slice.
+        write: Writes the slices into a folder; returns the names of the files.
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class PythonRecording:
 
     def enter(self, step: int, ended: str) -> None:
         self._close()
-        self._settle(ended)
+        self._set_mode(ended)
         self._open(step, FIRST_PHASE)
 
     def mark(self, phase: str) -> None:
         if self._running is None or self._window.part != "loop":
             return
         step, current, _, _ = self._running
-        if phase == current or any(each.step == step and each.phase == phase for each in self._slices):
+        if phase == current or any(part.step == step and part.phase == phase for part in self._slices):
             return  # micro-batches: the first backward pass of a step begins the phase
         self._close()
         self._open(step, phase)
 
     def end(self, step: int, ended: str) -> Finish:
         self._close()
-        self._settle(ended)
+        self._set_mode(ended)
         slices, self._slices = self._slices, []
         return lambda folder: self._write(folder, slices)
 
@@ -103,18 +103,18 @@ class PythonRecording:
             return
         self._slices.append(ProfileSlice(step, "", phase, start_ns, self._wall_clock(), profiler))
 
-    def _settle(self, mode: str) -> None:
-        """The step has ended, and its mode is known."""
-        self._slices = [replace(each, mode=mode) if each.step >= 0 and not each.mode else each for each in self._slices]
+    def _set_mode(self, mode: str) -> None:
+        """Set the mode of the step that has ended."""
+        self._slices = [replace(part, mode=mode) if part.step >= 0 and not part.mode else part for part in self._slices]
 
 
 def refuse_second_profiler() -> None:
-    """Two profilers of Python functions in one thread would take each other's place.
+    """Refuse to record beside another profiler of this thread: they would replace each other.
 
     Raises:
-        ProfileUnavailableError: One is there.
+        ProfileUnavailableError: Another profiler is active.
     """
     monitoring = getattr(sys, "monitoring", None)
     has_tool = monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is not None
     if sys.getprofile() is not None or has_tool:
-        raise ProfileUnavailableError("another profiler of Python functions runs in this thread")
+        raise ProfileUnavailableError("another Python profiler is active in this thread")

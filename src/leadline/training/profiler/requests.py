@@ -1,76 +1,59 @@
-"""Profiling in a training process: what the plan and requests ask for, and what is told of it."""
+"""Requests for profile windows in a training process, and their outcomes."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
 from leadline.records.request import REFUSED, Acknowledgement, Request
-from leadline.store import layout
 from leadline.store.control import write_acknowledgement
 from leadline.training.guard import Guard
 from leadline.training.profiler.callstacks import open_callstacks
 from leadline.training.profiler.functions import open_functions
 from leadline.training.profiler.profile_windows import ProfileWindows
 from leadline.training.recording import Opener
+from leadline.training.step_context import StepContext
 from leadline.training.timeline.step_timeline import StepTimeline
 
 KIND: Final = "profile"
-"""The kind of requests that ask for windows."""
+"""The kind of requests for profile windows."""
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
 
 class ProfileRequests:
     """See ``leadline.training.timeline.listener.StepListener``.
 
-    **A guard of its own** - a profile that fails is told, and ends profiling; capture goes on.
+    **A guard of its own** - a profile that fails is noted, and disables profiling; capture goes on.
+
+    Args:
+        started_ns: When the run was started, by the wall clock.
+        openers: The openers of recordings that a framework makes, by kind.
 
     Attributes:
-        outcomes: By window what became of it, a line each.
+        outcomes: The outcome of each window, one line each.
     """
 
-    def __init__(
-        self,
-        run: str,
-        *,
-        worker: Callable[[], str],
-        step: Callable[[], int],
-        started_ns: int,
-        openers: dict[Kind, Opener],
-        note: Callable[[str], None],
-        has_trained: Callable[[], bool],
-    ) -> None:
-        """
-        Args:
-            worker: Gives the worker's id.
-            step: Gives the step under way.
-            started_ns: When the run was started, by the wall clock.
-            openers: What records the kinds that are the framework's.
-            note: Takes a line for people.
-            has_trained: Tells whether there was a step; a process without leaves no trace.
-        """
+    def __init__(self, context: StepContext, *, started_ns: int, openers: Mapping[Kind, Opener]) -> None:
         self.outcomes: dict[str, str] = {}
-        self._run, self._worker, self._step, self._note = run, worker, step, note
-        self._has_trained = has_trained
-        self._guard = Guard(self._fail)
-        self._windows = ProfileWindows(run, worker, {**PYTHON, **openers}, started_ns=started_ns, tell=self._tell)
+        self._context = context
+        self._guard = Guard(self._disable)
+        self._windows = ProfileWindows(context, {**PYTHON, **openers}, started_ns=started_ns, report=self._set_outcome)
 
     @property
-    def is_calm(self) -> bool:
-        return self._windows.is_calm
+    def is_idle(self) -> bool:
+        return self._windows.is_idle
 
     def begin(self, windows: Iterable[ProfileWindow], timeline: StepTimeline) -> None:
-        """The process begins to be watched."""
+        """Begin with the windows of the capture plan."""
         for window in windows:
-            why = self._windows.add(window, 0)
-            if why:
-                self._tell(window.id, f"{REFUSED}{why}")
-        timeline.on_begin = lambda: self._guard.run(self._begin_first)
-        timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._step())
+            refusal = self._windows.add(window, 0)
+            if refusal:
+                self._set_outcome(window.id, f"{REFUSED}{refusal}")
+        timeline.on_begin = lambda: self._guard.run(self._begin_first_step)
+        timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._context.step)
         self._guard.run(self._windows.begin_start)
 
     def begin_step(self, step: int, ended: str = "train") -> None:
@@ -79,55 +62,48 @@ class ProfileRequests:
     def mark(self, phase: str) -> None:
         self._guard.run(self._windows.mark, phase)
 
-    def take(self, request: Request) -> None:
-        """Take up a request, and answer it."""
-        self._guard.run(self._take, request)
+    def handle(self, request: Request) -> None:
+        """Add the windows of a request, and acknowledge it."""
+        self._guard.run(self._handle, request)
 
     def close(self) -> None:
-        """The training is over."""
-        if self._has_trained():
-            self._guard.run(self._windows.close, self._step())
+        """End the training; a process without steps leaves no trace."""
+        if self._context.writer is not None:
+            self._guard.run(self._windows.close, self._context.step)
         else:
             self.abandon()
 
     def abandon(self) -> None:
-        """Capture goes off, or this is a child of the process: stop at once."""
+        """Stop at once: capture was disabled, or this is a child of the process."""
         self._guard.run(self._windows.abandon)
 
-    def _begin_first(self) -> None:
+    def _begin_first_step(self) -> None:
         self._windows.end_start()
         self._windows.begin_step(0, "")
 
-    def _take(self, request: Request) -> None:
-        step = self._step()
-        said = []
+    def _handle(self, request: Request) -> None:
+        context = self._context
+        step, outcomes = context.step, []
         if request.parameters.get("off"):
-            said.append(f"taken: {counted(self._windows.call_off(step), 'window')} ended")
+            outcomes.append(f"taken: {counted(self._windows.cancel(step), 'window')} ended")
         for data in request.parameters.get("windows", ()):
             window = ProfileWindow.from_dict(data)
-            why = self._windows.add(window, step)
-            said.append(f"{REFUSED}{why}" if why else f"taken: {window.spoken()}")
-            if why:
-                self._tell(window.id, said[-1])
-        answer = Acknowledgement(request.id, self._worker(), step - 1, time.time_ns(), "; ".join(said) or "taken")
+            refusal = self._windows.add(window, step)
+            outcomes.append(f"{REFUSED}{refusal}" if refusal else f"taken: {window.describe()}")
+            if refusal:
+                self._set_outcome(window.id, outcomes[-1])
+        outcome = "; ".join(outcomes) or "taken"
+        acknowledgement = Acknowledgement(request.id, context.worker, step - 1, time.time_ns(), outcome)
         try:
-            write_acknowledgement(self._run, answer)
+            write_acknowledgement(context.run, acknowledgement)
         except OSError:
-            self._note("a request for a profile could not be answered: the disk takes nothing")
+            context.note("a profile request could not be acknowledged: the disk is full or not writable")
 
-    def _tell(self, window: str, line: str) -> None:
-        self.outcomes[window] = line
-        if not line.startswith("recorded"):
-            self._note(f"profile {window}: {line}")
+    def _set_outcome(self, window: str, outcome: str) -> None:
+        self.outcomes[window] = outcome
+        if not outcome.startswith("recorded"):
+            self._context.note(f"profile {window}: {outcome}")
 
-    def _fail(self, failure: str) -> None:
-        self._note(f"profiling went off: {failure}")
-        self._windows.is_calm = True
-
-
-def openers_of(adapter: Any, run: str, guard: Guard) -> dict[Kind, Opener]:
-    """What a framework records itself."""
-    return {
-        "detailed": lambda window: adapter.open_operators(window, guard),
-        "dataloader": adapter.watch_fetching(os.path.join(run, layout.PROFILES), guard),
-    }
+    def _disable(self, failure: str) -> None:
+        self._context.note(f"profiling disabled: {failure}")
+        self._windows.is_idle = True

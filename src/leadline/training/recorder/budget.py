@@ -1,4 +1,4 @@
-"""The overhead budget: widens what presets and rules ask until watching stays within its share of the step time."""
+"""The overhead budget: throttles the captures of presets and rules to a share of the step time."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from leadline.training.recorder.overhead import CapturePrices, Part, StepOverhea
 from leadline.training.recorder.throttle_groups import ThrottleGroup, divide
 
 FREE_NS: Final = 200_000
-"""What watching may always take of a step: the budget counts only above it."""
-_LEAST_PART: Final = 0.25
-"""What of the budget thinnable wishes always have, however much the others take."""
-_MOST_FACTOR: Final = 1 << 12
-_GROSS: Final = 4.0
-"""So many times too dear, and one sample is enough."""
-_ROOM: Final = 0.7
-"""An interval is narrowed only when this part of the budget would not be used up by it."""
-_WORTH: Final = 0.05
-"""What takes less of the budget than this is not widened: little would be won."""
-_FIRST_PATIENCE: Final = 16
-_OWN_PATIENCE: Final = 2
-_MOST_PATIENCE: Final = 1 << 12
+"""Overhead that is always allowed per step; the budget applies above it."""
+_MIN_SHARE: Final = 0.25
+"""The share of the budget that throttled items always have, however much the others take."""
+_MAX_FACTOR: Final = 1 << 12
+_EXCESSIVE: Final = 4.0
+"""At this multiple of the available time one sample is enough."""
+_HEADROOM: Final = 0.7
+"""An interval is shortened only if the total then stays within this share of the available time."""
+_MIN_GAIN: Final = 0.05
+"""Groups that take less of the available time than this are not throttled further: there is little to gain."""
+_INITIAL_PATIENCE: Final = 16
+_MIN_OWN_CAPTURES: Final = 2
+_MAX_PATIENCE: Final = 1 << 12
 _CHECK_EVERY: Final = 32
-_TRY_CAPTURES: Final = 6
-"""After so many captures that told nothing apart the next is widened on suspicion."""
+_TRIAL_CAPTURES: Final = 6
+"""After this many captures without a separable price another group is throttled as a trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalChange:
-    """A group's interval became wider, or narrower."""
+    """A change of a group's interval."""
 
     group: ThrottleGroup
     factor: int
-    """How many times as wide as asked it is from now on; 1: as asked."""
+    """The interval as a multiple of the planned one; 1: as planned."""
     since_step: int
-    """The first step of the mode, counted from 0, for which it holds."""
+    """The first step of the mode, from 0, at which it applies."""
     mode: str
 
     def events(self) -> list[dict[str, Any]]:
-        """What the timeline says, a dictionary for each collection: ``capture_thinned``."""
+        """Return the arguments of the ``capture_thinned`` events, one dictionary per collection."""
         return [self._event(collection) for collection in self.group.collections]
 
     def _event(self, collection: str | None) -> dict[str, Any]:
         items = [item for item in self.group.items if item.collection == collection]
         schedule = self.group.schedule
-        wide = widened(schedule, self.factor)
+        current = lengthened(schedule, self.factor)
         return {
             "collection": collection,
             "regexes": [item.regex for item in items if item.regex is not None],
@@ -57,17 +57,17 @@ class IntervalChange:
             "mode": self.mode,
             "sources": list(self.group.sources),
             "from_every": schedule.every,
-            "to_every": wide.every,
+            "to_every": current.every,
             "from_seconds": schedule.every_seconds,
-            "to_seconds": wide.every_seconds,
+            "to_seconds": current.every_seconds,
             "start": schedule.start,
             "end": schedule.end,
             "since_step": self.since_step,
         }
 
 
-def widened(schedule: Schedule, factor: int) -> Schedule:
-    """A schedule whose intervals are so many times as long; steps that are listed stay."""
+def lengthened(schedule: Schedule, factor: int) -> Schedule:
+    """Return a schedule with ``factor`` times longer intervals; listed steps stay."""
     if factor == 1:
         return schedule
     return replace(
@@ -78,74 +78,75 @@ def widened(schedule: Schedule, factor: int) -> Schedule:
 
 
 @dataclass(slots=True)
-class _Thinned:
-    """Where a thinnable group stands."""
+class _Throttle:
+    """The state of a throttled group."""
 
     factor: int = 1
-    was_narrowed: bool = False
-    patience: int = _FIRST_PATIENCE
-    """Captures that must be measured before it is narrowed; more each time that it had been narrowed too soon."""
+    was_shortened: bool = False
+    patience: int = _INITIAL_PATIENCE
+    """Captures that must be measured before it is shortened; grows each time that it was shortened too early."""
     captures: int = 0
-    """Its own captures since its interval last changed."""
+    """Captures of the group since its interval last changed."""
 
-    def widen(self) -> None:
-        """Double the interval; who had to be narrowed back in vain needs more patience the next time."""
-        if self.was_narrowed:
-            self.was_narrowed = False
-            self.patience = min(4 * self.patience, _MOST_PATIENCE)
+    def lengthen(self) -> None:
+        """Double the interval; after an interval that was shortened too early, wait longer the next time."""
+        if self.was_shortened:
+            self.was_shortened = False
+            self.patience = min(4 * self.patience, _MAX_PATIENCE)
         self.factor, self.captures = self.factor * 2, 0
 
-    def narrow(self) -> None:
+    def shorten(self) -> None:
         """Halve the interval."""
-        self.factor, self.captures, self.was_narrowed = self.factor // 2, 0, True
+        self.factor, self.captures, self.was_shortened = self.factor // 2, 0, True
 
 
 class ModeBudget:
-    """The budget of one mode: its steps, its wishes. A function of the times that it is told, and of nothing else.
+    """The budget of one mode. Its decisions depend on the measured times only.
 
-    Allowed is the larger of the share and ``FREE_NS`` a step. Of it goes what we take at every step and what is
-    always kept; what the user's options ask does not count. The rest, at least a quarter of all, is for the
-    thinnable groups: while they are expected to take more, the dearest has its interval doubled; where its price is
-    not told apart from that of others, once, and then it is looked what that has changed. An interval is halved
-    again when there is ample room, and the more patiently the more often that had to be undone.
+    The limit is the larger of the share and ``FREE_NS`` per step. The base overhead of every step and the captures that
+    are always kept are subtracted; captures of the user's options do not count. The remainder, at least a quarter of
+    the limit, is for the throttled groups: while they are expected to take more, the interval of the most expensive
+    one is doubled. If its price is not separable from that of others, it is doubled once, as a trial, and measured
+    again. An interval is halved when there is enough headroom, after a patience that grows each time that this had to
+    be undone.
     """
 
     def __init__(self, mode: str, groups: Sequence[ThrottleGroup], share: float) -> None:
         self._mode, self._groups, self._share = mode, tuple(groups), share
-        self._thinned = {index: _Thinned() for index, each in enumerate(groups) if each.kind == "thinnable"}
-        self._prices = CapturePrices([sum(len(item.statistics) + item.raw for item in each.items) for each in groups])
+        self._throttles = {index: _Throttle() for index, group in enumerate(groups) if group.kind == "throttled"}
+        self._prices = CapturePrices([sum(len(item.statistics) + item.raw for item in group.items) for group in groups])
         self._steps = StepOverhead()
-        self._index = {id(item): index for index, each in enumerate(groups) for item in each.items}
+        self._index = {id(item): index for index, group in enumerate(groups) for item in group.items}
         self._measured, self._check_at = 0, 1
         self._next_step = 0
-        self._is_trying = False
+        self._is_trial = False
 
     def factor(self, index: int) -> int:
-        """How many times as wide as asked a group is captured."""
-        return self._thinned[index].factor
+        """Return the interval of a group as a multiple of the planned one."""
+        return self._throttles[index].factor
 
     def end_step(
         self, next_step: int, duration_ns: int | None, *, own_ns: int, spent: Mapping[Part, tuple[frozenset[int], int]]
     ) -> list[IntervalChange]:
-        """A step has ended; what changes with the next one.
+        """End a step; return the changes from the next step on.
 
         Args:
             next_step: The step of the mode that begins.
-            duration_ns: From the end of the step before; None where that was one of another mode.
-            own_ns: What of it was ours.
-            spent: What was captured and what that took: ids of wishes, ns.
+            duration_ns: From the end of the previous step; None if that was of another mode.
+            own_ns: The overhead in it.
+            spent: The captures by part: ids of the items, ns.
         """
         self._next_step = next_step
         if duration_ns is not None:
             captures_ns = sum(cost for _, cost in spent.values())
             self._steps.add(duration_ns, own_ns=own_ns, captures_ns=captures_ns)
         for part, (items, cost) in spent.items():
-            known = frozenset(self._index[each] for each in items if each in self._index)
+            known = frozenset(self._index[item] for item in items if item in self._index)
             if known and self._prices.add(part, known, cost):
                 self._measured += 1
-                for index in known & self._thinned.keys():
-                    self._thinned[index].captures += 1
-        if not self._thinned or self._measured < self._check_at or not self._steps.is_known:
+                for index in known & self._throttles.keys():
+                    self._throttles[index].captures += 1
+        if not self._throttles or self._measured < self._check_at or not self._steps.is_known:
             return []
         self._check_at = self._measured + min(self._measured, _CHECK_EVERY)
         changed = self._check()
@@ -155,22 +156,22 @@ class ModeBudget:
 
     def _check(self) -> list[int]:
         shares = self._expected(self._prices.estimate())
-        spare = self._spare(shares)
-        own = {index: shares[index] for index in self._thinned if index in shares}
-        needed = 1 if sum(own.values()) > _GROSS * spare else 2
-        known = {index: each for index, each in own.items() if self._prices.samples(index) >= needed}
-        if sum(known.values()) > spare:
-            return self._widen(known, spare)
-        return self._narrow(spare) if any(each.factor > 1 for each in self._thinned.values()) else []
+        available = self._available(shares)
+        throttled = {index: shares[index] for index in self._throttles if index in shares}
+        min_samples = 1 if sum(throttled.values()) > _EXCESSIVE * available else 2
+        known = {index: share for index, share in throttled.items() if self._prices.samples(index) >= min_samples}
+        if sum(known.values()) > available:
+            return self._lengthen(known, available)
+        return self._shorten(available) if any(throttle.factor > 1 for throttle in self._throttles.values()) else []
 
     def _expected(self, prices: Mapping[int, float]) -> dict[int, float]:
-        """What each group takes of an average step, in ns, as its interval now is."""
+        """Return the cost of each group per average step, in ns, at its current interval."""
         return {index: price * self._rate(index) for index, price in prices.items()}
 
     def _rate(self, index: int) -> float:
-        """How many captures of a group an average step has."""
-        thinned = self._thinned.get(index)
-        schedule = widened(self._groups[index].schedule, thinned.factor if thinned else 1)
+        """Return the captures of a group per average step."""
+        throttle = self._throttles.get(index)
+        schedule = lengthened(self._groups[index].schedule, throttle.factor if throttle else 1)
         if schedule.end is not None and schedule.end <= self._next_step:
             return 0.0
         rate = 1 / schedule.every if schedule.every is not None else 0.0
@@ -178,110 +179,110 @@ class ModeBudget:
             rate += self._steps.plain_ns / 1e9 / schedule.every_seconds
         return min(rate, 1.0)
 
-    def _spare(self, shares: Mapping[int, float]) -> float:
-        allowed = max(self._share * self._steps.plain_ns, float(FREE_NS))
+    def _available(self, shares: Mapping[int, float]) -> float:
+        """Return the time per step that is left for throttled groups, in ns."""
+        limit = max(self._share * self._steps.plain_ns, float(FREE_NS))
         kept = sum(share for index, share in shares.items() if self._groups[index].kind == "kept")
-        return max(allowed - self._steps.base_ns - kept, allowed * _LEAST_PART)
+        return max(limit - self._steps.base_ns - kept, limit * _MIN_SHARE)
 
-    def _widen(self, own: dict[int, float], spare: float) -> list[int]:
-        """Double the dearest interval until all fit."""
+    def _lengthen(self, shares: dict[int, float], available: float) -> list[int]:
+        """Double the interval of the most expensive group until all groups fit."""
         changed: dict[int, None] = {}
-        while sum(own.values()) > spare:
-            open_to = [index for index in own if self._thinned[index].factor < _MOST_FACTOR]
-            dearest = max(open_to, key=own.__getitem__, default=None)
-            if dearest is None or own[dearest] < _WORTH * spare:
+        while sum(shares.values()) > available:
+            candidates = [index for index in shares if self._throttles[index].factor < _MAX_FACTOR]
+            top = max(candidates, key=shares.__getitem__, default=None)
+            if top is None or shares[top] < _MIN_GAIN * available:
                 break
-            is_told_apart = self._prices.is_told_apart(dearest)
-            if not is_told_apart and self._is_trying and self._measured < _TRY_CAPTURES:
+            is_separable = self._prices.is_separable(top)
+            if not is_separable and self._is_trial and self._measured < _TRIAL_CAPTURES:
                 break
-            self._is_trying = not is_told_apart
-            self._thinned[dearest].widen()
-            own[dearest] /= 2
-            changed[dearest] = None
-            if not is_told_apart:
+            self._is_trial = not is_separable
+            self._throttles[top].lengthen()
+            shares[top] /= 2
+            changed[top] = None
+            if not is_separable:
                 break
         return list(changed)
 
-    def _narrow(self, spare: float) -> list[int]:
-        """Halve the cheapest interval that was widened, when there is room enough however dear things may be."""
-        own = self._expected(self._prices.estimate(is_cautious=True))
-        own = {index: own[index] for index in self._thinned if index in own}
-        wide = [index for index in own if self._thinned[index].factor > 1]
-        if not wide:
+    def _shorten(self, available: float) -> list[int]:
+        """Halve the interval of the cheapest group, if there is enough headroom even at high prices."""
+        shares = self._expected(self._prices.estimate(is_cautious=True))
+        shares = {index: shares[index] for index in self._throttles if index in shares}
+        lengthened_groups = [index for index in shares if self._throttles[index].factor > 1]
+        if not lengthened_groups:
             return []
-        cheapest = min(wide, key=own.__getitem__)
-        thinned = self._thinned[cheapest]
-        is_patient = self._measured >= thinned.patience and thinned.captures >= _OWN_PATIENCE
-        if not is_patient or sum(own.values()) + own[cheapest] > _ROOM * spare:
+        cheapest = min(lengthened_groups, key=shares.__getitem__)
+        throttle = self._throttles[cheapest]
+        is_patient = self._measured >= throttle.patience and throttle.captures >= _MIN_OWN_CAPTURES
+        if not is_patient or sum(shares.values()) + shares[cheapest] > _HEADROOM * available:
             return []
-        thinned.narrow()
+        throttle.shorten()
         return [cheapest]
 
 
 class Budget:
-    """The budgets of a worker, a mode each, and the wishes as they are captured.
+    """The budgets of a worker by mode, and the throttled schedules of the items.
 
-    Without a budget the wishes are the plan's, and nothing is measured.
+    Without a budget the items are those of the plan, and nothing is measured.
 
     Attributes:
-        items: What is to be captured; each thinnable wish at the interval that ``schedule`` says.
-        version: Grows whenever an interval changes.
-        thinned: What was ever thinned, as it now stands: the latest event of each with ``since_step`` of the first,
-            and ``until_step`` where it is captured as asked again.
+        items: The capture items; ``schedule`` gives the current interval of each.
+        version: Incremented whenever an interval changes.
+        throttled: Everything that was ever throttled in its current state: the latest event of each, with the
+            ``since_step`` of the first, and ``until_step`` if it is captured as planned again.
     """
 
     def __init__(self, plan: CapturePlan, *, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         groups = divide(plan.items) if plan.budget is not None else ()
         self.items = tuple(item for group in groups for item in group.items) if groups else plan.items
         self.version = 0
-        self.thinned: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.throttled: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._clock = clock
-        self._share = plan.budget
         self._schedules: dict[int, Schedule] = {}
         modes = dict.fromkeys(mode for group in groups for mode in group.modes)
         self._modes = {mode: self._mode_budget(mode, groups, plan.budget or 0.0) for mode in modes}
         self._spent: dict[Part, tuple[frozenset[int], int]] = {}
-        self._last: tuple[str, int, int] | None = None
+        self._last_end: tuple[str, int, int] | None = None
 
     @staticmethod
     def _mode_budget(mode: str, groups: Iterable[ThrottleGroup], share: float) -> ModeBudget:
         return ModeBudget(mode, [group for group in groups if mode in group.modes], share)
 
     def schedule(self, item: CaptureItem) -> Schedule:
-        """When a wish is captured, as things stand."""
+        """Return the current schedule of an item."""
         return self._schedules.get(id(item), item.schedule)
 
-    def begin(self) -> int:
-        """A capture begins."""
+    def begin_capture(self) -> int:
+        """Begin a capture; return the time."""
         return self._clock()
 
-    def end(self, part: Part, due: Iterable[CaptureItem], begun_ns: int, *, more_ns: int = 0) -> int:
-        """The capture of some wishes has ended; when, so that the next may begin there.
+    def end_capture(self, part: Part, items: Iterable[CaptureItem], begun_ns: int, *, more_ns: int = 0) -> int:
+        """End a capture; return the time, at which the next may begin.
 
         Args:
-            due: The wishes; those that have nothing of the part are left out.
-            begun_ns: What ``begin`` gave.
-            more_ns: What it took before that.
+            items: The captured items; those without anything of the part are ignored.
+            begun_ns: The time that ``begin_capture`` returned.
+            more_ns: Overhead before that.
         """
         now = self._clock()
         if self._modes:
-            wished = frozenset(id(item) for item in due if _has(item, part))
-            items, cost = self._spent.get(part, (frozenset(), 0))
-            self._spent[part] = (items | wished, cost + now - begun_ns + more_ns)
+            captured = frozenset(id(item) for item in items if _has(item, part))
+            earlier, cost = self._spent.get(part, (frozenset(), 0))
+            self._spent[part] = (earlier | captured, cost + now - begun_ns + more_ns)
         return now
 
     def end_step(self, mode: str, mode_step: int, own_ns: Callable[[int], int]) -> list[IntervalChange]:
-        """A step of a mode has ended; what changes with the next one.
+        """End a step of a mode; return the changes from the next step on.
 
         Args:
             mode_step: The step that ended.
-            own_ns: Tells what watching took in all until a moment of the clock.
+            own_ns: Returns the total overhead until a time.
         """
         if not self._modes:
             return []
         now = self._clock()
         own = own_ns(now)
-        last, self._last = self._last, (mode, now, own)
+        last, self._last_end = self._last_end, (mode, now, own)
         spent, self._spent = self._spent, {}
         budget = self._modes.get(mode)
         if budget is None:
@@ -296,7 +297,7 @@ class Budget:
     def _apply(self, change: IntervalChange) -> None:
         self.version += 1
         for item in change.group.items:
-            self._schedules[id(item)] = widened(item.schedule, change.factor)
+            self._schedules[id(item)] = lengthened(item.schedule, change.factor)
         for event in change.events():
             key = (
                 event["mode"],
@@ -306,9 +307,9 @@ class Budget:
                 event["raw"],
                 *event["statistics"],
             )
-            since = self.thinned.get(key, event)["since_step"]
+            since = self.throttled.get(key, event)["since_step"]
             until = change.since_step if change.factor == 1 else None
-            self.thinned[key] = {**event, "since_step": since, "until_step": until}
+            self.throttled[key] = {**event, "since_step": since, "until_step": until}
 
 
 def _has(item: CaptureItem, part: Part) -> bool:

@@ -1,4 +1,4 @@
-"""Taking up control requests at step boundaries."""
+"""Handling of control requests at step boundaries."""
 
 from __future__ import annotations
 
@@ -7,69 +7,66 @@ from collections.abc import Callable
 from typing import Final
 
 from leadline.errors import TrainingStopped
-from leadline.records.request import OF_AGENTS, REFUSED, Acknowledgement, Request
+from leadline.records.request import AGENT_KINDS, REFUSED, Acknowledgement, Request
 from leadline.store.control import RequestReader, write_acknowledgement
+from leadline.training.step_context import StepContext
 
 _CHECK_NS: Final = 50_000_000
 
 
 class ControlRequests:
-    """Looks at most every 50 ms whether somebody has asked for something.
+    """Checks for control requests, at most every 50 ms.
 
-    **Leaves the agents' requests alone**, and refuses those of a kind that nobody here knows.
-
-    Args:
-        run: The run folder, on a local disk.
-        worker: Gives the worker's id.
+    **Leaves the agents' requests alone**, and refuses requests of unknown kinds.
     """
 
-    def __init__(self, run: str, worker: Callable[[], str]) -> None:
-        self._run, self._worker = run, worker
-        self._inbox = RequestReader(run)
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self._inbox = RequestReader(context.run)
         self._checked_ns = 0
-        self._kinds: dict[str, Callable[[Request], None]] = {"stop": self._ask_to_stop}
+        self._handlers: dict[str, Callable[[Request], None]] = {"stop": self._request_stop}
         self._stop: Request | None = None
-        self._is_taken = False
+        self._is_stop_acknowledged = False
 
-    def serve(self, kind: str, take: Callable[[Request], None]) -> None:
-        """Have requests of a kind handed on.
+    def serve(self, kind: str, handle: Callable[[Request], None]) -> None:
+        """Register a handler for requests of a kind.
 
         Args:
-            take: Called in the training's thread, so it must not wait for anything; it answers itself.
+            handle: Called in the training's thread, so it must not block; it acknowledges the request itself.
         """
-        self._kinds[kind] = take
+        self._handlers[kind] = handle
 
-    def obey(self, step: int) -> None:
-        """Do what is asked at the end of ``step``.
+    def handle_pending(self, step: int) -> None:
+        """Handle pending requests at the end of ``step``.
 
         Raises:
-            TrainingStopped: Somebody asked to stop at this step or before; raised at every boundary from there on.
+            TrainingStopped: A stop was requested at this step or before; raised at every later boundary too.
         """
         now = time.monotonic_ns()
         if now - self._checked_ns > _CHECK_NS:
             self._checked_ns = now
-            self._look(step)
+            self._check(step)
         stop = self._stop
         if stop is not None and (stop.step is None or step >= stop.step):
-            if not self._is_taken:
-                self._is_taken = True
+            if not self._is_stop_acknowledged:
+                self._is_stop_acknowledged = True
                 self._acknowledge(stop, step)
             raise TrainingStopped(f"stopped by Leadline at step {step}: {stop.reason}")
 
-    def _look(self, step: int) -> None:
+    def _check(self, step: int) -> None:
         for request in self._inbox.take():
-            if request.kind in self._kinds:
-                self._kinds[request.kind](request)
-            elif request.kind not in OF_AGENTS:
-                self._acknowledge(request, step, f"{REFUSED}no worker knows the request {request.kind!r}")
+            if request.kind in self._handlers:
+                self._handlers[request.kind](request)
+            elif request.kind not in AGENT_KINDS:
+                self._acknowledge(request, step, f"{REFUSED}unknown request kind {request.kind!r}")
 
-    def _ask_to_stop(self, request: Request) -> None:
+    def _request_stop(self, request: Request) -> None:
         if self._stop is None:
             self._stop = request
 
     def _acknowledge(self, request: Request, step: int, outcome: str = "taken") -> None:
-        taken = Acknowledgement(request.id, self._worker(), step, time.time_ns(), outcome)
+        acknowledgement = Acknowledgement(request.id, self._context.worker, step, time.time_ns(), outcome)
         try:
-            write_acknowledgement(self._run, taken)
+            write_acknowledgement(self._context.run, acknowledgement)
         except OSError:
-            return  # a full disk keeps nobody from stopping
+            return  # a full disk must not prevent a stop

@@ -1,4 +1,4 @@
-"""Steps that leave nothing behind but the same few numbers as the step before: their row is known beforehand."""
+"""Rows of steps that record nothing but scores: their layout is known from an earlier step."""
 
 from __future__ import annotations
 
@@ -14,46 +14,48 @@ from leadline.training.recorder.scalars import LossBuffer, Scalar
 
 @dataclass(frozen=True, slots=True)
 class MetricRow:
-    """How the numbers of a step become its row."""
+    """The mapping of the scores of a step to its row."""
 
     scores: Scores
     version: int
-    """Of the budget for which it holds."""
+    """The version of the budget for which it is valid."""
     layout: SeriesLayout
     names: frozenset[str]
     losses: tuple[tuple[str, int], ...]
-    """The losses, and where each stands among the numbers."""
-    places: tuple[int, ...]
-    """Of each column the place of its number; -1: a loss's count."""
+    """Each loss with the index of its score."""
+    value_indices: tuple[int, ...]
+    """For each column the index of its score; -1 for the count of a loss."""
 
     form: struct.Struct
 
     def pack(self, values: Sequence[float]) -> bytes:
-        """One float64 a column."""
-        return self.form.pack(*[1.0 if at < 0 else values[at] for at in self.places])
+        """Return one float64 per column."""
+        return self.form.pack(*[1.0 if index < 0 else values[index] for index in self.value_indices])
 
 
 def metric_row(
     scores: Scores,
-    taken: Mapping[str, Scalar],
+    scalars: Mapping[str, Scalar],
     layout: SeriesLayout,
     losses: LossBuffer,
-    dues: ModeSchedules,
+    schedules: ModeSchedules,
     version: int,
 ) -> MetricRow | None:
-    """What a step has shown that was told in full; None: there was something else, or not all is due at every step.
+    """Derive the mapping from a step that was recorded in full.
 
     Args:
-        taken: What the step's row was made of.
-        layout: The row's.
+        scalars: The scalars of the step.
+        layout: The layout of their row.
+    Returns:
+        None if the step has other scalars, or not all scores are captured at every step.
     """
     named: dict[str, int] = {}
-    for at, each in enumerate(scores):
-        own = losses.name(each.name) if each.is_loss else _metric(each.name, taken)
-        if own is None or own in named:
+    for index, score in enumerate(scores):
+        name = losses.name(score.name) if score.is_loss else _metric_name(score.name, scalars)
+        if name is None or name in named:
             return None
-        named[own] = at
-    if named.keys() != taken.keys() or not _are_always_due(scores, dues):
+        named[name] = index
+    if named.keys() != scalars.keys() or not _are_captured_every_step(scores, schedules):
         return None
     columns = [(layout.tensors[index].name, statistic) for index, statistic in layout.columns]
     if any(statistic not in ("value", "count") for _, statistic in columns):
@@ -63,22 +65,22 @@ def metric_row(
         version,
         layout,
         frozenset(named),
-        tuple((name, at) for name, at in named.items() if scores[at].is_loss),
+        tuple((name, index) for name, index in named.items() if scores[index].is_loss),
         tuple(named[name] if statistic == "value" else -1 for name, statistic in columns),
         struct.Struct(f"<{len(columns)}d"),
     )
 
 
-def _metric(name: str, taken: Mapping[str, Scalar]) -> str | None:
-    """What it is called in the row: its collection stands in front where a loss has the name."""
-    for each in (f"metrics/{name}", name):
-        if each in taken and taken[each].collection == "metrics":
-            return each
+def _metric_name(name: str, scalars: Mapping[str, Scalar]) -> str | None:
+    """Return the name in the row: prefixed with the collection if a loss has the same name."""
+    for candidate in (f"metrics/{name}", name):
+        if candidate in scalars and scalars[candidate].collection == "metrics":
+            return candidate
     return None
 
 
-def _are_always_due(scores: Scores, dues: ModeSchedules) -> bool:
-    if any(each.is_loss for each in scores) and not dues.losses.always():
+def _are_captured_every_step(scores: Scores, schedules: ModeSchedules) -> bool:
+    if any(score.is_loss for score in scores) and not schedules.losses.every_step():
         return False
-    own, metrics = dues.scalars.always(), frozenset({"metrics"})
-    return all(any(item.selects(each.name, metrics) for item in own) for each in scores if not each.is_loss)
+    items, metrics = schedules.scalars.every_step(), frozenset({"metrics"})
+    return all(any(item.selects(score.name, metrics) for item in items) for score in scores if not score.is_loss)

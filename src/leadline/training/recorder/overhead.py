@@ -1,4 +1,4 @@
-"""What watching takes of a training's time: in all, and capture by capture."""
+"""Measurement of the overhead: in total, per step and per capture."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from statistics import median
 from typing import Final, Literal
 
 Part = Literal["tensors", "raw", "forward"]
-"""Statistics of parameters and gradients; their raw tensors; all of a forward pass."""
+"""Statistics of parameters and gradients; their raw tensors; everything of a forward pass."""
 
-_SAMPLES: Final = 8
-_STEPS: Final = 32
-_FEWEST_STEPS: Final = 4
-_SIGNATURES: Final = 8
-_SWEEPS: Final = 8
-_NEAR: Final = 1.01
-"""Sums that are met so well need no further sweep."""
-_LEAST_PART: Final = 0.01
-"""What of a capture's cost those have at least that came to cheaper ones."""
+_MAX_SAMPLES: Final = 8
+_MAX_STEPS: Final = 32
+_MIN_STEPS: Final = 4
+_MAX_COMBINATIONS: Final = 8
+_MAX_SWEEPS: Final = 8
+_CONVERGED: Final = 1.01
+"""Largest ratio between measured and estimated sums at which the sweeps end."""
+_MIN_SHARE: Final = 0.01
+"""The smallest share of a capture's cost that is attributed to groups captured along with cheaper ones."""
 
 
 @dataclass(slots=True)
 class Overhead:
-    """What watching takes of a training's time, as the training's thread feels it."""
+    """The time that Leadline takes in the training's thread."""
 
     own_ns: int = 0
     loop_ns: int = 0
@@ -34,78 +34,79 @@ class Overhead:
     _begun_ns: int | None = None
 
     def begin(self) -> int:
-        """Something of ours begins."""
+        """Begin a span of overhead; return the time."""
         now = self.clock()
         self._first_ns = self._first_ns or now
         self._begun_ns = now
         return now
 
     def end(self, begun_ns: int) -> None:
-        """What ``begin`` told of has ended."""
+        """End the span that began at ``begun_ns``."""
         now = self.clock()
         self.own_ns += now - begun_ns
         self.loop_ns = now - self._first_ns
         self._begun_ns = None
 
     def add(self, own_ns: int, begun_ns: int) -> None:
-        """Something of ours was going on within the training's own code.
+        """Add overhead within the training's own code.
 
         Args:
-            begun_ns: When it began; 0: it did not.
+            begun_ns: When it began; 0 if there was none.
         """
         self.own_ns += own_ns
         if begun_ns:
             self._first_ns = min(self._first_ns or begun_ns, begun_ns)
 
     def until(self, now_ns: int) -> int:
-        """``own_ns`` with what is under way."""
+        """Return ``own_ns`` including the current span."""
         return self.own_ns + (now_ns - self._begun_ns if self._begun_ns is not None else 0)
 
 
 @dataclass(slots=True)
 class StepOverhead:
-    """How long the steps of one mode take, and what we take of those apart from captures; medians of the latest."""
+    """Step time of one mode, and overhead of a step apart from captures; medians of the latest steps."""
 
-    _plain_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_STEPS))
-    _base_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_STEPS))
+    _plain_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_STEPS))
+    _base_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_STEPS))
 
     def add(self, duration_ns: int, *, own_ns: int, captures_ns: int) -> None:
-        """A step has ended.
+        """Add a step.
 
         Args:
-            duration_ns: From the end of the step before, wall clock.
-            own_ns: What of it was ours.
-            captures_ns: What of that was captures.
+            duration_ns: From the end of the previous step, wall clock.
+            own_ns: The overhead in it.
+            captures_ns: The part of the overhead that is captures.
         """
         self._plain_ns.append(max(duration_ns - own_ns, 0))
         self._base_ns.append(max(own_ns - captures_ns, 0))
 
     @property
     def is_known(self) -> bool:
-        """Whether there were enough steps for a median."""
-        return len(self._plain_ns) >= _FEWEST_STEPS
+        """Whether there are enough steps for a median."""
+        return len(self._plain_ns) >= _MIN_STEPS
 
     @property
     def plain_ns(self) -> float:
-        """A step without us."""
+        """The time of a step without overhead."""
         return median(self._plain_ns)
 
     @property
     def base_ns(self) -> float:
-        """What we take of a step at which nothing is captured."""
+        """The overhead of a step at which nothing is captured."""
         return median(self._base_ns)
 
 
 class CapturePrices:
-    """What the wishes of each group cost when they are captured, worked out from captures of several at once.
+    """Cost of each group per capture, estimated from captures of several groups at once.
 
-    A capture is known by its groups: the same groups cost the same. The first of each kind is left out, since
-    programs are made, kernels warmed up and memory is found then; of the others the median of the latest eight
-    counts. What groups cost that are mostly captured together is parted so that every sum is met as well as may
-    be (multiplicative algebraic reconstruction); where nothing tells them apart, by the number of statistics.
+    A capture is identified by its groups: the same groups cost the same. The first of each combination is left out,
+    since programs are built, kernels warmed up and memory is allocated then; of the others the median of the latest
+    eight counts. The cost of groups that are mostly captured together is divided so that all sums are met as well as
+    possible (multiplicative algebraic reconstruction); groups that always occur together are divided by their number
+    of statistics.
 
     Args:
-        weights: For each group how many statistics it has.
+        weights: The number of statistics of each group.
     """
 
     def __init__(self, weights: Sequence[int]) -> None:
@@ -113,72 +114,72 @@ class CapturePrices:
         self._samples: dict[Part, dict[frozenset[int], deque[int]]] = {}
 
     def add(self, part: Part, groups: frozenset[int], cost_ns: int) -> bool:
-        """A capture of those groups took so long; whether that tells anything new."""
+        """Add a capture of these groups; return whether it is a sample."""
         of_part = self._samples.setdefault(part, {})
         is_first = groups not in of_part
-        kept = of_part.pop(groups, deque(maxlen=_SAMPLES))
-        of_part[groups] = kept  # the latest stands last
-        if len(of_part) > _SIGNATURES:
+        kept = of_part.pop(groups, deque(maxlen=_MAX_SAMPLES))
+        of_part[groups] = kept  # the latest is last
+        if len(of_part) > _MAX_COMBINATIONS:
             del of_part[next(iter(of_part))]
         if not is_first:
             kept.append(cost_ns)
         return not is_first
 
     def samples(self, group: int) -> int:
-        """How many captures the price of a group rests on."""
-        found = [kept for each in self._samples.values() for groups, kept in each.items() if group in groups]
-        return max(map(len, found), default=0)
+        """Return the number of captures on which the price of a group is based."""
+        kept = [kept for of_part in self._samples.values() for groups, kept in of_part.items() if group in groups]
+        return max(map(len, kept), default=0)
 
-    def is_told_apart(self, group: int) -> bool:
-        """Whether no other group was captured with it whenever it was captured, and never without it."""
+    def is_separable(self, group: int) -> bool:
+        """Return whether no other group was captured exactly whenever this one was."""
         captures = [
             (part, groups) for part, of_part in self._samples.items() for groups, kept in of_part.items() if kept
         ]
-        own = {each for each in captures if group in each[1]}
+        own = {capture for capture in captures if group in capture[1]}
         others = {other for _, groups in own for other in groups} - {group}
-        return not any({each for each in captures if other in each[1]} == own for other in others)
+        return not any({capture for capture in captures if other in capture[1]} == own for other in others)
 
     def estimate(self, *, is_cautious: bool = False) -> dict[int, float]:
-        """What a capture of each group costs in ns; groups that were never captured are not in it.
+        """Return the cost of a capture of each group in ns, except groups that were never captured.
 
         Args:
-            is_cautious: Take the second dearest of the captures, not the one in the middle.
+            is_cautious: Use the second most expensive capture instead of the median.
         """
-        choose = _second_dearest if is_cautious else _low_median
+        choose = _second_highest if is_cautious else _low_median
         total: dict[int, float] = {}
         for of_part in self._samples.values():
-            known = {groups: choose(kept) for groups, kept in of_part.items() if kept}
-            for group, price in self._parted(known).items():
+            costs = {groups: choose(kept) for groups, kept in of_part.items() if kept}
+            for group, price in self._divide(costs).items():
                 total[group] = total.get(group, 0.0) + price
         return total
 
-    def _parted(self, known: dict[frozenset[int], float]) -> dict[int, float]:
+    def _divide(self, costs: dict[frozenset[int], float]) -> dict[int, float]:
         prices: dict[int, float] = {}
-        for groups in sorted(known, key=len):
-            new = [each for each in groups if each not in prices]
-            rest = known[groups] - sum(prices[each] for each in groups if each in prices)
-            rest = max(rest, known[groups] * _LEAST_PART)
-            weight = sum(self._weights[each] for each in new)
-            prices |= {each: rest * self._weights[each] / weight for each in new}
-        for _ in range(_SWEEPS):
+        for groups in sorted(costs, key=len):
+            new = [group for group in groups if group not in prices]
+            rest = costs[groups] - sum(prices[group] for group in groups if group in prices)
+            rest = max(rest, costs[groups] * _MIN_SHARE)
+            weight = sum(self._weights[group] for group in new)
+            prices |= {group: rest * self._weights[group] / weight for group in new}
+        for _ in range(_MAX_SWEEPS):
             worst = 1.0
-            for groups, cost in known.items():
-                ratio = cost / max(sum(prices[each] for each in groups), 1e-9)
+            for groups, cost in costs.items():
+                ratio = cost / max(sum(prices[group] for group in groups), 1e-9)
                 worst = max(worst, ratio, 1 / ratio)
-                for each in groups:
-                    prices[each] *= ratio
-            if worst < _NEAR:
+                for group in groups:
+                    prices[group] *= ratio
+            if worst < _CONVERGED:
                 break
         return prices
 
 
 def _low_median(values: Sequence[int]) -> float:
-    """The median; of two the smaller, which a hiccup has not touched."""
+    """Return the median; of two values the smaller, which is free of outliers."""
     ordered = sorted(values)
     return float(max(ordered[(len(ordered) - 1) // 2], 1))
 
 
-def _second_dearest(values: Sequence[int]) -> float:
-    """Of few the dearest."""
+def _second_highest(values: Sequence[int]) -> float:
+    """Return the second highest value; of up to three values the highest."""
     ordered = sorted(values)
     return float(max(ordered[-2] if len(ordered) > 3 else ordered[-1], 1))

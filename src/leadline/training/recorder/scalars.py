@@ -1,4 +1,4 @@
-"""The numbers of a step: losses, metrics, what the script logs; and the rows that they become."""
+"""Scalars of a step and the rows that they become."""
 
 from __future__ import annotations
 
@@ -14,87 +14,87 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number of the step under way; of a loss also how many micro-batches it is the mean of."""
+    """A number of the current step; of a loss also the number of micro-batches that it is the mean of."""
 
     collection: str
     values: tuple[Any, ...]
-    """Numbers, or some that are still on a device."""
+    """Numbers or device scalars."""
     marks: tuple[str, ...] = ()
-    """Further collections that it is a member of."""
+    """Further collections that it belongs to."""
 
 
 @dataclass(slots=True)
 class _Loss:
-    """The losses of one place in the script in the step under way."""
+    """The losses of one place in the script in the current step."""
 
     name: str
     total: Any = 0.0
-    """A number, or one that is still on a device."""
+    """A number or a device scalar."""
     count: int = 0
     marks: tuple[str, ...] = ()
 
 
 class LossBuffer:
-    """The losses of the step under way, a name for each place where one comes from."""
+    """The losses of the current step, with one name for each place in the script."""
 
     def __init__(self) -> None:
         self.latest: dict[str, float] = {}
-        """The last value of each."""
+        """The last value of each loss."""
         self._sites: dict[object, _Loss] = {}
         self._names: set[str] = set()
 
     def name(self, site: object) -> str | None:
-        """What the losses of a place are called; None before its first."""
+        """Return the name of the losses of a place; None before the first."""
         known = self._sites.get(site)
         return known.name if known is not None else None
 
     def only_name(self) -> str | None:
-        """The one name that there is; None where there are several."""
+        """Return the name of the only loss; None if there are several."""
         return next(iter(self._names)) if len(self._names) == 1 else None
 
     def add(self, site: object, value: Any, name: str | None, marks: tuple[str, ...] = ()) -> None:
-        """A loss was told; its place is named when it is the first.
+        """Add a loss; the first loss of a place is named.
 
         Args:
-            name: What the loss call is known by; None: nobody knows.
-            marks: Further collections that it is a member of.
+            name: The loss call, if known.
+            marks: Further collections that the loss belongs to.
         """
-        known = self._sites.get(site)
-        if known is None:
-            known = self._sites[site] = _Loss(self._free(name), marks=marks)
-            self._names.add(known.name)
-        known.total += value
-        known.count += 1
+        loss = self._sites.get(site)
+        if loss is None:
+            loss = self._sites[site] = _Loss(self._unused_name(name), marks=marks)
+            self._names.add(loss.name)
+        loss.total += value
+        loss.count += 1
 
-    def pending(self) -> bool:
-        """Whether some were told in the step under way."""
-        return any(each.count for each in self._sites.values())
+    def has_pending(self) -> bool:
+        """Return whether the current step has losses."""
+        return any(loss.count for loss in self._sites.values())
 
     def take(self) -> dict[str, Scalar]:
-        """The means of the step that ends, by name."""
+        """Return the mean losses of the step by name, and start the next step."""
         taken = {}
-        for each in self._sites.values():
-            if each.count:
-                taken[each.name] = Scalar("losses", (each.total / each.count, float(each.count)), each.marks)
-                each.total, each.count = 0.0, 0
+        for loss in self._sites.values():
+            if loss.count:
+                taken[loss.name] = Scalar("losses", (loss.total / loss.count, float(loss.count)), loss.marks)
+                loss.total, loss.count = 0.0, 0
         return taken
 
-    def keep(self, layout: SeriesLayout, values: Sequence[float]) -> None:
-        """A row that was made of what ``take`` gave has come off its device."""
+    def update_latest(self, layout: SeriesLayout, values: Sequence[float]) -> None:
+        """Update the latest values from a row of scalars."""
         for (index, statistic), value in zip(layout.columns, values, strict=True):
             if statistic == "value" and "losses" in layout.tensors[index].collections:
                 self.latest[layout.tensors[index].name] = value
 
-    def _free(self, name: str | None) -> str:
+    def _unused_name(self, name: str | None) -> str:
         if name is None:
-            return "loss" if "loss" not in self._names else _next("loss", self._names)
+            return "loss" if "loss" not in self._names else _numbered("loss", self._names)
         stem, _, number = name.rpartition("_")
-        return name if name not in self._names else _next(stem if number.isdigit() else name, self._names)
+        return name if name not in self._names else _numbered(stem if number.isdigit() else name, self._names)
 
 
-def _next(stem: str, taken: set[str]) -> str:
+def _numbered(stem: str, used: set[str]) -> str:
     count = 1
-    while f"{stem}_{count}" in taken:
+    while f"{stem}_{count}" in used:
         count += 1
     return f"{stem}_{count}"
 
@@ -105,20 +105,19 @@ class ScalarRows:
     def __init__(self) -> None:
         self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], SeriesLayout] = {}
 
-    def row(self, taken: Mapping[str, Scalar], fetch: Callable[[list[Any]], Row]) -> tuple[SeriesLayout, bytes | Row]:
-        """The layout, and one float64 a column.
+    def row(self, scalars: Mapping[str, Scalar], fetch: Callable[[list[Any]], Row]) -> tuple[SeriesLayout, bytes | Row]:
+        """Return the layout, and one float64 per column.
 
         Args:
-            fetch: Makes a row of numbers of which some are still on a device.
+            fetch: Makes a row of numbers of which some are device scalars.
         """
-        values = [value for each in taken.values() for value in each.values]
-        layout = self.layout(taken)
-        is_here = all(type(value) is float for value in values)
-        return layout, struct.pack(f"<{len(values)}d", *values) if is_here else fetch(values)
+        values = [value for scalar in scalars.values() for value in scalar.values]
+        is_on_host = all(type(value) is float for value in values)
+        return self.layout(scalars), struct.pack(f"<{len(values)}d", *values) if is_on_host else fetch(values)
 
-    def layout(self, taken: Mapping[str, Scalar]) -> SeriesLayout:
-        """The layout of the row that such numbers become."""
-        return self._layout(tuple((name, (each.collection, *each.marks)) for name, each in taken.items()))
+    def layout(self, scalars: Mapping[str, Scalar]) -> SeriesLayout:
+        """Return the layout of the row of these scalars."""
+        return self._layout(tuple((name, (scalar.collection, *scalar.marks)) for name, scalar in scalars.items()))
 
     def _layout(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)

@@ -1,4 +1,4 @@
-"""Which wishes of a plan may be thinned, and which are thinned together."""
+"""Groups of capture items that are throttled together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from leadline.records.names import FEATURE_COLLECTIONS, SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, Schedule
 
-Kind = Literal["asked", "kept", "thinnable"]
+Kind = Literal["asked", "kept", "throttled"]
 
 _KEPT_COLLECTIONS: Final = SCALAR_COLLECTIONS - FEATURE_COLLECTIONS - {"gradient_norms"}
 _KEPT_STATISTICS: Final = frozenset({"nan_count", "nonfinite_count"})
@@ -20,26 +20,26 @@ _BRIEF_STEPS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ThrottleGroup:
-    """Wishes that are due together, cost together and, where that may be, are thinned together."""
+    """Items that are captured together, have one cost and, where that is allowed, are throttled together."""
 
     kind: Kind
-    """``asked`` by the user's own options, or for the first steps only, which does not count;
-    ``kept`` always: losses, scalars, non-finite checks; ``thinnable``."""
+    """``asked`` for by the user's own options, or for the first steps only: not part of the budget;
+    ``kept`` always: losses, scalars, non-finite checks; ``throttled`` to stay within the budget."""
     schedule: Schedule
     modes: tuple[str, ...]
     items: tuple[CaptureItem, ...]
     sources: tuple[str, ...]
-    """All who need these wishes at this schedule, also those whose own were left out as doubles."""
+    """The sources of all items at this schedule, including those of duplicates that were dropped."""
 
     @property
     def collections(self) -> tuple[str | None, ...]:
-        """The collections meant, each once; None: those that only a regular expression selects."""
+        """The collections of the items, each once; None for items that only a regular expression selects."""
         return tuple(dict.fromkeys(item.collection for item in self.items))
 
 
 @dataclass(slots=True)
-class _Own:
-    """A wish under way to its group, with all who need it."""
+class _Grouped:
+    """An item on its way to its group, with all its sources."""
 
     kind: Kind
     item: CaptureItem
@@ -47,26 +47,26 @@ class _Own:
 
 
 def divide(items: Iterable[CaptureItem]) -> tuple[ThrottleGroup, ...]:
-    """The wishes of a plan in groups; every statistic stands once for a collection, a mode and a schedule.
+    """Divide the items of a plan into groups; each statistic occurs once per collection, mode and schedule.
 
-    What an option asks covers whatever a preset or rule wishes at some of its steps. Of presets and rules the first
-    that wishes a statistic owns it; what another wishes at the same schedule is thinned with it. Non-finite counts
-    are split off: they are kept when the rest of a wish is thinned.
+    An item of an option covers the items of presets and rules at the steps that both capture. Of presets and rules the
+    first that asks for a statistic owns it; another at the same schedule is throttled with it. Non-finite counts are
+    split off: they are kept when the rest of an item is throttled.
     """
-    owned: list[_Own] = []
+    grouped: list[_Grouped] = []
     for item in sorted(items, key=_rank):
         if item.source == "option" or _is_brief(item.schedule):
-            owned.append(_Own("asked", item, [item.source]))
+            grouped.append(_Grouped("asked", item, [item.source]))
         elif item.collection in _KEPT_COLLECTIONS:
-            owned.append(_Own("kept", item, [item.source]))
+            grouped.append(_Grouped("kept", item, [item.source]))
         else:
             for mode in item.modes:
-                _take_in(replace(item, modes=(mode,)), owned)
-    return _grouped(owned)
+                _add(replace(item, modes=(mode,)), grouped)
+    return _groups(grouped)
 
 
 def _is_brief(schedule: Schedule) -> bool:
-    """Whether a wish is for so few steps that it costs next to nothing, and would be over before it is thinned."""
+    """Return whether a schedule has so few steps that it costs next to nothing and ends before it is throttled."""
     return schedule.end is not None and schedule.end - schedule.start <= _BRIEF_STEPS
 
 
@@ -74,30 +74,31 @@ def _rank(item: CaptureItem) -> int:
     return {"option": 0, "preset": 1}.get(item.source, 2)
 
 
-def _take_in(item: CaptureItem, owned: list[_Own]) -> None:
-    left = _wanted(item)
-    for other in owned:
-        if not left or not _covers(other, item):
+def _add(item: CaptureItem, grouped: list[_Grouped]) -> None:
+    remaining = _parts(item)
+    for other in grouped:
+        if not remaining or not _covers(other, item):
             continue
-        shared = left & _wanted(other.item)
+        shared = remaining & _parts(other.item)
         if shared and item.source not in other.sources:
             other.sources.append(item.source)
-        left -= shared
+        remaining -= shared
     kept = _KEPT_STATISTICS | (frozenset() if item.collection in SCALAR_COLLECTIONS else {"value"})
-    parts: tuple[tuple[Kind, frozenset[str]], ...] = (("kept", left & kept), ("thinnable", left - kept))
-    owned += [_Own(kind, _narrowed(item, part), [item.source]) for kind, part in parts if part]
+    split: tuple[tuple[Kind, frozenset[str]], ...] = (("kept", remaining & kept), ("throttled", remaining - kept))
+    grouped += [_Grouped(kind, _restricted(item, part), [item.source]) for kind, part in split if part]
 
 
-def _wanted(item: CaptureItem) -> frozenset[str]:
+def _parts(item: CaptureItem) -> frozenset[str]:
     return frozenset(item.statistics) | ({_RAW} if item.raw else frozenset())
 
 
-def _narrowed(item: CaptureItem, part: frozenset[str]) -> CaptureItem:
-    return replace(item, statistics=tuple(each for each in item.statistics if each in part), raw=_RAW in part)
+def _restricted(item: CaptureItem, parts: frozenset[str]) -> CaptureItem:
+    statistics = tuple(statistic for statistic in item.statistics if statistic in parts)
+    return replace(item, statistics=statistics, raw=_RAW in parts)
 
 
-def _covers(other: _Own, item: CaptureItem) -> bool:
-    """Whether what both want is captured for ``other`` at every step at which ``item`` wants it."""
+def _covers(other: _Grouped, item: CaptureItem) -> bool:
+    """Return whether what both capture is captured for ``other`` at every step of ``item``."""
     whole = other.item
     if whole.collection != item.collection and not (whole.collection == "all" and other.kind == "asked"):
         return False
@@ -105,33 +106,33 @@ def _covers(other: _Own, item: CaptureItem) -> bool:
         return False
     if whole.schedule == item.schedule:
         return True
-    return other.kind != "thinnable" and _includes(whole.schedule, item.schedule)
+    return other.kind != "throttled" and _includes(whole.schedule, item.schedule)
 
 
-def _includes(often: Schedule, seldom: Schedule) -> bool:
-    """Whether every step of the one schedule is one of the other."""
-    if often.every is None or seldom.every is None or seldom.every_seconds is not None:
+def _includes(frequent: Schedule, rare: Schedule) -> bool:
+    """Return whether every step of the rare schedule is one of the frequent one."""
+    if frequent.every is None or rare.every is None or rare.every_seconds is not None:
         return False
-    is_within = often.start <= seldom.start and (
-        often.end is None or (seldom.end is not None and seldom.end <= often.end)
+    is_within = frequent.start <= rare.start and (
+        frequent.end is None or (rare.end is not None and rare.end <= frequent.end)
     )
-    return is_within and seldom.every % often.every == 0 and set(seldom.steps) <= set(often.steps)
+    return is_within and rare.every % frequent.every == 0 and set(rare.steps) <= set(frequent.steps)
 
 
-def _grouped(owned: Sequence[_Own]) -> tuple[ThrottleGroup, ...]:
-    found: dict[tuple[object, ...], list[_Own]] = {}
-    for own in owned:
-        item = own.item
+def _groups(grouped: Sequence[_Grouped]) -> tuple[ThrottleGroup, ...]:
+    by_key: dict[tuple[object, ...], list[_Grouped]] = {}
+    for entry in grouped:
+        item = entry.item
         family = "parameters" if item.collection in _PARAMETERS else item.collection
-        owner = item.source if own.kind == "thinnable" else ""
-        found.setdefault((own.kind, family, item.schedule, item.modes, item.raw, owner), []).append(own)
+        owner = item.source if entry.kind == "throttled" else ""
+        by_key.setdefault((entry.kind, family, item.schedule, item.modes, item.raw, owner), []).append(entry)
     return tuple(
         ThrottleGroup(
-            each[0].kind,
-            each[0].item.schedule,
-            each[0].item.modes,
-            tuple(own.item for own in each),
-            tuple(dict.fromkeys(source for own in each for source in own.sources)),
+            entries[0].kind,
+            entries[0].item.schedule,
+            entries[0].item.modes,
+            tuple(entry.item for entry in entries),
+            tuple(dict.fromkeys(source for entry in entries for source in entry.sources)),
         )
-        for each in found.values()
+        for entries in by_key.values()
     )

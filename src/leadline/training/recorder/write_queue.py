@@ -1,4 +1,4 @@
-"""What waits to be written: rows and tensors of which something is still on its way off an accelerator."""
+"""Queue of rows and tensors that are still being copied off an accelerator, in front of the writer."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from leadline.store.tensors import TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
 from leadline.training.pending import Pending, PendingNumbers
 
-MOST_STEPS_LATE: Final = 8
-"""Steps further back than this are waited for."""
+MAX_STEPS_LATE: Final = 8
+"""Entries of earlier steps than this are waited for."""
 _ZERO: Final = bytes(8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
+class _Entry:
     step: int
     pending: tuple[Pending, ...]
     emit: Callable[[], None]
 
 
 class WriteQueue:
-    """Gives a worker's writer what a step has to say as soon as it is all there.
+    """Passes captures on to the worker's writer as soon as they are complete.
 
-    **Order** - the writer is given things in the order in which they were put, those that need not wait too: that a
-    step has ended is never told before its rows.
+    **Order** - the writer receives everything in the order in which it was put, also what is complete at once: the end
+    of a step never precedes its rows.
 
-    **Never waits** - but in ``drain``, and where something is more than ``MOST_STEPS_LATE`` steps late.
+    **Never waits** - except in ``drain``, and for entries that are more than ``MAX_STEPS_LATE`` steps late.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._queue: deque[_Late] = deque()
+        self._queue: deque[_Entry] = deque()
 
     def put_row(
         self,
@@ -48,23 +48,23 @@ class WriteQueue:
         *,
         skipped: object = False,
     ) -> None:
-        """One row.
+        """Put a row.
 
         Args:
-            is_urgent: Asked of the row when its numbers are there.
-            skipped: Whether a gradient scaler skips the step, so that the row is to be left out; perhaps a row of
-                one number that is still on its way.
+            is_urgent: Called with the row once its numbers have arrived.
+            skipped: Whether a gradient scaler skips the step, so that the row is not written; possibly a pending row of
+                one number.
         """
 
         def emit() -> None:
             if not _is_true(skipped):
-                come = values if isinstance(values, bytes) else values.values()
-                self._writer.put_row(row_layout, stamp, come, is_urgent=is_urgent(row_layout, come))
+                numbers = values if isinstance(values, bytes) else values.values()
+                self._writer.put_row(row_layout, stamp, numbers, is_urgent=is_urgent(row_layout, numbers))
 
         self._put(stamp.step, emit, values, skipped)
 
     def put_skipped(self, optimizer: str, stamp: StepStamp, skipped: object) -> None:
-        """That a gradient scaler skips the step, if that is what ``skipped`` says."""
+        """Put the event that a gradient scaler skips the step, if ``skipped`` is true."""
 
         def emit() -> None:
             if _is_true(skipped):
@@ -75,55 +75,55 @@ class WriteQueue:
         self._put(stamp.step, emit, skipped)
 
     def put_tensors(self, capture: TensorCapture, copied: Pending | None) -> None:
-        """A buffer.
+        """Put raw tensors.
 
         Args:
-            copied: Tells when it is filled; None: it is.
+            copied: The copy into their buffer; None if it is complete.
         """
         self._put(capture.step, lambda: self._writer.put_tensors(capture), copied)
 
     def finish_step(self, stamp: StepStamp) -> None:
-        """Everything of this step has been put."""
+        """End a step: everything of it has been put."""
         self._put(stamp.step, lambda: self._writer.finish_step(stamp))
         self.poll(stamp.step)
 
     def poll(self, step: int) -> None:
-        """Pass on what has come.
+        """Pass on what has arrived.
 
         Args:
-            step: The one under way.
+            step: The current step.
         """
         queue = self._queue
-        while queue and all(each.is_done() for each in queue[0].pending):
+        while queue and all(pending.is_done() for pending in queue[0].pending):
             queue.popleft().emit()
-        while queue and queue[0].step < step - MOST_STEPS_LATE:
-            self._await_first()
+        while queue and queue[0].step < step - MAX_STEPS_LATE:
+            self._wait_for_first()
 
     def drain(self) -> None:
-        """Wait for all of it."""
+        """Wait for all entries."""
         while self._queue:
-            self._await_first()
+            self._wait_for_first()
 
-    def _put(self, step: int, emit: Callable[[], None], *what: object) -> None:
-        pending = tuple(each for each in what if _is_pending(each))
+    def _put(self, step: int, emit: Callable[[], None], *parts: object) -> None:
+        pending = tuple(part for part in parts if _is_pending(part))
         if pending or self._queue:
-            self._queue.append(_Late(step, pending, emit))  # type: ignore[arg-type]
+            self._queue.append(_Entry(step, pending, emit))  # type: ignore[arg-type]
         else:
             emit()
 
-    def _await_first(self) -> None:
+    def _wait_for_first(self) -> None:
         first = self._queue.popleft()
-        for each in first.pending:
-            each.wait()
+        for pending in first.pending:
+            pending.wait()
         first.emit()
 
 
-def _is_pending(what: object) -> bool:
-    return what is not None and not isinstance(what, (bool, bytes))
+def _is_pending(part: object) -> bool:
+    return part is not None and not isinstance(part, (bool, bytes))
 
 
 def _is_true(skipped: object) -> bool:
     if isinstance(skipped, bool):
         return skipped
-    found: bytes = skipped if isinstance(skipped, bytes) else skipped.values()  # type: ignore[attr-defined]
-    return found != _ZERO
+    value: bytes = skipped if isinstance(skipped, bytes) else skipped.values()  # type: ignore[attr-defined]
+    return value != _ZERO

@@ -1,4 +1,4 @@
-"""What rules need that a running job was given: captured from the step after they were asked for."""
+"""Captures for rules that are added to a running job."""
 
 from __future__ import annotations
 
@@ -9,54 +9,52 @@ from typing import Any
 from leadline.records.plan import CaptureItem, item_from_dict
 from leadline.records.request import REFUSED, Acknowledgement, Request
 from leadline.store.control import write_acknowledgement
+from leadline.training.step_context import StepContext
 
 
 class AddedRuleCaptures:
-    """Takes up requests of the kind ``rule``, as far as they are the worker's.
+    """Handles requests of the kind ``rule`` in a worker.
 
     Args:
-        run: The run folder.
-        worker: Gives the worker's id.
-        step: Gives the step under way.
-        follow: Called when more is to be captured.
+        on_change: Called when there are new capture items.
+
     Attributes:
-        items: What is captured beside the plan.
+        items: The items captured beside the plan.
     """
 
-    def __init__(
-        self, run: str, *, worker: Callable[[], str], step: Callable[[], int], follow: Callable[[], object]
-    ) -> None:
+    def __init__(self, context: StepContext, on_change: Callable[[], object]) -> None:
         self.items: tuple[CaptureItem, ...] = ()
-        self._run, self._worker, self._step, self._follow = run, worker, step, follow
+        self._context, self._on_change = context, on_change
 
-    def take(self, request: Request) -> None:
-        """Capture what a request names, and answer it."""
+    def handle(self, request: Request) -> None:
+        """Capture the items of a request, and acknowledge it."""
         try:
             items = _items(request.parameters)
         except (TypeError, KeyError, ValueError) as error:
-            self._answer(request, f"{REFUSED}it cannot be read: {error}")
+            self._acknowledge(request, f"{REFUSED}invalid request: {error}")
             return
-        new = tuple(each for each in items if each not in self.items)
+        new = tuple(item for item in items if item not in self.items)
         self.items += new
         if new:
-            self._follow()
-        self._answer(request, f"taken: {_spoken(new)}" if items else "taken: nothing more need be captured")
+            self._on_change()
+        self._acknowledge(request, f"taken: {_describe(new)}" if items else "taken: no further captures needed")
 
-    def _answer(self, request: Request, outcome: str) -> None:
-        taken = Acknowledgement(request.id, self._worker(), self._step() - 1, time.time_ns(), outcome)
+    def _acknowledge(self, request: Request, outcome: str) -> None:
+        context = self._context
+        acknowledgement = Acknowledgement(request.id, context.worker, context.step - 1, time.time_ns(), outcome)
         try:
-            write_acknowledgement(self._run, taken)
+            write_acknowledgement(context.run, acknowledgement)
         except OSError:
-            return  # a full disk is no reason to capture less
+            return  # a full disk does not prevent the capture
 
 
 def _items(parameters: dict[str, Any]) -> tuple[CaptureItem, ...]:
-    return tuple(item_from_dict(each) for each in parameters.get("items", ()))
+    return tuple(item_from_dict(data) for data in parameters.get("items", ()))
 
 
-def _spoken(items: tuple[CaptureItem, ...]) -> str:
-    """``captures abs_mean of gradients, too``."""
-    kinds = dict.fromkeys(
-        f"{', '.join(each.statistics) or 'raw values'} of {each.collection or each.regex}" for each in items
+def _describe(items: tuple[CaptureItem, ...]) -> str:
+    """Describe the items: ``also captures abs_mean of gradients``."""
+    parts = dict.fromkeys(
+        f"{', '.join(item.statistics) or 'raw values'} of {item.collection or item.regex}" for item in items
     )
-    return f"captures {'; '.join(kinds)}, too" if kinds else "that is captured already"
+    return f"also captures {'; '.join(parts)}" if parts else "already captured"

@@ -1,4 +1,4 @@
-"""Finding or starting the agent that watches this process: for ``watch``, and where ``LEADLINE_RUN`` names the run."""
+"""Finding or starting the agent of this process, for ``watch`` and for the run that ``LEADLINE_RUN`` names."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ from leadline.errors import ConfigurationError, LeadlineError, RunExistsError
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.store.presence import give_lock_back, node_name, register_process, take_lock
+from leadline.store.presence import acquire_lock, node_name, register_process, release_lock
 
-_PATIENCE_SECONDS: Final = 60.0
+_TIMEOUT_SECONDS: Final = 60.0
 _LINGER_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 
 
-def join(place: str, wishes: Mapping[str, Any]) -> str:
-    """Make this process one of a run's: one of several that come at once makes it, one of a node starts its agent.
+def join(location: str, options: Mapping[str, Any]) -> str:
+    """Join a run: of several concurrent processes the first creates it; the first on each node starts its agent.
 
-    Under ``leadline run`` there is nothing to do: its agent is there before its processes are.
+    Under ``leadline run`` there is nothing to do: the agent was started before its processes.
 
     Args:
-        place: What ``LEADLINE_RUN`` says.
-        wishes: What ``leadline run`` would be told, for the case that the run is not there yet.
+        location: The value of ``LEADLINE_RUN``.
+        options: The options of ``leadline run``, in case the run does not exist yet.
     Returns:
-        The run's folder.
+        The run directory.
     Raises:
-        ConfigurationError: It cannot stand there, or a wish is wrong.
-        RunExistsError: It was stopped.
-        LeadlineError: Another process tried to make it and could not.
+        ConfigurationError: The run cannot be written there, or an option is invalid.
+        RunExistsError: The run was stopped.
+        LeadlineError: Another process failed to create the run.
     """
-    run, node = _local_path(place), node_name()
+    run, node = _local_path(location), node_name()
     if os.environ.get("LEADLINE_NODE") == node:
         return run
     try:
-        register_process(run, node)  # before the lock is looked at: an agent gives it back, then looks here
-        lock = take_lock(os.path.join(run, layout.node_lock(node)))
+        register_process(run, node)  # before the lock is checked: an agent releases it, then looks for processes
+        lock = acquire_lock(os.path.join(run, layout.node_lock(node)))
     except OSError as error:
         raise ConfigurationError(
-            f"the run cannot be written at {run}: {error.strerror}; set LEADLINE_RUN to another place"
+            f"the run cannot be written at {run}: {error.strerror}; set LEADLINE_RUN to another location"
         ) from None
     if lock is None:
-        _await_run(run, node)
+        _wait_for_run(run, node)
     else:
-        _make_agent(run, node, lock, wishes)
-    _linger_where_needed(run)
+        _launch(run, node, lock, options)
+    _linger_if_needed(run)
     return run
 
 
-def _local_path(place: str) -> str:
-    path = place.removeprefix("file://")
+def _local_path(location: str) -> str:
+    path = location.removeprefix("file://")
     if "://" in path:
-        raise ConfigurationError(f"LEADLINE_RUN={place}: a run is written to a local folder; name one")
+        raise ConfigurationError(f"LEADLINE_RUN={location}: a run is written to a local folder; set a local path")
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _make_agent(run: str, node: str, lock: int, wishes: Mapping[str, Any]) -> None:
+def _launch(run: str, node: str, lock: int, options: Mapping[str, Any]) -> None:
     status = read_document(os.path.join(run, layout.STATUS)) or {}
     try:
         if status.get("status") == "Stopped":
-            by = status.get("stopped_by") or "somebody"
-            raise RunExistsError(f"the run at {run} was stopped by {by}; set LEADLINE_RUN to a new place")
-        start_agent({**wishes, "at": run}, lock)
+            by = f" by {status['stopped_by']}" if status.get("stopped_by") else ""
+            raise RunExistsError(f"the run at {run} was stopped{by}; set LEADLINE_RUN to a new location")
+        start_agent({**options, "at": run}, lock)
     except BaseException:
-        give_lock_back(os.dup(lock), os.path.join(run, layout.node_lock(node)))
+        release_lock(os.dup(lock), os.path.join(run, layout.node_lock(node)))
         _remove_if_empty(run, node)
         raise
     finally:
@@ -76,38 +76,38 @@ def _make_agent(run: str, node: str, lock: int, wishes: Mapping[str, Any]) -> No
 
 
 def _remove_if_empty(run: str, node: str) -> None:
-    """Take away what joining made, where no run came of it."""
+    """Remove the files of a failed join, if there is no run."""
     if layout.is_run(run):
         return
     try:
         os.unlink(os.path.join(run, layout.node_processes(node)))
         os.rmdir(os.path.join(run, layout.NODES))
         os.rmdir(run)
-    except OSError:  # somebody else is at it
+    except OSError:  # another process is using it
         return
 
 
-def _await_run(run: str, node: str) -> None:
-    """Wait for the run that another process of this node is making."""
-    end = time.monotonic() + _PATIENCE_SECONDS
+def _wait_for_run(run: str, node: str) -> None:
+    """Wait for the run that another process of this node is creating."""
+    end = time.monotonic() + _TIMEOUT_SECONDS
     while not layout.is_run(run):
         if time.monotonic() > end:
-            raise LeadlineError(f"the run at {run} did not come within {_PATIENCE_SECONDS:.0f} s")
+            raise LeadlineError(f"another process did not create the run at {run} within {_TIMEOUT_SECONDS:.0f} s")
         time.sleep(_POLL_SECONDS)
         if not os.path.exists(os.path.join(run, layout.node_lock(node))) and not layout.is_run(run):
-            raise LeadlineError("another process could not make the run, and has said why")
+            raise LeadlineError("another process failed to create the run; see its error message")
 
 
-def start_agent(wishes: Mapping[str, Any], lock: int | None = None) -> str:
-    """Start an agent that watches this process; the run's folder.
+def start_agent(options: Mapping[str, Any], lock: int | None = None) -> str:
+    """Start an agent for this process; return the run directory.
 
-    It is no child of this process: a training may wait for its children.
+    The agent is not a child of this process: a training may wait for its children.
 
     Args:
-        wishes: What ``leadline run`` would be told.
-        lock: The node's lock, which it then holds.
+        options: The options of ``leadline run``.
+        lock: The lock of the node, which the agent then holds.
     Raises:
-        ConfigurationError: A wish is wrong.
+        ConfigurationError: An option is invalid.
     """
     import json
     import subprocess
@@ -124,20 +124,20 @@ def start_agent(wishes: Mapping[str, Any], lock: int | None = None) -> str:
         env={**os.environ, "LEADLINE_DISABLED": "1"},
         text=True,
     )
-    said, _ = starting.communicate(json.dumps({**wishes, "command": _command()}))
-    answer = json.loads(said.partition("\n")[0] or '{"error": "the agent did not start; its words stand above"}')
+    output, _ = starting.communicate(json.dumps({**options, "command": _command()}))
+    answer = json.loads(output.partition("\n")[0] or '{"error": "the agent did not start; see its output above"}')
     if "error" in answer:
         raise ConfigurationError(answer["error"])
     return str(answer["run"])
 
 
 def _command() -> list[str]:
-    return [each for each in (getattr(sys, "argv", None) or [""]) if each] or ["python"]
+    return [word for word in (getattr(sys, "argv", None) or [""]) if word] or ["python"]
 
 
-def _linger_where_needed(run: str) -> None:
-    """Where the last process that ends takes all others with it, let the agent come to its end first."""
-    is_ephemeral = os.getpid() == 1 or any(each in os.environ for each in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"))
+def _linger_if_needed(run: str) -> None:
+    """Let the agent finish first where the end of the last process ends all others."""
+    is_ephemeral = os.getpid() == 1 or any(name in os.environ for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"))
     if is_ephemeral:
         atexit.register(_linger, run, os.getpid())  # runs after the session's own, which is registered later
 

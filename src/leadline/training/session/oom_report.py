@@ -1,4 +1,4 @@
-"""When memory runs out: whose it was is written down, and the error goes its way."""
+"""Report of the memory by owner when an accelerator runs out of memory."""
 
 from __future__ import annotations
 
@@ -7,68 +7,73 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.frameworks.adapter import MeasuresMemory, MemoryWatch
+from leadline.frameworks.installed import Frameworks
 from leadline.records.event import Event
 from leadline.store import layout
-from leadline.store.documents import make_leaf, write_document
+from leadline.store.documents import make_subfolder, write_document
 from leadline.training.guard import Guard
+from leadline.training.step_context import StepContext
 
-MOST: Final = 5
-"""So many times are written down; a script that tries again with smaller batches may run out often."""
+MAX_REPORTS: Final = 5
+"""A script that retries with smaller batches may run out of memory often."""
 
 
 class OutOfMemoryReport:
-    """Writes ``profiles/<worker>/out-of-memory-<n>.json``.
+    """Writes ``profiles/<worker>/out-of-memory-<n>.json``; the error itself is not touched.
 
-    **A guard of its own** - what fails here is told, and nothing else ends.
+    **A guard of its own** - a failure in here is noted, and nothing else is affected.
+
+    Args:
+        optimizers: Returns the live optimizers that have stepped.
     """
 
-    def __init__(
-        self,
-        run: str,
-        adapter: Any,
-        *,
-        worker: Callable[[], str],
-        step: Callable[[], int],
-        optimizers: Callable[[], list[Any]],
-        note: Callable[[str], None],
-        put_event: Callable[[Event], None],
-    ) -> None:
-        """
-        Args:
-            step: Gives the step under way.
-            note: Takes a line for people.
-        """
-        self._run, self._adapter, self._worker, self._step = run, adapter, worker, step
-        self._optimizers, self._note, self._put_event = optimizers, note, put_event
+    def __init__(self, context: StepContext, frameworks: Frameworks, optimizers: Callable[[], list[Any]]) -> None:
+        self._context, self._frameworks, self._optimizers = context, frameworks, optimizers
         self._count = 0
-        self._guard = Guard(lambda why: note(f"whose the memory was when it ran out cannot be told: {why}"))
-        self._watch = adapter.out_of_memory(lambda said: self._guard.run(self._tell, said))
+        self._guard = Guard(
+            lambda error: context.note(f"memory by owner is not reported when memory runs out: {error}")
+        )
+        self._watch: MemoryWatch | None = None
 
-    def listen(self) -> None:
-        """There are steps now, and with them the accelerator that computes them."""
-        self._guard.run(self._watch.start)
+    def start(self) -> None:
+        """Begin to wait; called at the first step, when the accelerator is in use."""
+        self._guard.run(self._start)
 
     def close(self, error: object) -> None:
-        """The process ends.
+        """Stop waiting at the end of the process.
 
         Args:
-            error: What it ends with; None: with nothing.
+            error: The exception that ends it, if any.
         """
-        self._watch.stop()
-        if error is not None and self._count == 0 and self._adapter.is_out_of_memory(error):
-            self._guard.run(self._tell, str(error).partition("\n")[0])
+        if self._watch is not None:
+            self._watch.stop()
+        memory = self._frameworks.memory
+        if error is not None and self._count == 0 and memory is not None and memory.is_out_of_memory(error):
+            self._guard.run(self._write, str(error).partition("\n")[0])
 
-    def _tell(self, said: str) -> None:
+    def _start(self) -> None:
+        memory = self._frameworks.memory
+        if memory is not None:
+            self._watch = memory.watch_memory(lambda message: self._guard.run(self._write, message))
+            self._watch.start()
+
+    def _is_measured(self, optimizer: object) -> bool:
+        return isinstance(self._frameworks.adapter_of(optimizer), MeasuresMemory)
+
+    def _write(self, message: str) -> None:
         self._count += 1
-        if self._count > MOST:
+        memory = self._frameworks.memory
+        if self._count > MAX_REPORTS or memory is None:
             return
-        step, now = self._step(), time.time_ns()
-        path = os.path.join(self._run, layout.out_of_memory(self._worker(), self._count))
+        context, now = self._context, time.time_ns()
+        step, worker = context.step, context.worker
+        path = os.path.join(context.run, layout.out_of_memory(worker, self._count))
         for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
-            make_leaf(folder)
-        found = self._adapter.memory(self._optimizers())
-        write_document(path, {"step": step, "time_ns": now, "error": said, "worker": self._worker(), **found})
-        largest = found["modules"][0] if found["modules"] else None
-        whose = f"; the largest module is {largest['module']} with {largest['bytes']:,} bytes" if largest else ""
-        self._note(f"out of memory at step {step}: {said}{whose}")
-        self._put_event(Event("out_of_memory", step, now, args={"error": said, "file": os.path.basename(path)}))
+            make_subfolder(folder)
+        owners = memory.memory_by_owner([optimizer for optimizer in self._optimizers() if self._is_measured(optimizer)])
+        write_document(path, {"step": step, "time_ns": now, "error": message, "worker": worker, **owners})
+        largest = owners["modules"][0] if owners["modules"] else None
+        suffix = f"; the largest module is {largest['module']} with {largest['bytes']:,} bytes" if largest else ""
+        context.note(f"out of memory at step {step}: {message}{suffix}")
+        context.put_event(Event("out_of_memory", step, now, args={"error": message, "file": os.path.basename(path)}))

@@ -1,4 +1,4 @@
-"""The verdict of a run as it stands, as a notebook cell shows it."""
+"""HTML of the current verdict of a run, for notebook cells."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ _STYLE: Final = (
     "[data-jp-theme-light=false] .leadline .warning{color:#d29922}"
     "</style>"
 )
-"""Text has the notebook's own colour; only what is marked has one of ours, which both grounds let one read."""
+"""Text has the color of the notebook; only marked text has a color of ours, readable on light and dark backgrounds."""
 _ORDER: Final = {"found": 0, "warning": 1, "quiet": 2, "clear": 3}
 
 
 def verdict_html(run: str) -> str:
-    """Status, steps, losses, and what each rule has come to, as HTML; what stands in the run is escaped."""
+    """Return status, steps, losses and the state of each rule as HTML; all data of the run is escaped."""
     manifest = _document(run, layout.MANIFEST)
     if not manifest:
-        return _page(f"<b>{escape(os.path.basename(run))}</b> <span class=warning>its folder was removed</span>")
+        return _page(f"<b>{escape(os.path.basename(run))}</b> <span class=warning>its directory was removed</span>")
     status = _document(run, layout.STATUS)
     workers = _workers(run)
     rules = _document(run, layout.RULE_SUMMARY).get("rules") or []
     head, foot = _head(manifest, status, workers), _foot(run)
-    return _page(head, *_warnings(workers), _rules(rules, manifest), _cost(workers), foot)
+    return _page(head, *_warnings(workers), _rules(rules, manifest), _overhead(workers), foot)
 
 
 def _document(run: str, name: str) -> dict[str, Any]:
     try:
-        found = read_document(os.path.join(run, name))
+        document = read_document(os.path.join(run, name))
     except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _workers(run: str) -> list[dict[str, Any]]:
@@ -55,8 +55,8 @@ def _workers(run: str) -> list[dict[str, Any]]:
         names = sorted(os.listdir(os.path.join(run, layout.WORKERS)))
     except OSError:
         return []
-    found = (_document(run, f"{layout.WORKERS}/{name}") for name in names if name.endswith(".json"))
-    return [each for each in found if each]
+    documents = (_document(run, f"{layout.WORKERS}/{name}") for name in names if name.endswith(".json"))
+    return [document for document in documents if document]
 
 
 def _page(*parts: str) -> str:
@@ -66,21 +66,21 @@ def _page(*parts: str) -> str:
 
 def _head(manifest: Mapping[str, Any], status: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> str:
     facts = [_steps(workers), *_losses(workers)]
-    spoken = str(status.get("status", "Starting"))
-    kind = "quiet" if spoken in ("Starting", "InProgress") else "clear" if spoken == "Completed" else "warning"
+    state = str(status.get("status", "Starting"))
+    kind = "quiet" if state in ("Starting", "InProgress") else "clear" if state == "Completed" else "warning"
     by = str(status.get("stopped_by") or "").removeprefix("rule:")
-    stopped = f" by {escape(by)}" if by and spoken in JOB_ENDED else ""
+    stopped = f" by {escape(by)}" if by and state in JOB_ENDED else ""
     name = escape(str(manifest.get("name", "")))
-    return f"<b>{name}</b> <span class={kind}>{escape(spoken)}{stopped}</span> · " + " · ".join(filter(None, facts))
+    return f"<b>{name}</b> <span class={kind}>{escape(state)}{stopped}</span> · " + " · ".join(filter(None, facts))
 
 
 def _steps(workers: Sequence[Mapping[str, Any]]) -> str:
-    most: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for worker in workers:
         for mode, count in (worker.get("steps") or {}).items():
-            most[mode] = max(most.get(mode, 0), int(count))
-    spoken = [f"{count:,} {'' if mode == 'train' else escape(mode) + ' '}steps" for mode, count in most.items()]
-    return ", ".join(spoken) or "no step yet"
+            counts[mode] = max(counts.get(mode, 0), int(count))
+    parts = [f"{count:,} {'' if mode == 'train' else escape(mode) + ' '}steps" for mode, count in counts.items()]
+    return ", ".join(parts) or "no step yet"
 
 
 def _losses(workers: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -99,11 +99,11 @@ def _warnings(workers: Sequence[Mapping[str, Any]]) -> list[str]:
         off, lost = worker.get("off"), worker.get("lost")
         if off:
             lines.append(
-                f"{name}: capture is off since step {escape(str(off.get('step')))}: {escape(str(off['error']))}"
+                f"{name}: capture disabled at step {escape(str(off.get('step')))}: {escape(str(off['error']))}"
             )
         if lost:
             lines.append(
-                f"{name}: since step {escape(str(lost.get('since_step')))} captures are lost: "
+                f"{name}: captures dropped since step {escape(str(lost.get('since_step')))}: "
                 f"{escape(str(lost.get('reason')))}"
             )
     return [f"<span class=warning>{line}</span>" for line in lines]
@@ -112,9 +112,9 @@ def _warnings(workers: Sequence[Mapping[str, Any]]) -> list[str]:
 def _rules(rules: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
     if not rules:
         count = len(manifest.get("rules") or ())
-        spoken = "1 rule" if count == 1 else f"{count} rules"
-        return f"<span class=quiet>{spoken}, nothing judged yet</span>" if count else ""
-    rows = sorted(((_kind(rule), rule) for rule in rules), key=lambda each: _ORDER[each[0]])
+        rules_text = "1 rule" if count == 1 else f"{count} rules"
+        return f"<span class=quiet>{rules_text}, not evaluated yet</span>" if count else ""
+    rows = sorted(((_kind(rule), rule) for rule in rules), key=lambda row: _ORDER[row[0]])
     return "<table>" + "".join(_row(kind, rule) for kind, rule in rows) + "</table>"
 
 
@@ -127,12 +127,12 @@ def _kind(rule: Mapping[str, Any]) -> str:
 
 
 def _row(kind: str, rule: Mapping[str, Any]) -> str:
-    words = {"found": _place(rule), "warning": "error", "clear": "clear", "quiet": "undecided"}
-    said = escape(str((rule.get("message") if kind == "found" else rule.get("why")) or ""))
+    labels = {"found": _place(rule), "warning": "error", "clear": "clear", "quiet": "undecided"}
+    message = escape(str((rule.get("message") if kind == "found" else rule.get("why")) or ""))
     if kind == "found" and rule.get("suggestion"):
-        said += f"<br><span class=quiet>try: {escape(str(rule['suggestion']).removeprefix('try: '))}</span>"
+        message += f"<br><span class=quiet>try: {escape(str(rule['suggestion']).removeprefix('try: '))}</span>"
     name = escape(str(rule.get("name", "")))
-    return f"<tr><td>{name}</td><td class={kind}>{escape(words[kind])}</td><td>{said}</td></tr>"
+    return f"<tr><td>{name}</td><td class={kind}>{escape(labels[kind])}</td><td>{message}</td></tr>"
 
 
 def _place(rule: Mapping[str, Any]) -> str:
@@ -140,12 +140,12 @@ def _place(rule: Mapping[str, Any]) -> str:
     return f"step {step:,}" if isinstance(step, int) and step >= 0 else "found"
 
 
-def _cost(workers: Sequence[Mapping[str, Any]]) -> str:
-    taken, fewer = step_share(workers), format_throttling(throttled(workers))
-    if taken is None:
+def _overhead(workers: Sequence[Mapping[str, Any]]) -> str:
+    share, throttling = step_share(workers), format_throttling(throttled(workers))
+    if share is None:
         return ""
-    spoken = [f"watching costs {format_share(taken)} of the step time", *(f"thinned: {each}" for each in fewer)]
-    return f"<span class=quiet>{escape('; '.join(spoken))}</span>"
+    parts = [f"overhead {format_share(share)} of the step time", *(f"throttled: {entry}" for entry in throttling)]
+    return f"<span class=quiet>{escape('; '.join(parts))}</span>"
 
 
 def _foot(run: str) -> str:

@@ -1,20 +1,21 @@
-"""``leadline.watch()``: watching without a launcher, and what it gives back."""
+"""``leadline.watch()``: capture without a launcher."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 
-from leadline.training.session import session
+from leadline.training.session import api
+from leadline.training.session.session import Session
 
 
 class WatchedRun(str):
-    """The folder of the run that is watched: a path as any other, which a notebook shows as the verdict so far."""
+    """The directory of the run: a path that a notebook displays as the current verdict."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"Watching({str(self)!r})"
+        return f"WatchedRun({str(self)!r})"
 
     def _repr_html_(self) -> str:
         from leadline.training.session.run_html import verdict_html
@@ -36,57 +37,57 @@ def watch(
     interval_ms: int | None = None,
     budget: str | None = None,
 ) -> WatchedRun | None:
-    """Watch the trainings of this process, from here on: in a script or notebook, without a launcher.
+    """Capture and judge the trainings of this process from now on: in a script or notebook, without a launcher.
 
-    An agent and a judge are started beside the process; they end with it. Called again, it begins a new run and
-    ends the one before. Under ``leadline run`` the launcher's run goes on and nothing else is started; where
-    ``LEADLINE_RUN`` names a run, that one is joined, and made if it is not there yet; with ``LEADLINE_DISABLED=1``
-    nothing happens.
+    An agent and a judge are started beside the process; they end with it. A further call begins a new run and ends
+    the previous one. Under ``leadline run`` the launcher's run continues and nothing else is started; if
+    ``LEADLINE_RUN`` names a run, that run is joined, and created if it does not exist yet; with
+    ``LEADLINE_DISABLED=1`` nothing happens.
 
     Args:
-        model: The model that is trained, where there is one; models are found by their optimizers anyway.
-        out: The folder below which runs stand; default ``./leadline-runs`` or ``$LEADLINE_ROOT``.
-        name: The run's name; default: script and time.
+        model: The model that is trained, if there is one; models are found through their optimizers anyway.
+        out: The runs directory; default ``./leadline-runs`` or ``$LEADLINE_ROOT``.
+        name: The name of the run; default: script and time.
         preset: ``light``, ``standard``, ``full`` or ``sagemaker``.
-        capture: In the words of ``--capture``.
-        rules: In the words of ``--rule``, or instances of rules whose classes stand in files of their own.
-        on: In the words of ``--on``; instances of actions, which then follow every rule; or by ``RULE[@status]`` one
-            or several of either: ``{"stall_mail": Notify(url="$MAIL"), "*": ["stop_training"]}``. Secrets stand as
-            ``$NAME`` in either.
+        capture: Capture options, as for ``--capture``.
+        rules: Rule options, as for ``--rule``, or instances of rules whose classes are defined in files of their own.
+        on: Action options, as for ``--on``; instances of actions, which then follow every rule; or one or several of
+            either by ``RULE[@status]``: ``{"stall_mail": Notify(url="$MAIL"), "*": ["stop_training"]}``. Secrets are
+            written as ``$NAME`` in either.
         config: A configuration file, or a run whose configuration is repeated; default ``./leadline.toml``.
-        profile: In the words of ``--profile``.
-        interval_ms: How often the machine is sampled.
-        budget: The share of the step time that what preset and rules ask may take, ``2%``, or ``off``.
+        profile: Profile options, as for ``--profile``.
+        interval_ms: The sampling interval of system metrics.
+        budget: The share of the step time that preset and rules may take, ``2%``, or ``off``.
     Returns:
-        The run's folder; None where nothing is watched.
+        The run directory; None if nothing is captured.
     Raises:
-        ConfigurationError: A wish is wrong; the message is the command line's.
+        ConfigurationError: An option is invalid; the message is that of the command line.
     """
-    if session.is_disabled():
+    if api.is_disabled():
         return None
-    from leadline.config.instances import actions_in_words, in_words
+    from leadline.config.instances import actions_to_options, rule_to_option
 
-    wishes = {
+    options = {
         "preset": preset,
         "capture": list(capture),
-        "rules": [in_words(each) for each in rules],
-        "on": actions_in_words(on),
+        "rules": [rule_to_option(rule) for rule in rules],
+        "on": actions_to_options(on),
         "config": config,
         "profile": list(profile),
         "interval_ms": interval_ms,
         "budget": budget,
     }
     if os.environ.get("LEADLINE_RUN"):
-        return _watched(session.current() or session.join(wishes), model)
+        return _watched_run(api.current() or api.join(options), model)
     from leadline.training.session.launch_agent import start_agent
 
-    session.stop_current()
-    return _watched(session.start(start_agent({**wishes, "out": out, "name": name})), model)
+    api.stop_current()
+    return _watched_run(api.start(start_agent({**options, "out": out, "name": name})), model)
 
 
-def _watched(found: session.Session | None, model: object) -> WatchedRun | None:
-    if found is None:
+def _watched_run(session: Session | None, model: object) -> WatchedRun | None:
+    if session is None:
         return None
     if model is not None:
-        found.register(model)
-    return WatchedRun(found.run)
+        session.register(model)
+    return WatchedRun(session.run)

@@ -1,4 +1,4 @@
-"""Calls that a step may make any number of times, added up: collectives by operation and group, checkpoints."""
+"""Totals of calls that a step may make any number of times: collectives and checkpoints."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ class CallKey:
     op: str = ""
     group: str = ""
     within: str = ""
-    """The phase in which it happens; empty: in none."""
+    """The phase in which it is called; empty outside all phases."""
 
 
 @dataclass(slots=True)
 class CallTotal:
-    """What the calls of one kind add up to."""
+    """The total of the calls of one kind."""
 
     start_ns: int
-    """When the first began."""
+    """When the first call began."""
     duration_ns: int = 0
     count: int = 0
     bytes: int | None = None
-    """None: nobody knows."""
+    """None if unknown."""
 
     def add(self, duration_ns: int, count: int, size: int | None) -> None:
-        """Further calls."""
+        """Add calls."""
         self.duration_ns += duration_ns
         self.count += count
         if size is not None:
             self.bytes = (self.bytes or 0) + size
 
     def args(self, call: CallKey) -> dict[str, Any]:
-        """What the timeline says of them."""
+        """Return the arguments of the timeline event."""
         named = {"op": call.op, "group": call.group, "within": call.within}
         known: dict[str, Any] = {"count": self.count} | {key: value for key, value in named.items() if value}
         return known if self.bytes is None else known | {"bytes": self.bytes}
 
 
 class CallTotals:
-    """The tallies of the step under way."""
+    """The totals of the current step."""
 
     def __init__(self) -> None:
-        self._found: dict[CallKey, CallTotal] = {}
+        self._totals: dict[CallKey, CallTotal] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._totals)
 
     def add(self, call: CallKey, start_ns: int, duration_ns: int, size: int | None) -> None:
-        """A call has ended.
+        """Add a call.
 
         Args:
-            size: Its bytes; None: nobody knows.
+            size: Its bytes; None if unknown.
         """
-        self._found.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
+        self._totals.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
 
-    def settle(self, start_ns: int) -> None:
-        """A forward pass that began then has ended: calls since, which were in no phase, were in it."""
-        for call, each in list(self._found.items()):
-            if not call.within and each.start_ns >= start_ns:
-                del self._found[call]
-                whole = self._found.setdefault(replace(call, within=FORWARD), CallTotal(each.start_ns))
-                whole.add(each.duration_ns, each.count, each.bytes)
+    def assign_to_forward(self, start_ns: int) -> None:
+        """Assign calls outside all phases since ``start_ns`` to the forward pass that began then and has ended."""
+        for call, total in list(self._totals.items()):
+            if not call.within and total.start_ns >= start_ns:
+                del self._totals[call]
+                whole = self._totals.setdefault(replace(call, within=FORWARD), CallTotal(total.start_ns))
+                whole.add(total.duration_ns, total.count, total.bytes)
 
     def take(self) -> list[tuple[CallKey, CallTotal]]:
-        """All of them, and begin anew."""
-        found, self._found = self._found, {}
-        return list(found.items())
+        """Return all totals, and start over."""
+        totals, self._totals = self._totals, {}
+        return list(totals.items())

@@ -1,32 +1,34 @@
-"""The clock of a device that computes beside the host: marks in its stream, read when it has come past them."""
+"""Step times by the clock of an accelerator: marks in its stream, read once it has passed them."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, Final, Protocol
 
-from leadline.records.phases import BACKWARD, EACH_STEP, FORWARD, HEAD, ON_DEVICE
+from leadline.records.phases import BACKWARD, FORWARD, HEAD, ON_DEVICE, ROW, STEP_PHASES
+from leadline.training.timeline.phase_sink import PhaseSink
 
 _DURATION: Final = HEAD.index("duration_ns")
 _NESTING: Final = HEAD.index("nesting")
 
 
 class DeviceClock(Protocol):
-    """What is asked of an accelerator's driver; tests put a fake in its place.
+    """The interface to an accelerator's driver; tests use a fake.
 
-    **Never waits** - but ``wait`` does.
+    **Never waits** - except in ``wait``.
     """
 
     def mark(self) -> Any:
-        """A mark behind what the device has been asked for so far; None: none can be made now."""
+        """Enqueue a mark; None if none can be made now."""
 
     def is_past(self, mark: Any) -> bool:
-        """Whether the device has come to a mark."""
+        """Return whether the device has passed a mark."""
 
     def wait(self, mark: Any) -> None:
-        """Return when it has."""
+        """Wait until the device has passed a mark."""
 
     def between_ns(self, first: Any, second: Any) -> int:
-        """The device's time between two marks that it is past."""
+        """Return the device's time between two marks that it has passed."""
 
 
 class Marks:
@@ -37,13 +39,13 @@ class Marks:
     def __init__(self, device: DeviceClock, first: Any) -> None:
         """
         Args:
-            first: Where the step before ended.
+            first: The mark at the end of the previous step.
         """
         self._device, self._first, self._edge, self.last = device, first, first, first
         self._open: dict[str, Any] = {}
         self._pairs: list[tuple[str, Any, Any]] = []
         self.is_broken = first is None
-        """Whether a mark could not be made: the host's times stand."""
+        """Whether a mark could not be made: the host's times are used."""
 
     def begin(self, phase: str) -> None:
         self._open[phase] = self._mark()
@@ -54,39 +56,70 @@ class Marks:
             self._pairs.append((phase, begun, self._edge))
 
     def end_forward(self) -> None:
-        """The forward pass ends where the backward pass begins."""
+        """End the forward pass, and begin the backward pass."""
         now = self._open[BACKWARD] = self._mark()
         self._pairs.append((FORWARD, self._edge, now))
 
     def cut(self) -> None:
-        """What was going on is no part of a forward pass."""
+        """Exclude the time until now from the forward pass."""
         self._edge = self._mark()
 
     def close(self) -> None:
-        """The step has ended."""
+        """End the step."""
         self.last = self._mark()
 
     def is_done(self) -> bool:
-        """Whether the device has come to the step's end."""
+        """Return whether the device has passed the end of the step."""
         return self.is_broken or self._device.is_past(self.last)
 
     def wait(self) -> None:
-        """Return when it has."""
+        """Wait until the device has passed the end of the step."""
         if not self.is_broken:
             self._device.wait(self.last)
 
     def fill(self, values: list[int]) -> None:
-        """Put the device's durations in the place of the host's, in the values of a ``records.phases.ROW``."""
+        """Replace the host's durations with those of the device, in the values of a ``records.phases.ROW``."""
         if self.is_broken:
             return
         values[_DURATION] = self._device.between_ns(self._first, self.last)
         values[_NESTING] |= ON_DEVICE
-        for index, phase in enumerate(EACH_STEP):
-            found = [self._device.between_ns(*pair) for name, *pair in self._pairs if name == phase]
-            if found:
-                values[len(HEAD) + 3 * index + 1] = sum(found)
+        for index, phase in enumerate(STEP_PHASES):
+            durations = [self._device.between_ns(*pair) for name, *pair in self._pairs if name == phase]
+            if durations:
+                values[len(HEAD) + 3 * index + 1] = sum(durations)
 
     def _mark(self) -> Any:
         mark = self._device.mark()
         self.is_broken = self.is_broken or mark is None
         return mark
+
+
+class PendingSteps:
+    """Steps whose end their device has not passed yet."""
+
+    def __init__(self) -> None:
+        self.queue: deque[tuple[list[int], Marks]] = deque()
+
+    def add(self, values: list[int], marks: Marks) -> None:
+        """Add a step.
+
+        Args:
+            values: The values of its ``records.phases.ROW``, by the host's clock.
+        """
+        self.queue.append((values, marks))
+
+    def write_done(self, sink: PhaseSink) -> None:
+        """Write the steps whose end the device has passed."""
+        while self.queue and self.queue[0][1].is_done():
+            self._write_first(sink)
+
+    def write_all(self, sink: PhaseSink) -> None:
+        """Wait for all steps, and write them."""
+        while self.queue:
+            self.queue[0][1].wait()
+            self._write_first(sink)
+
+    def _write_first(self, sink: PhaseSink) -> None:
+        values, marks = self.queue.popleft()
+        marks.fill(values)
+        sink.put_phases(ROW.pack(*values))

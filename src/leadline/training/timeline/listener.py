@@ -1,4 +1,4 @@
-"""Who wants to know where the training is, at some steps only."""
+"""Listeners to the boundaries of steps."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ from typing import Protocol
 
 
 class StepListener(Protocol):
-    """Is told of the boundaries of steps while it is not calm."""
+    """Is called at the boundaries of steps and phases unless it is idle."""
 
     @property
-    def is_calm(self) -> bool:
-        """Whether nothing needs to be told now."""
+    def is_idle(self) -> bool:
+        """Whether no call is needed now."""
 
     def begin_step(self, step: int, ended: str = "train") -> None:
-        """A step begins, the global one of that number; the one before was of that mode."""
+        """Begin a step.
+
+        Args:
+            step: Its global number.
+            ended: The mode of the previous step.
+        """
 
     def mark(self, phase: str) -> None:
-        """Within a train step ``backward`` or ``optimizer`` begins, for the first time or again."""
+        """Begin ``backward`` or ``optimizer`` within a train step, for the first time or again."""
 
 
 class NullListener:
-    """Nobody."""
+    """A listener that is always idle."""
 
-    is_calm = True
+    is_idle = True
 
     def begin_step(self, step: int, ended: str = "train") -> None: ...
 

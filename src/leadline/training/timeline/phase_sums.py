@@ -1,4 +1,4 @@
-"""What the phases of one step add up to, while it is under way."""
+"""Sums of the phases of the current step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ OPTIMIZER_IN_BACKWARD: Final = 8
 """Bits of ``nesting``, as ``records.phases.NESTED`` names them."""
 
 
-PHASES: Final = tuple((f"{each}_at", each, f"{each}s") for each in ("data", "forward", "backward", "optimizer"))
-"""Where start, duration and number of each phase are kept."""
+PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s") for phase in ("data", "forward", "backward", "optimizer"))
+"""The attributes with start, duration and number of each phase."""
 
 
 class PhaseSums:
-    """Start, duration and number of each phase since the step before ended."""
+    """Start, duration and number of each phase since the previous step ended."""
 
     __slots__ = (
         "backward",
@@ -41,7 +41,7 @@ class PhaseSums:
         self.optimizer_at = self.optimizer = self.optimizers = self.nesting = 0
 
     def add(self, later: PhaseSums) -> None:
-        """What came after is the same step's."""
+        """Add later sums of the same step."""
         for at, duration, count in PHASES:
             setattr(self, at, getattr(self, at) or getattr(later, at))
             setattr(self, duration, getattr(self, duration) + getattr(later, duration))
@@ -49,7 +49,7 @@ class PhaseSums:
         self.nesting |= later.nesting
 
     def flat(self) -> tuple[int, ...]:
-        """In the order of ``records.phases.EACH_STEP``."""
+        """Return all values in the order of ``records.phases.STEP_PHASES``."""
         return (
             self.data_at,
             self.data,

@@ -1,4 +1,4 @@
-"""OTLP: which URL and headers are meant; what is sent is tested against a receiver in tests/process."""
+"""OTLP: endpoint and headers; exports are tested against a receiver in tests/process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ WHOLE, BASE = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOIN
         ("http://e:3", {BASE: "http://c:1", WHOLE: "http://d:2/x"}, "http://e:3/v1/metrics"),
     ],
 )
-def test_where_metrics_go_is_as_opentelemetry_has_it(given: str, environment: dict[str, str], url: str) -> None:
+def test_the_endpoint_is_resolved_as_in_opentelemetry(given: str, environment: dict[str, str], url: str) -> None:
     assert resolve_endpoint(given, environment) == url
 
 
-def test_headers_are_written_as_opentelemetry_does() -> None:
+def test_headers_have_the_notation_of_opentelemetry() -> None:
     assert read_headers("") == {}
     assert read_headers("Authorization=Bearer s3cret,x-team=a%20b") == {
         "authorization": "Bearer s3cret",
@@ -34,7 +34,7 @@ def test_headers_are_written_as_opentelemetry_does() -> None:
     }
 
 
-def test_a_token_alone_is_no_header_and_is_not_quoted() -> None:
+def test_a_token_alone_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="headers must be written name=value") as caught:
         read_headers("s3cret")
     assert "s3cret" not in str(caught.value)

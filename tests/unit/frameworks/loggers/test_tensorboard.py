@@ -1,4 +1,4 @@
-"""Which of a script's writers is told of a rule."""
+"""Selection of the summary writer that a rule's status is logged to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.loggers.tensorboard import SummaryWriterTracker, _Boards
+from leadline.frameworks.loggers.tensorboard import SummaryWriterTracker, _Writers
 
 
 class Events:
@@ -33,35 +33,35 @@ def scalar(name: str, value: float) -> Any:
     return SimpleNamespace(value=[SimpleNamespace(tag=name, simple_value=value)])
 
 
-def titles(boards: _Boards) -> list[str]:
-    return [each.title for each in boards.find()]
+def titles(writers: _Writers) -> list[str]:
+    return [tracker.title for tracker in writers.find()]
 
 
-def test_the_oldest_that_is_open_and_none_that_is_gone() -> None:
-    boards, first, second = _Boards(scalar), Writer("/first"), Writer("/second")
-    assert titles(boards) == []
-    for each in (first, second, first):
-        boards.see(each)
-    assert titles(boards) == ["TensorBoard /first"]
+def test_the_oldest_open_writer_is_found() -> None:
+    writers, first, second = _Writers(scalar), Writer("/first"), Writer("/second")
+    assert titles(writers) == []
+    for writer in (first, second, first):
+        writers.note(writer)
+    assert titles(writers) == ["TensorBoard /first"]
     first.file_writer = None
-    assert titles(boards) == ["TensorBoard /second"]
+    assert titles(writers) == ["TensorBoard /second"]
     del second
-    boards.see(first)
-    assert titles(boards) == []
+    writers.note(first)
+    assert titles(writers) == []
     first.file_writer = Events("/again")
-    assert titles(boards) == ["TensorBoard /again"]
+    assert titles(writers) == ["TensorBoard /again"]
 
 
-def test_none_where_wandb_follows_what_writers_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    boards, writer = _Boards(scalar), Writer("/first")
-    boards.see(writer)
+def test_no_writer_is_found_if_wandb_mirrors_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    writers, writer = _Writers(scalar), Writer("/first")
+    writers.note(writer)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(patched={"tensorboard": []}))
-    assert titles(boards) == ["TensorBoard /first"]
+    assert titles(writers) == ["TensorBoard /first"]
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(patched={"tensorboard": [("module", "EventsWriter")]}))
-    assert titles(boards) == []
+    assert titles(writers) == []
 
 
-def test_the_summary_is_the_librarys_own_and_not_made_of_nan() -> None:
+def test_the_summary_is_created_by_the_library_without_a_nan_argument() -> None:
     given: list[float] = []
 
     def note(name: str, value: float) -> Any:

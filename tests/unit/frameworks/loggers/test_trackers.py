@@ -1,4 +1,4 @@
-"""The script's trackers are found as they are now, those on this machine first."""
+"""Live trackers of the script: found at each call, local ones first."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Named:
     title: str
 
     def log(self, name: str, value: float, step: int) -> None:
-        raise AssertionError("nobody logs here")
+        raise AssertionError("not called")
 
 
-def test_all_that_live_are_found_anew_each_time_and_those_over_a_network_last() -> None:
+def test_live_trackers_are_found_at_each_call_and_remote_ones_last() -> None:
     trackers, live = Trackers(), list[ScriptTracker]()
-    trackers.offer(lambda: [Named("mlflow", "MLflow run 1")])
-    trackers.offer(lambda: live)
-    assert [each.title for each in trackers.find()] == ["MLflow run 1"]
+    trackers.register(lambda: [Named("mlflow", "MLflow run 1")])
+    trackers.register(lambda: live)
+    assert [tracker.title for tracker in trackers.find()] == ["MLflow run 1"]
     live += [Named("wandb", "wandb run a"), Named("tensorboard", "TensorBoard /b")]
-    assert [each.title for each in trackers.find()] == ["wandb run a", "TensorBoard /b", "MLflow run 1"]
+    assert [tracker.title for tracker in trackers.find()] == ["wandb run a", "TensorBoard /b", "MLflow run 1"]
     live.clear()
-    assert [each.title for each in trackers.find()] == ["MLflow run 1"]
+    assert [tracker.title for tracker in trackers.find()] == ["MLflow run 1"]

@@ -1,4 +1,4 @@
-"""A detailed window of a real model: its table agrees with torch.profiler's own, and each row knows its module."""
+"""Detailed profile window of a real model: its table agrees with torch.profiler, and rows name their modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from leadline.training.recording import ProfileUnavailableError
 
 
 class Block(nn.Module):
-    """A residual block, as ResNet has them."""
+    """A residual block as in ResNet."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -55,8 +55,8 @@ class Loop:
         torch.manual_seed(0)
         self.model = Net()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
-        self.homes = ModuleNames(ParameterNames(ModuleRegistry()))
-        self.homes.add_trained([self.model])
+        self.module_names = ModuleNames(ParameterNames(ModuleRegistry()))
+        self.module_names.add_trained([self.model])
         self._x, self._y = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4,))
 
     def step(self, recording: OperatorRecording | None = None) -> None:
@@ -73,18 +73,18 @@ def loop() -> Loop:
     return Loop()
 
 
-def make(loop: Loop, **fields: Any) -> OperatorRecording:
+def make_recording(loop: Loop, **fields: Any) -> OperatorRecording:
     def fail(failure: str) -> None:
         raise AssertionError(failure)
 
-    return OperatorRecording(ProfileWindow("detailed", **fields), loop.homes, Guard(fail))
+    return OperatorRecording(ProfileWindow("detailed", **fields), loop.module_names, Guard(fail))
 
 
-def recorded(loop: Loop, folder: Path, **fields: Any) -> list[dict[str, Any]]:
-    """The calls of two steps, of which the second evaluates nothing but is called so."""
+def record_two_steps(loop: Loop, folder: Path, **fields: Any) -> list[dict[str, Any]]:
+    """Return the operator calls of two recorded steps."""
     for _ in range(2):
         loop.step()
-    recording = make(loop, **fields)
+    recording = make_recording(loop, **fields)
     recording.begin(2)
     loop.step(recording)
     recording.enter(3, "train")
@@ -94,62 +94,60 @@ def recorded(loop: Loop, folder: Path, **fields: Any) -> list[dict[str, Any]]:
 
 
 def test_the_batch_norm_backward_of_a_layer_is_a_row(loop: Loop, tmp_path: Path) -> None:
-    rows = recorded(loop, tmp_path)
-    found = {
-        (each["module"], each["step"])
-        for each in rows
-        if each["operator"] == "aten::native_batch_norm_backward" and each["phase"] == "backward"
+    rows = record_two_steps(loop, tmp_path)
+    calls = {
+        (row["module"], row["step"])
+        for row in rows
+        if row["operator"] == "aten::native_batch_norm_backward" and row["phase"] == "backward"
     }
-    assert found == {(f"layer1.{block}.bn1", step) for block in (0, 1) for step in (2, 3)}
+    assert calls == {(f"layer1.{block}.bn1", step) for block in (0, 1) for step in (2, 3)}
 
 
-def test_forward_calls_know_the_innermost_module(loop: Loop, tmp_path: Path) -> None:
-    rows = recorded(loop, tmp_path)
-    modules = {(each["operator"], each["module"]) for each in rows if each["phase"] == "forward"}
+def test_forward_calls_are_attributed_to_the_innermost_module(loop: Loop, tmp_path: Path) -> None:
+    rows = record_two_steps(loop, tmp_path)
+    modules = {(row["operator"], row["module"]) for row in rows if row["phase"] == "forward"}
     assert {("aten::conv2d", "layer1.1.conv1"), ("aten::relu", "layer1.0"), ("aten::linear", "head")} <= modules
     assert ("aten::cross_entropy_loss", "") in modules, "a loss called outside of all modules belongs to none"
 
 
-def test_optimizer_calls_are_of_the_optimizer(loop: Loop, tmp_path: Path) -> None:
-    rows = recorded(loop, tmp_path)
+def test_optimizer_calls_have_the_optimizer_phase(loop: Loop, tmp_path: Path) -> None:
+    rows = record_two_steps(loop, tmp_path)
     phases = {
-        each["phase"]
-        for each in rows
-        if each["operator"] in ("aten::_foreach_add_", "aten::add_") and not each["module"]
+        row["phase"] for row in rows if row["operator"] in ("aten::_foreach_add_", "aten::add_") and not row["module"]
     }
     assert "optimizer" in phases
-    assert {each["phase"] for each in rows} <= {"forward", "backward", "optimizer", "other"}
+    assert {row["phase"] for row in rows} <= {"forward", "backward", "optimizer", "other"}
 
 
-def test_times_and_calls_agree_with_torchs_own_table(loop: Loop, tmp_path: Path) -> None:
+def test_times_and_calls_agree_with_the_profilers_table(loop: Loop, tmp_path: Path) -> None:
     for _ in range(2):
         loop.step()
-    recording = make(loop)
+    recording = make_recording(loop)
     recording.begin(0)
     profile = recording._profile
     loop.step(recording)
     recording.end(1, "train")(str(tmp_path))
     totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
-    for each in read_calls(str(tmp_path), "w", "d").to_pylist():
-        mine = totals[each["operator"]]
-        mine[0], mine[1], mine[2] = mine[0] + 1, mine[1] + each["total_ns"] / 1e3, mine[2] + each["own_ns"] / 1e3
-    theirs = {each.key: each for each in profile.key_averages() if each.key in totals}
-    assert set(totals) == set(theirs)
+    for row in read_calls(str(tmp_path), "w", "d").to_pylist():
+        sums = totals[row["operator"]]
+        sums[0], sums[1], sums[2] = sums[0] + 1, sums[1] + row["total_ns"] / 1e3, sums[2] + row["own_ns"] / 1e3
+    expected = {event.key: event for event in profile.key_averages() if event.key in totals}
+    assert set(totals) == set(expected)
     assert len(totals) > 20
     for name, (calls, total_us, own_us) in totals.items():
-        assert calls == theirs[name].count
-        assert total_us == pytest.approx(theirs[name].cpu_time_total, rel=0.02, abs=2)
-        assert own_us == pytest.approx(theirs[name].self_cpu_time_total, rel=0.02, abs=5)
+        assert calls == expected[name].count
+        assert total_us == pytest.approx(expected[name].cpu_time_total, rel=0.02, abs=2)
+        assert own_us == pytest.approx(expected[name].self_cpu_time_total, rel=0.02, abs=5)
 
 
 def test_training_is_bit_identical_and_nothing_is_left(loop: Loop, tmp_path: Path) -> None:
-    bare = Loop()
+    reference = Loop()
     for _ in range(4):
-        bare.step()
+        reference.step()
     torch_random = torch.get_rng_state()
-    recorded(loop, tmp_path)
-    for own, other in zip(loop.model.parameters(), bare.model.parameters(), strict=True):
-        assert torch.equal(own, other)
+    record_two_steps(loop, tmp_path)
+    for ours, other in zip(loop.model.parameters(), reference.model.parameters(), strict=True):
+        assert torch.equal(ours, other)
     assert torch.equal(torch.get_rng_state(), torch_random)
     assert not torch.autograd._profiler_enabled()
     assert not torch.nn.modules.module._global_forward_hooks
@@ -158,7 +156,7 @@ def test_training_is_bit_identical_and_nothing_is_left(loop: Loop, tmp_path: Pat
 
 
 def test_an_error_in_a_forward_pass_leaves_no_module_open(loop: Loop, tmp_path: Path) -> None:
-    recording = make(loop)
+    recording = make_recording(loop)
     recording.begin(0)
     with pytest.raises(RuntimeError):
         loop.model(torch.randn(4, 3, 5, 5))
@@ -166,29 +164,29 @@ def test_an_error_in_a_forward_pass_leaves_no_module_open(loop: Loop, tmp_path: 
     loop.step(recording)
     recording.end(1, "train")(str(tmp_path))
     rows = read_calls(str(tmp_path), "w", "d").to_pylist()
-    assert {each["module"] for each in rows if each["operator"] == "aten::neg" and each["phase"] == "forward"} == {""}
-    assert ("aten::linear", "head") in {(each["operator"], each["module"]) for each in rows}
+    assert {row["module"] for row in rows if row["operator"] == "aten::neg" and row["phase"] == "forward"} == {""}
+    assert ("aten::linear", "head") in {(row["operator"], row["module"]) for row in rows}
 
 
-def test_a_script_that_profiles_itself_is_left_alone(loop: Loop, tmp_path: Path) -> None:
+def test_a_script_that_uses_the_profiler_is_not_disturbed(loop: Loop, tmp_path: Path) -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True):
         with pytest.raises(ProfileUnavailableError, match="profiling itself"):
-            make(loop).begin(0)
+            make_recording(loop).begin(0)
         loop.step()
 
 
-def test_memory_where_it_is_asked_for(loop: Loop, tmp_path: Path) -> None:
+def test_memory_is_recorded_on_request(loop: Loop, tmp_path: Path) -> None:
     (tmp_path / "with").mkdir()
     (tmp_path / "without").mkdir()
-    rows = recorded(loop, tmp_path / "with", with_memory=True)
-    empty = [each["memory_bytes"] for each in rows if each["operator"] == "aten::empty"]
+    rows = record_two_steps(loop, tmp_path / "with", with_memory=True)
+    empty = [row["memory_bytes"] for row in rows if row["operator"] == "aten::empty"]
     assert max(empty) >= 4 * 3 * 8 * 8 * 4, "the output of a convolution"
-    assert {each["memory_bytes"] for each in recorded(loop, tmp_path / "without")} == {None}
+    assert {row["memory_bytes"] for row in record_two_steps(loop, tmp_path / "without")} == {None}
 
 
-def test_it_says_nothing_on_the_terminal(tmp_path: Path) -> None:
-    # in a process of its own: the library looks at its level when a profiler of a process first starts
-    script = "import sys, pathlib, test_operators as t; t.recorded(t.Loop(), pathlib.Path(sys.argv[1]))"
+def test_recording_prints_nothing(tmp_path: Path) -> None:
+    # in a separate process: Kineto reads its log level when the first profiler of a process starts
+    script = "import sys, pathlib, test_operators as t; t.record_two_steps(t.Loop(), pathlib.Path(sys.argv[1]))"
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
         cwd=Path(__file__).parent,

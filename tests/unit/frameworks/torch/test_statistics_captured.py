@@ -1,4 +1,4 @@
-"""Every statistic on its way from a real training to the reader, against a second way of computing it."""
+"""All statistics from a real training to the reader, against an independent computation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.statistics.definitions import STATISTICS
 
 STEPS = 3
 NUMBERS = (
-    *(name for name, each in STATISTICS.items() if not each.is_vector and each.source != "number"),
+    *(name for name, statistic in STATISTICS.items() if not statistic.is_vector and statistic.source != "number"),
     "p5",
     "p99.9",
     "p25_exact",
@@ -45,14 +45,14 @@ def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
     return leadline.open_run(hook.run)
 
 
-class Story:
-    """A training that writes down, in its own way, what its tensors were."""
+class RecordedTraining:
+    """A training that records the values of its tensors itself."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
         self.model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
         self.model[0].to(memory_format=torch.channels_last)
-        self.seen: list[dict[str, np.ndarray]] = []
+        self.expected_tensors: list[dict[str, np.ndarray]] = []
 
     def train(self) -> None:
         optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
@@ -63,45 +63,51 @@ class Story:
             hidden = self.model[:2](inputs)
             loss = nn.functional.cross_entropy(self.model[2:](hidden), labels)
             loss.backward()
-            now = {name: each.detach().numpy().copy() for name, each in self.model.named_parameters()}
-            now |= {f"gradient/{name}": each.grad.numpy().copy() for name, each in self.model.named_parameters()}
+            now = {name: parameter.detach().numpy().copy() for name, parameter in self.model.named_parameters()}
+            now |= {
+                f"gradient/{name}": parameter.grad.numpy().copy() for name, parameter in self.model.named_parameters()
+            }
             optimizer.step()
-            now |= {f"after/{name}": each.detach().numpy().copy() for name, each in self.model.named_parameters()}
-            self.seen.append(now)
+            now |= {
+                f"after/{name}": parameter.detach().numpy().copy() for name, parameter in self.model.named_parameters()
+            }
+            self.expected_tensors.append(now)
 
 
 def test_every_statistic_of_weights_and_gradients(tmp_path: Path) -> None:
-    story = Story()
-    run = watch(tmp_path, story.train, f"weights:every=1,{EVERYTHING}", f"gradients:every=1,{EVERYTHING}")
-    names = [name for name in story.seen[0] if "weight" in name and "after" not in name]
+    training = RecordedTraining()
+    run = watch(tmp_path, training.train, f"weights:every=1,{EVERYTHING}", f"gradients:every=1,{EVERYTHING}")
+    names = [name for name in training.expected_tensors[0] if "weight" in name and "after" not in name]
     assert len(names) == 4
     for name in names:
         tensor = run.tensor(name)
-        for step, seen in enumerate(story.seen):
-            assert tensor.statistic_array("unit_mean", step).shape == (seen[name].shape[1],)
-            for each in ARRAYS:
-                expected = arrays.compute_vector(each, seen[name])
-                np.testing.assert_allclose(tensor.statistic_array(each, step), expected, rtol=1e-6, atol=1e-12)
-            for each in NUMBERS:
-                if each == "update_ratio" and name.startswith("gradient/"):
+        for step, expected_tensors in enumerate(training.expected_tensors):
+            assert tensor.statistic_array("unit_mean", step).shape == (expected_tensors[name].shape[1],)
+            for statistic in ARRAYS:
+                expected = arrays.compute_vector(statistic, expected_tensors[name])
+                np.testing.assert_allclose(tensor.statistic_array(statistic, step), expected, rtol=1e-6, atol=1e-12)
+            for statistic in NUMBERS:
+                if statistic == "update_ratio" and name.startswith("gradient/"):
                     continue
-                before = story.seen[step - 1][name] if step else None
-                after = seen[name]
-                if each == "update_ratio":
-                    before, after = after, seen[f"after/{name}"]
-                if STATISTICS.get(each, STATISTICS["value"]).source == "change" or each.startswith("close"):
-                    expected = arrays.compute(each, after, before) if before is not None else float("nan")
+                before = training.expected_tensors[step - 1][name] if step else None
+                after = expected_tensors[name]
+                if statistic == "update_ratio":
+                    before, after = after, expected_tensors[f"after/{name}"]
+                if STATISTICS.get(statistic, STATISTICS["value"]).source == "change" or statistic.startswith("close"):
+                    expected = arrays.compute(statistic, after, before) if before is not None else float("nan")
                 else:
-                    expected = arrays.compute(each, after, before)
-                found = tensor.statistic(each, step)
-                np.testing.assert_allclose(found, expected, rtol=3e-5, atol=1e-6, err_msg=f"{each} of {name} at {step}")
+                    expected = arrays.compute(statistic, after, before)
+                captured = tensor.statistic(statistic, step)
+                np.testing.assert_allclose(
+                    captured, expected, rtol=3e-5, atol=1e-6, err_msg=f"{statistic} of {name} at {step}"
+                )
     assert not any(np.isnan(run.tensor("0.weight").statistics("change_l2")["value"].to_numpy()[1:]))
 
 
-def test_without_room_for_copies_changes_are_estimated_and_that_is_told(tmp_path: Path) -> None:
+def test_without_memory_for_copies_changes_are_estimated_and_reported(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Linear(300, 200, bias=False)
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    expected_tensors: list[tuple[np.ndarray, np.ndarray]] = []
 
     def train() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -110,7 +116,7 @@ def test_without_room_for_copies_changes_are_estimated_and_that_is_told(tmp_path
             optimizer.zero_grad()
             model(torch.randn(8, 300, generator=torch.Generator().manual_seed(step))).pow(2).sum().backward()
             optimizer.step()
-            seen.append((before, model.weight.detach().numpy().copy()))
+            expected_tensors.append((before, model.weight.detach().numpy().copy()))
 
     hook = leadline.torch.Hook(
         out=str(tmp_path), name="run", preset=None, capture=["weights:every=1,statistics=update_ratio,change_l2"]
@@ -120,11 +126,11 @@ def test_without_room_for_copies_changes_are_estimated_and_that_is_told(tmp_path
     train()
     assert hook.close()
     run = leadline.open_run(hook.run)
-    for step, (before, after) in enumerate(seen):
+    for step, (before, after) in enumerate(expected_tensors):
         expected = arrays.update_ratio(before, after)
         assert run.tensor("weight").statistic("update_ratio", step) == pytest.approx(expected, rel=0.1)
         if step:
-            expected = arrays.change_l2(seen[step - 1][0], before)
+            expected = arrays.change_l2(expected_tensors[step - 1][0], before)
             assert run.tensor("weight").statistic("change_l2", step) == pytest.approx(expected, rel=0.1)
     (worker,) = run.worker_documents().values()
     assert [note.split(":")[0] for note in worker["notes"]] == [
@@ -133,10 +139,10 @@ def test_without_room_for_copies_changes_are_estimated_and_that_is_told(tmp_path
     ]
 
 
-def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
+def test_array_statistics_of_module_inputs_and_outputs(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3))
-    seen: list[np.ndarray] = []
+    expected_tensors: list[np.ndarray] = []
     measure = nn.CrossEntropyLoss()
 
     def train() -> None:
@@ -144,7 +150,9 @@ def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
         for step in range(STEPS):
             inputs = torch.randn(8, 2, 6, 6, generator=torch.Generator().manual_seed(step))
             with torch.no_grad():
-                seen.append(torch.relu(nn.functional.conv2d(inputs, model[0].weight, model[0].bias)).numpy())
+                expected_tensors.append(
+                    torch.relu(nn.functional.conv2d(inputs, model[0].weight, model[0].bias)).numpy()
+                )
             optimizer.zero_grad()
             measure(model(inputs), torch.arange(8) % 3).backward()
             optimizer.step()
@@ -158,37 +166,37 @@ def test_arrays_of_what_modules_take_and_give(tmp_path: Path) -> None:
     )
     activation = run.tensor("1_output_0")
     assert "relu_output" in activation.collections
-    for step, values in enumerate(seen):
+    for step, values in enumerate(expected_tensors):
         np.testing.assert_allclose(activation.statistic_array("unit_activity", step), (values > 0).mean((0, 2, 3)))
         expected = arrays.compute_vector("unit_within_0_0.5", values)
         np.testing.assert_allclose(activation.statistic_array("unit_within_0_0.5", step), expected)
         if step:
-            change = np.linalg.norm(values - seen[step - 1])
+            change = np.linalg.norm(values - expected_tensors[step - 1])
             assert activation.statistic("change_l2", step) == pytest.approx(change, rel=1e-5)
     assert run.tensor("CrossEntropyLoss_input_1").statistic_array("class_counts", 0).tolist() == [3, 3, 2]
     assert run.tensor("CrossEntropyLoss_input_0").statistic_array("class_counts", 0).sum() == 8
 
 
 @pytest.mark.parametrize("is_function", [True, False])
-def test_the_confusion_of_a_loss_call(tmp_path: Path, is_function: bool) -> None:
+def test_the_confusion_matrix_of_a_loss_call(tmp_path: Path, is_function: bool) -> None:
     torch.manual_seed(0)
     model = nn.Linear(4, 3)
     labels = torch.tensor([0, 1, 2, 1, -100, 2])
     measure = nn.functional.cross_entropy if is_function else nn.CrossEntropyLoss()
-    seen: list[np.ndarray] = []
+    expected_tensors: list[np.ndarray] = []
 
     def train() -> None:
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
         for step in range(STEPS):
             logits = model(torch.randn(6, 4, generator=torch.Generator().manual_seed(step)))
-            seen.append(logits.detach().numpy().argmax(1))
+            expected_tensors.append(logits.detach().numpy().argmax(1))
             optimizer.zero_grad()
             measure(logits, labels).backward()
             optimizer.step()
 
     run = watch(tmp_path, train, "labels:every=1,statistics=confusion")
     (name,) = run.tensor_names(collection="labels")
-    for step, predicted in enumerate(seen):
+    for step, predicted in enumerate(expected_tensors):
         expected = np.zeros((3, 3))
         for label, guess in zip(labels.tolist(), predicted, strict=True):
             if label >= 0:
@@ -196,7 +204,7 @@ def test_the_confusion_of_a_loss_call(tmp_path: Path, is_function: bool) -> None
         assert run.tensor(name).statistic_array("confusion", step).tolist() == expected.tolist()
 
 
-def test_the_confusion_of_decisions_between_two_classes(tmp_path: Path) -> None:
+def test_the_confusion_matrix_of_binary_decisions(tmp_path: Path) -> None:
     model = nn.Linear(2, 2, bias=False)
     labels = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
 
@@ -213,7 +221,7 @@ def test_the_confusion_of_decisions_between_two_classes(tmp_path: Path) -> None:
     assert run.tensor(name).statistic_array("confusion", 0).tolist() == [[0, 1], [1, 2]]
 
 
-def test_a_regression_has_no_confusion(tmp_path: Path) -> None:
+def test_a_regression_has_no_confusion_matrix(tmp_path: Path) -> None:
     model = nn.Linear(4, 3)
 
     def train() -> None:
@@ -227,7 +235,7 @@ def test_a_regression_has_no_confusion(tmp_path: Path) -> None:
     assert run.tensor(name).statistic_names() == ["nonfinite_count"]
 
 
-def test_a_checksum_tells_whether_weights_changed_by_a_bit(tmp_path: Path) -> None:
+def test_a_checksum_shows_the_smallest_change_of_weights(tmp_path: Path) -> None:
     model = nn.Linear(4, 2)
     model.bias.requires_grad_(False)
 
@@ -244,7 +252,7 @@ def test_a_checksum_tells_whether_weights_changed_by_a_bit(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_the_reader_computes_the_same_of_tensors_stored_whole(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_the_reader_computes_the_same_from_raw_tensors(tmp_path: Path, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     model = nn.Linear(6, 5).to(dtype)
 
@@ -255,7 +263,7 @@ def test_the_reader_computes_the_same_of_tensors_stored_whole(tmp_path: Path, dt
             model(torch.full((2, 6), step + 1.0, dtype=dtype)).sum().backward()
             optimizer.step()
 
-    numbers = [each for each in NUMBERS if each != "update_ratio"]
+    numbers = [name for name in NUMBERS if name != "update_ratio"]
     captured = watch(tmp_path / "a", train, f"weights:every=1,{EVERYTHING}")
     torch.manual_seed(0)
     model = nn.Linear(6, 5).to(dtype)

@@ -89,8 +89,8 @@ def test_a_rule_that_fails_is_its_own_error_in_every_run(runs: list[str], tmp_pa
         "nothing": "",
         "raise": "KeyError: 'its own' (strange.py:17)",
         "hang": "gave no answer for 5 s",
-        "eat": "MemoryError: it wanted more memory than rules may take (strange.py:21)",
-        "die": "its process ended with status 3",
+        "eat": "MemoryError: it exceeded the memory limit for rules (strange.py:21)",
+        "die": "its process exited with status 3",
     }
     found = judged(runs[:3], [*BUILT_IN, *(strange(tmp_path, does) for does in wanted)])
     for bad, run in enumerate(runs[:3]):
@@ -108,8 +108,8 @@ def test_a_run_that_cannot_be_judged_is_a_line_and_the_others_go_on(runs: list[s
     (tmp_path / "torn" / "manifest.json").write_text(json.dumps({"name": "torn"})[:-3])
     nowhere, torn = str(tmp_path / "nowhere"), str(tmp_path / "torn")
     found = judged([nowhere, runs[0], torn, runs[1]], BUILT_IN)
-    assert found[nowhere].problem == f"there is no run at {nowhere}; leadline ls lists those there are"
-    assert found[torn].problem.startswith(f"{torn}/manifest.json is no manifest that can be read")
+    assert found[nowhere].problem == f"there is no run at {nowhere}; leadline ls lists the runs"
+    assert found[torn].problem.startswith(f"{torn}/manifest.json cannot be read as a manifest")
     assert [found[run].rules[0].status for run in runs[:2]] == ["IssuesFound"] * 2
 
 

@@ -13,7 +13,8 @@ from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.engines import ray
 from leadline.judge.engines.engine import Judged, Task
 from leadline.judge.engines.ray import Piece, RayEngine, cut, judge_shard
-from leadline.judge.judge import RuleResult, judge_run
+from leadline.judge.judge import judge_run
+from leadline.judge.results import RuleResult
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
@@ -93,8 +94,8 @@ def test_a_shard_is_judged_as_each_run_alone(tmp_path: Path) -> None:
         f"node {node} lacks the rule file {tmp_path}/mine.py; put it where all nodes see it under one path",
     )
     assert nowhere.problem.startswith(f"node {node} sees no run at {tmp_path}/nowhere; ")
-    ray._seats().close()
-    ray._seats.cache_clear()
+    ray._worker_processes().close()
+    ray._worker_processes.cache_clear()
 
 
 def test_another_version_judges_nothing() -> None:

@@ -1,4 +1,4 @@
-"""cProfile and pyinstrument in a window: tables that equal the profilers' own, a slice for each phase of each step."""
+"""cProfile and pyinstrument in a window: tables equal to the profilers' own, one slice per phase and step."""
 
 from __future__ import annotations
 
@@ -54,40 +54,40 @@ def table(path: Path) -> pa.Table:
         return reader.read_all()
 
 
-def row(found: pa.Table, name: str) -> dict[str, Any]:
-    (one,) = [each for each in found.to_pylist() if each["function"].endswith(name)]
+def row(functions: pa.Table, name: str) -> dict[str, Any]:
+    (one,) = [entry for entry in functions.to_pylist() if entry["function"].endswith(name)]
     return dict(one)
 
 
-def seconds(found: pa.Table, name: str, column: str) -> float:
-    return float(row(found, name)[column]) / 1e9
+def seconds(functions: pa.Table, name: str, column: str) -> float:
+    return float(row(functions, name)[column]) / 1e9
 
 
-def key(each: dict[str, Any]) -> tuple[str, int, str]:
+def key(entry: dict[str, Any]) -> tuple[str, int, str]:
     """As pstats has it, which knows no qualified names."""
-    name = each["function"].rpartition(".")[2] if each["file"] else each["function"]
-    return each["file"] or "~", each["line"], name
+    name = entry["function"].rpartition(".")[2] if entry["file"] else entry["function"]
+    return entry["file"] or "~", entry["line"], name
 
 
-def test_the_table_equals_cprofiles_own_on_the_same_profile(tmp_path: Path) -> None:
+def test_the_table_equals_that_of_cprofile_on_the_same_profile(tmp_path: Path) -> None:
     recording = open_window()
     recording.begin(0)
     work()
     profile = recording._running[3].profile  # type: ignore[attr-defined]
     recording.end(1, "train")(str(tmp_path))
     own = dict(pstats.Stats(profile).stats)  # type: ignore[attr-defined]
-    found = {key(each): each for each in table(tmp_path / layout.FUNCTIONS).to_pylist()}
+    functions = {key(entry): entry for entry in table(tmp_path / layout.FUNCTIONS).to_pylist()}
     for where, (primitive, calls, total, cumulative, _) in own.items():
-        mine = found[where]
-        assert (mine["calls"], mine["primitive_calls"]) == (calls, primitive)
-        assert mine["own_ns"] == pytest.approx(total * 1e9, abs=1)
-        assert mine["cumulative_ns"] == pytest.approx(cumulative * 1e9, abs=1)
-    assert len(found) == len(own)
+        actual = functions[where]
+        assert (actual["calls"], actual["primitive_calls"]) == (calls, primitive)
+        assert actual["own_ns"] == pytest.approx(total * 1e9, abs=1)
+        assert actual["cumulative_ns"] == pytest.approx(cumulative * 1e9, abs=1)
+    assert len(functions) == len(own)
 
 
 def test_recursion_counts_primitive_calls(tmp_path: Path) -> None:
-    found = row(recorded(tmp_path, "total"), "recursive")
-    assert (found["calls"], found["primitive_calls"]) == (5, 1)
+    functions = row(recorded(tmp_path, "total"), "recursive")
+    assert (functions["calls"], functions["primitive_calls"]) == (5, 1)
 
 
 def test_off_cpu_time_of_a_sleeping_function_is_its_sleep(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_off_cpu_time_of_a_sleeping_function_is_its_sleep(tmp_path: Path) -> Non
     assert seconds(folders["cpu"], "busy", "cumulative_ns") >= 0.019
 
 
-def test_who_called_whom(tmp_path: Path) -> None:
+def test_calls_by_caller_and_callee(tmp_path: Path) -> None:
     recorded(tmp_path, "total")
-    edges = {(each["caller_function"], each["function"]) for each in table(tmp_path / layout.CALLS).to_pylist()}
+    edges = {(entry["caller_function"], entry["function"]) for entry in table(tmp_path / layout.CALLS).to_pylist()}
     assert {("work", "busy"), ("work", "recursive"), ("recursive", "recursive")} <= edges
 
 
@@ -120,8 +120,8 @@ def test_each_phase_of_each_step_is_a_slice(tmp_path: Path) -> None:
     recording.enter(8, "train")
     recursive(2)
     recording.end(9, "eval")(str(tmp_path))
-    found = table(tmp_path / layout.FUNCTIONS)
-    slices = {(each["step"], each["mode"], each["phase"]) for each in found.to_pylist()}
+    functions = table(tmp_path / layout.FUNCTIONS)
+    slices = {(entry["step"], entry["mode"], entry["phase"]) for entry in functions.to_pylist()}
     assert slices == {
         (7, "train", "forward"),
         (7, "train", "backward"),
@@ -129,7 +129,9 @@ def test_each_phase_of_each_step_is_a_slice(tmp_path: Path) -> None:
         (8, "eval", "forward"),
     }
     calls = {
-        (each["step"], each["phase"]): each["calls"] for each in found.to_pylist() if each["function"] == "recursive"
+        (entry["step"], entry["phase"]): entry["calls"]
+        for entry in functions.to_pylist()
+        if entry["function"] == "recursive"
     }
     assert calls == {(7, "backward"): 2, (8, "forward"): 3}
 
@@ -140,22 +142,22 @@ def test_the_process_start_is_one_slice_without_a_step(tmp_path: Path) -> None:
     recording.mark("backward")
     busy(0.001)
     recording.end(0, "train")(str(tmp_path))
-    found = table(tmp_path / layout.FUNCTIONS).to_pylist()
-    assert {(each["step"], each["mode"], each["phase"]) for each in found} == {(-1, "", "start")}
+    functions = table(tmp_path / layout.FUNCTIONS).to_pylist()
+    assert {(entry["step"], entry["mode"], entry["phase"]) for entry in functions} == {(-1, "", "start")}
 
 
-def test_another_profiler_is_left_alone(tmp_path: Path) -> None:
+def test_another_profiler_is_not_replaced(tmp_path: Path) -> None:
     other = cProfile.Profile()
     other.enable()
     try:
-        with pytest.raises(ProfileUnavailableError, match="another profiler"):
+        with pytest.raises(ProfileUnavailableError, match="another Python profiler"):
             open_window().begin(0)
     finally:
         other.disable()
     assert sys.getprofile() is None
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_recordings_leave_nothing(tmp_path: Path) -> None:
     recorded(tmp_path, "total")
     assert sys.getprofile() is None
 
@@ -177,6 +179,6 @@ def test_pyinstrument_keeps_the_whole_call_tree(tmp_path: Path) -> None:
     assert session.sample_count > 10
     frame = session.root_frame()
     while frame.children and frame.function != "busy":
-        frame = max(frame.children, key=lambda each: each.time)
+        frame = max(frame.children, key=lambda child: child.time)
     assert frame.function == "busy"
     assert sys.getprofile() is None

@@ -1,4 +1,4 @@
-"""Which of the numbers that a script logs are captured, and when."""
+"""Capture of the numbers that a script logs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_scalars_are_selected_by_name_and_the_last_value_waits_for_its_step(tmp_
     assert other == {0: 0.0, 4: 4.0}  # every 500 steps, and what waited at the end
 
 
-def test_the_share_told_of_a_short_run_is_at_most_all_of_it(tmp_path: Path) -> None:
+def test_the_overhead_of_a_short_run_is_at_most_its_loop_time(tmp_path: Path) -> None:
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(50)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with Hook(out=str(tmp_path), name="run", capture=["all:every=1"]) as hook:

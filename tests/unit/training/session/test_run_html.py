@@ -1,4 +1,4 @@
-"""What a notebook cell shows of a run, from its documents alone."""
+"""The HTML of a run in a notebook cell, from its documents alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTILE = "<script>alert('x')</script>&\"<b>"
 
 
 class Balanced(HTMLParser):
-    """Collects text and tags, and refuses what does not close."""
+    """Collects text and tags, and rejects unclosed tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class Balanced(HTMLParser):
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     path = tmp_path / "a-run"
-    for each in layout.FOLDERS:
-        make_folder(str(path / each))
+    for folder in layout.FOLDERS:
+        make_folder(str(path / folder))
     write_document(str(path / layout.MANIFEST), {"name": "a-run", "rules": [{"alias": "r"}]})
     return path
 
@@ -61,20 +61,20 @@ def rules(run: Path, *rules: dict[str, Any]) -> None:
     write_document(str(run / layout.RULE_SUMMARY), {"rules": rules})
 
 
-def test_it_is_the_path_in_every_other_way(run: Path) -> None:
+def test_it_behaves_like_the_path(run: Path) -> None:
     watching = WatchedRun(run)
     assert (str(watching), Path(watching), f"{watching}") == (str(run), run, str(run))
-    assert repr(watching) == f"Watching({str(run)!r})"
+    assert repr(watching) == f"WatchedRun({str(run)!r})"
     assert type(str(watching)) is str
 
 
-def test_a_run_that_has_just_begun(run: Path) -> None:
+def test_a_run_that_has_just_started(run: Path) -> None:
     text = shown(run).text
     assert "a-run Starting · no step yet" in text
-    assert "1 rule, nothing judged yet" in text
+    assert "1 rule, not evaluated yet" in text
 
 
-def test_status_steps_losses_and_rules_stand_in_it(run: Path) -> None:
+def test_it_shows_status_steps_losses_and_rules(run: Path) -> None:
     write_document(str(run / layout.STATUS), {"status": "Stopped", "stopped_by": "rule:exploding_tensor"})
     worker(run, steps={"train": 1314, "eval": 20}, losses={"loss": 0.1234567, "bad": "NaN"})
     rules(
@@ -100,7 +100,7 @@ def test_status_steps_losses_and_rules_stand_in_it(run: Path) -> None:
     assert order[1:] == sorted(order[1:])
 
 
-def test_what_stands_in_a_run_is_text_and_never_markup(run: Path) -> None:
+def test_data_of_a_run_is_escaped(run: Path) -> None:
     write_document(str(run / layout.MANIFEST), {"name": HOSTILE, "rules": []})
     write_document(str(run / layout.STATUS), {"status": HOSTILE, "stopped_by": HOSTILE})
     worker(
@@ -117,5 +117,5 @@ def test_what_stands_in_a_run_is_text_and_never_markup(run: Path) -> None:
     assert page.text.count(HOSTILE) >= 9
 
 
-def test_a_run_that_was_removed_is_said_so(tmp_path: Path) -> None:
-    assert "its folder was removed" in Balanced(verdict_html(str(tmp_path / "gone"))).text
+def test_a_deleted_run_is_reported(tmp_path: Path) -> None:
+    assert "its directory was removed" in Balanced(verdict_html(str(tmp_path / "gone"))).text

@@ -1,4 +1,4 @@
-"""Rules' statuses go into the script's trackers in a thread of our own, whatever those trackers do."""
+"""Rule statuses are logged to the script's trackers in a thread of our own, whatever the trackers do."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from leadline.records.request import Acknowledgement, Request
 from leadline.store.control import read_acknowledgements, write_acknowledgement, write_request
 from leadline.training.guard import Guard
 from leadline.training.session.tracker_logging import TrackerLogging
+from leadline.training.step_context import StepContext
 
 PATIENCE = 60.0
 
 
 @dataclass
-class Book:
-    """A tracker that writes down what it is told, and in which thread."""
+class FakeTracker:
+    """A tracker that records its calls and their threads."""
 
     library: str = "wandb"
     title: str = "wandb run abc"
     error: Exception | None = None
     gate: threading.Event | None = None
-    told: list[tuple[str, float, int]] = field(default_factory=list)
+    records: list[tuple[str, float, int]] = field(default_factory=list)
     threads: set[str] = field(default_factory=set)
 
     def log(self, name: str, value: float, step: int) -> None:
@@ -37,22 +38,18 @@ class Book:
             self.gate.wait()
         if self.error is not None:
             raise self.error
-        self.told.append((name, value, step))
+        self.records.append((name, value, step))
 
 
-class Asked:
-    """A run with a tracking, and what was answered."""
+class TrackerLoggingCase:
+    """A run with tracker logging, and its acknowledgements."""
 
     def __init__(self, run: Path) -> None:
         (run / "control" / "acks").mkdir(parents=True)
         self.run, self.trackers, self.failures = run, list[ScriptTracker](), list[str]()
-        self.tracking = TrackerLogging(
-            str(run),
-            trackers=self.find,
-            worker=lambda: "rank0-1",
-            step=lambda: 41,
-            guarded=Guard(self.failures.append).wrap,
-        )
+        context = StepContext(str(run), lambda: "rank0-1")
+        context.clock.step = 42
+        self.tracking = TrackerLogging(context, self.find, Guard(self.failures.append).wrap)
 
     def find(self) -> Sequence[ScriptTracker]:
         return self.trackers
@@ -66,99 +63,99 @@ class Asked:
     def answer(self, identifier: str) -> Acknowledgement:
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
-            for each in read_acknowledgements(str(self.run)):
-                if each.id == identifier:
-                    return each
+            for item in read_acknowledgements(str(self.run)):
+                if item.id == identifier:
+                    return item
             time.sleep(0.01)
         raise AssertionError(f"nobody answered {identifier}")
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Asked]:
-    found = Asked(tmp_path)
-    yield found
-    for each in found.trackers:
-        if isinstance(each, Book) and each.gate is not None:
-            each.gate.set()
-    found.tracking.close()
-    assert found.failures == []
+def case(tmp_path: Path) -> Iterator[TrackerLoggingCase]:
+    new_case = TrackerLoggingCase(tmp_path)
+    yield new_case
+    for item in new_case.trackers:
+        if isinstance(item, FakeTracker) and item.gate is not None:
+            item.gate.set()
+    new_case.tracking.close()
+    assert new_case.failures == []
 
 
-def test_what_is_asked_is_logged_in_a_thread_of_ours_though_no_step_ends(asked: Asked) -> None:
-    book = Book()
-    asked.trackers.append(book)
-    asked.tracking.begin()
-    asked.ask("1", value="NaN")
-    answer = asked.answer("1")
+def test_requests_are_handled_in_our_thread_without_steps(case: TrackerLoggingCase) -> None:
+    tracker = FakeTracker()
+    case.trackers.append(tracker)
+    case.tracking.begin()
+    case.ask("1", value="NaN")
+    answer = case.answer("1")
     assert (answer.worker, answer.step, answer.outcome) == ("rank0-1", 41, "logged to wandb run abc")
-    asked.ask("2", value=0, step=None)
-    asked.answer("2")
-    (name, value, step), second = book.told
+    case.ask("2", value=0, step=None)
+    case.answer("2")
+    (name, value, step), second = tracker.records
     assert (name, value != value, step) == ("leadline/stall", True, 7)
     assert second == ("leadline/stall", 0.0, 41)
-    assert book.threads == {"leadline-tracking"}
+    assert tracker.threads == {"leadline-tracking"}
 
 
-def test_no_thread_before_somebody_asks(asked: Asked) -> None:
+def test_there_is_no_thread_before_the_first_request(case: TrackerLoggingCase) -> None:
     def ours() -> list[str]:
-        return [each.name for each in threading.enumerate() if each.name == "leadline-tracking"]
+        return [item.name for item in threading.enumerate() if item.name == "leadline-tracking"]
 
     assert ours() == []
-    asked.tracking.wake(asked.ask("1"))
+    case.tracking.wake(case.ask("1"))
     assert ours() == ["leadline-tracking"]
-    assert asked.answer("1").outcome == "refused: the script has no live wandb, MLflow or TensorBoard run"
-    asked.tracking.close()
+    assert case.answer("1").outcome == "refused: the script has no live wandb, MLflow or TensorBoard run"
+    case.tracking.close()
     assert ours() == []
 
 
-def test_one_that_fails_does_not_keep_the_others_from_it(asked: Asked) -> None:
-    broken = Book("mlflow", "MLflow run 1", ConnectionError("no route to\nhttps://me:secret@host/api"))
-    asked.trackers += [broken, Book("tensorboard", "TensorBoard /logs"), Book()]
-    asked.tracking.begin()
-    asked.ask("1")
-    assert asked.answer("1").outcome == (
+def test_a_failing_tracker_does_not_affect_the_others(case: TrackerLoggingCase) -> None:
+    broken = FakeTracker("mlflow", "MLflow run 1", ConnectionError("no route to\nhttps://me:secret@host/api"))
+    case.trackers += [broken, FakeTracker("tensorboard", "TensorBoard /logs"), FakeTracker()]
+    case.tracking.begin()
+    case.ask("1")
+    assert case.answer("1").outcome == (
         "logged to TensorBoard /logs and wandb run abc; "
         "not to MLflow run 1: ConnectionError: no route to https://host/api"
     )
-    asked.ask("2", to="mlflow")
-    assert asked.answer("2").outcome == "failed: MLflow run 1: ConnectionError: no route to https://host/api"
-    asked.trackers.remove(broken)
-    asked.ask("3", to="mlflow")
-    assert asked.answer("3").outcome == "refused: the script has no live MLflow run"
+    case.ask("2", to="mlflow")
+    assert case.answer("2").outcome == "failed: MLflow run 1: ConnectionError: no route to https://host/api"
+    case.trackers.remove(broken)
+    case.ask("3", to="mlflow")
+    assert case.answer("3").outcome == "refused: the script has no live MLflow run"
 
 
-def test_one_that_hangs_costs_no_more_than_a_short_wait_at_the_end(asked: Asked) -> None:
-    book = Book(gate=threading.Event())
-    asked.trackers.append(book)
-    asked.tracking.begin()
-    asked.ask("1")
-    while not book.threads:
+def test_a_hanging_tracker_costs_only_a_short_wait_at_the_end(case: TrackerLoggingCase) -> None:
+    tracker = FakeTracker(gate=threading.Event())
+    case.trackers.append(tracker)
+    case.tracking.begin()
+    case.ask("1")
+    while not tracker.threads:
         time.sleep(0.01)
-    asked.ask("2")
-    asked.tracking.close()
+    case.ask("2")
+    case.tracking.close()
     for identifier in ("1", "2"):
-        assert asked.answer(identifier).outcome == "refused: the script ended while its tracker did not answer"
-    assert book.told == []
+        assert case.answer(identifier).outcome == "refused: the script ended while its tracker did not respond"
+    assert tracker.records == []
 
 
-def test_what_is_asked_just_before_the_end_is_done(asked: Asked) -> None:
-    book = Book()
-    asked.trackers.append(book)
-    asked.tracking.begin()
-    for each in range(20):
-        asked.ask(f"{each:02}", step=each)
-    asked.tracking.close()
-    assert [step for _, _, step in book.told] == list(range(20))
+def test_a_request_just_before_the_end_is_handled(case: TrackerLoggingCase) -> None:
+    tracker = FakeTracker()
+    case.trackers.append(tracker)
+    case.tracking.begin()
+    for item in range(20):
+        case.ask(f"{item:02}", step=item)
+    case.tracking.close()
+    assert [step for _, _, step in tracker.records] == list(range(20))
 
 
-def test_one_that_comes_later_leaves_what_others_have_answered(asked: Asked) -> None:
-    book = Book()
-    asked.trackers.append(book)
-    asked.ask("1", step=1)
-    write_acknowledgement(str(asked.run), Acknowledgement("1", "rank0-0", 3, 0, "logged to wandb run abc"))
-    asked.ask("2", step=2)
-    write_request(str(asked.run), Request("3", "stop"))
-    asked.tracking.begin()
-    assert asked.answer("2").outcome == "logged to wandb run abc"
-    asked.tracking.close()
-    assert [step for _, _, step in book.told] == [2]
+def test_a_later_worker_skips_acknowledged_requests(case: TrackerLoggingCase) -> None:
+    tracker = FakeTracker()
+    case.trackers.append(tracker)
+    case.ask("1", step=1)
+    write_acknowledgement(str(case.run), Acknowledgement("1", "rank0-0", 3, 0, "logged to wandb run abc"))
+    case.ask("2", step=2)
+    write_request(str(case.run), Request("3", "stop"))
+    case.tracking.begin()
+    assert case.answer("2").outcome == "logged to wandb run abc"
+    case.tracking.close()
+    assert [step for _, _, step in tracker.records] == [2]

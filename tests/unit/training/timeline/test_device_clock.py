@@ -1,4 +1,4 @@
-"""Steps of a device that computes beside the host, timed by its own clock; the driver is a fake."""
+"""Steps of an asynchronous device, timed by its own clock; the driver is a fake."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from leadline.records.phases import ON_DEVICE
 
 @dataclass
 class Device:
-    """A device that takes what it is asked for one after the other, and is slower than the host."""
+    """A device with one queue that is slower than the host."""
 
     free_ns: int = 0
-    """When it will have done all that it was asked for."""
+    """When its queue will be empty."""
     done_ns: int = 0
     """How far it has come."""
     is_recording: bool = False
@@ -41,7 +41,7 @@ class Device:
 
 
 def train(training: Training, device: Device, *, data_ns: int = 0) -> None:
-    """A step whose kernels take the device 100, 200 and 50, the host 10 each; the loader lets both wait."""
+    """A step whose kernels take 100, 200 and 50 on the device, and 10 each on the host; both wait for the loader."""
     if data_ns:
         training.timeline.begin_data()
         training.wait(data_ns)
@@ -82,7 +82,7 @@ def test_the_phases_are_those_of_the_device() -> None:
         assert row["nesting"] & ON_DEVICE
 
 
-def test_waiting_for_data_is_what_the_device_waits() -> None:
+def test_data_time_is_the_wait_of_the_device() -> None:
     training, device = watched()
     train(training, device, data_ns=100)  # is hidden: the device has more to do than that
     hidden = device.free_ns - training.clock()
@@ -96,7 +96,7 @@ def test_waiting_for_data_is_what_the_device_waits() -> None:
     assert second["duration_ns"] == 850
 
 
-def test_no_step_waits_for_the_device_and_the_end_does() -> None:
+def test_only_the_end_waits_for_the_device() -> None:
     training, device = watched()
     for _ in range(5):
         train(training, device)
@@ -106,7 +106,7 @@ def test_no_step_waits_for_the_device_and_the_end_does() -> None:
     assert device.waited
 
 
-def test_what_is_recorded_rather_than_run_is_timed_by_the_host() -> None:
+def test_a_recorded_graph_is_timed_by_the_host() -> None:
     training, device = watched()
     device.is_recording = True
     train(training, device)
@@ -124,7 +124,7 @@ def test_what_is_recorded_rather_than_run_is_timed_by_the_host() -> None:
 
 def test_steps_that_are_not_written_make_no_marks() -> None:
     training, device = watched()
-    training.timeline._pace.every = 1 << 16
+    training.timeline._sampler.every = 1 << 16
     train(training, device)
     before = device.marks
     for _ in range(50):

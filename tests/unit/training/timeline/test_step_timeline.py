@@ -1,4 +1,4 @@
-"""What the times of a step add up to, on a clock that the test moves."""
+"""Sums of the phases of a step, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from leadline.records.event import Event
-from leadline.records.phases import EACH_STEP, HEAD, ROW
+from leadline.records.phases import HEAD, ROW, STEP_PHASES
 from leadline.training.timeline.step_timeline import StepTimeline
 
 
@@ -39,7 +39,7 @@ class Sink:
 
     def put_phases(self, row: bytes) -> None:
         values = struct.unpack("<20q", row)
-        names = [*HEAD, *(f"{phase}_{what}" for phase in EACH_STEP for what in ("at", "ns", "count"))]
+        names = [*HEAD, *(f"{phase}_{what}" for phase in STEP_PHASES for what in ("at", "ns", "count"))]
         self.rows.append(dict(zip(names, values, strict=True)))
 
     def put_event(self, event: Event) -> None:
@@ -86,14 +86,14 @@ class Training:
         return self.sink.rows[-1]
 
     def events(self, name: str) -> list[Event]:
-        return [each for each in self.sink.events if each.name == name]
+        return [event for event in self.sink.events if event.name == name]
 
 
 def durations(row: dict[str, int]) -> dict[str, int]:
-    return {each: row[f"{each}_ns"] for each in EACH_STEP}
+    return {phase: row[f"{phase}_ns"] for phase in STEP_PHASES}
 
 
-def test_a_step_is_the_sum_of_its_phases_and_of_what_lies_between() -> None:
+def test_a_step_is_the_sum_of_its_phases_and_gaps() -> None:
     training = Training()
     for _ in range(2):
         training.data(10)
@@ -106,7 +106,7 @@ def test_a_step_is_the_sum_of_its_phases_and_of_what_lies_between() -> None:
     assert row["duration_ns"] == 155
     assert (row["step"], row["start_ns"], row["data_at"]) == (1, 1155, 1155)
     assert (row["forward_at"], row["backward_at"], row["optimizer_at"]) == (1165, 1185, 1230)
-    assert [row[f"{each}_count"] for each in EACH_STEP] == [1, 1, 1, 1]
+    assert [row[f"{phase}_count"] for phase in STEP_PHASES] == [1, 1, 1, 1]
 
 
 def test_without_a_loader_the_forward_pass_begins_with_the_step() -> None:
@@ -138,7 +138,7 @@ def test_micro_batches_are_added_up() -> None:
     assert (row["duration_ns"], row["data_count"], row["backward_count"]) == (285, 4, 4)
 
 
-def test_what_watching_takes_is_in_no_phase() -> None:
+def test_overhead_is_in_no_phase() -> None:
     training = Training()
     training.backward(1)
     training.update(1)
@@ -161,7 +161,7 @@ def test_what_watching_takes_is_in_no_phase() -> None:
     assert row["duration_ns"] == 11_535
 
 
-def test_what_watching_a_forward_pass_takes_is_none_of_it() -> None:
+def test_overhead_of_a_forward_pass_is_not_part_of_it() -> None:
     training = Training()
     training.backward(1)
     training.update(1)
@@ -202,7 +202,7 @@ def test_optimizers_that_step_within_the_backward_pass() -> None:
     assert (row["nesting"], row["optimizer_count"]) == (8, 2)
 
 
-def test_a_phase_that_an_error_left_begins_anew() -> None:
+def test_a_phase_left_by_an_error_begins_again() -> None:
     training = Training()
     training.backward(1)
     training.timeline.begin_update()  # raises, and never ends
@@ -250,11 +250,11 @@ def test_eval_steps_follow_one_another() -> None:
         training.timeline.begin_eval()
         training.wait(30)
     training.timeline.end_eval(3, "eval", 0)
-    found = [(row["mode"], row["duration_ns"], row["data_ns"], row["forward_ns"]) for row in training.sink.rows[1:]]
-    assert found == [(1, 40, 10, 30)] * 3
+    actual = [(row["mode"], row["duration_ns"], row["data_ns"], row["forward_ns"]) for row in training.sink.rows[1:]]
+    assert actual == [(1, 40, 10, 30)] * 3
 
 
-def test_what_was_taken_for_evaluation_is_training() -> None:
+def test_a_discarded_eval_step_becomes_part_of_training() -> None:
     training = Training()
     training.backward(1)
     training.update(1)
@@ -263,7 +263,7 @@ def test_what_was_taken_for_evaluation_is_training() -> None:
     training.timeline.begin_eval()
     training.wait(30)
     training.timeline.end_forward()
-    training.timeline.forget_eval()
+    training.timeline.discard_eval()
     training.timeline.begin_backward()
     training.wait(5)
     training.timeline.end_backward()
@@ -273,7 +273,7 @@ def test_what_was_taken_for_evaluation_is_training() -> None:
     assert row["forward_ns"] == 30
 
 
-def test_collectives_are_told_by_operation_group_and_phase() -> None:
+def test_collectives_are_summed_by_operation_group_and_phase() -> None:
     training = Training()
     training.data(1)
     for ns in (5, 6):
@@ -292,16 +292,16 @@ def test_collectives_are_told_by_operation_group_and_phase() -> None:
     training.update(1)
     row = training.end()
     assert durations(row) == {"data": 1, "forward": 11, "backward": 9, "optimizer": 1}
-    found = sorted((each.duration_ns, each.args) for each in training.events("collective"))
-    assert found == [
+    actual = sorted((event.duration_ns, event.args) for event in training.events("collective"))
+    assert actual == [
         (2, {"count": 1, "op": "all_reduce", "group": "7", "bytes": 8}),
         (9, {"count": 1, "op": "all_reduce", "group": "7", "within": "backward"}),
         (11, {"count": 2, "op": "broadcast", "group": "world", "within": "forward", "bytes": 200}),
     ]
-    assert {(each.step, each.phase) for each in training.events("collective")} == {(0, "train")}
+    assert {(event.step, event.phase) for event in training.events("collective")} == {(0, "train")}
 
 
-def test_saving_is_no_part_of_the_forward_pass() -> None:
+def test_a_checkpoint_is_not_part_of_the_forward_pass() -> None:
     training = Training()
     training.backward(1)
     training.update(1)
@@ -317,7 +317,7 @@ def test_saving_is_no_part_of_the_forward_pass() -> None:
     assert (event.step, event.duration_ns, event.args) == (1, 1_000, {"count": 1})
 
 
-def test_the_beginning_is_split_and_the_end_is_told() -> None:
+def test_initialization_and_finalization_are_events() -> None:
     training = Training()
     training.wait(500)
     training.data(10)
@@ -327,25 +327,25 @@ def test_the_beginning_is_split_and_the_end_is_told() -> None:
     training.end()
     training.wait(77)
     training.timeline.finish(0)
-    found = {each.name: (each.phase, each.step, each.duration_ns) for each in training.sink.events}
-    assert found == {
+    actual = {event.name: (event.phase, event.step, event.duration_ns) for event in training.sink.events}
+    assert actual == {
         "setup": ("initialization", 0, 500),
         "first_step": ("initialization", 0, 75),
         "finalization": ("finalization", 0, 77),
     }
 
 
-def test_imports_are_told_where_we_came_with_the_framework() -> None:
+def test_imports_are_an_event_if_the_import_attached_us() -> None:
     timeline = StepTimeline(Own(), time.perf_counter_ns())
     sink = Sink()
     timeline.open(sink)
     timeline.end_step(0)
-    imports = next(each for each in sink.events if each.name == "imports")
+    imports = next(event for event in sink.events if event.name == "imports")
     assert imports.duration_ns > 0
     assert imports.start_ns + imports.duration_ns <= time.time_ns()
 
 
-def test_data_that_was_looked_at_before_the_training_is_set_up() -> None:
+def test_data_read_before_the_training_is_setup() -> None:
     training = Training()
     training.timeline.begin_loader(0, 100)
     training.timeline.end_data()
@@ -363,22 +363,22 @@ def test_data_that_was_looked_at_before_the_training_is_set_up() -> None:
     assert training.timeline.facts == {"dataloader_workers": 2, "batch_size": 8}
 
 
-def test_what_other_threads_do_is_none_of_the_step() -> None:
+def test_work_of_other_threads_is_not_part_of_the_step() -> None:
     training = Training()
     training.backward(1)
     training.update(1)
     training.end()
-    found: list[bool] = []
+    actual: list[bool] = []
 
     def elsewhere() -> None:
-        found.append(training.timeline.is_elsewhere())
+        actual.append(training.timeline.is_elsewhere())
         training.backward(1_000)
         training.update(1_000)
 
     thread = Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert found == [True]
+    assert actual == [True]
     assert not training.timeline.is_elsewhere()
     training.backward(2)
     training.update(3)
@@ -400,18 +400,18 @@ def test_a_training_in_a_thread_of_its_own_is_timed() -> None:
     assert durations(training.sink.rows[-1]) == {"data": 5, "forward": 0, "backward": 7, "optimizer": 3}
 
 
-def test_what_comes_before_there_is_a_writer_is_kept() -> None:
+def test_rows_and_events_before_the_writer_are_kept() -> None:
     training = Training()
     timeline = StepTimeline(training.own, clock=training.clock)
     timeline.end_step(0)
     sink = Sink()
     timeline.open(sink)
     assert [row["step"] for row in sink.rows] == [0]
-    assert {each.name for each in sink.events} == {"setup", "first_step"}
+    assert {event.name for event in sink.events} == {"setup", "first_step"}
 
 
-def test_a_row_is_as_long_as_its_form() -> None:
-    assert ROW.size == 8 * (len(HEAD) + 3 * len(EACH_STEP))
+def test_a_row_has_the_size_of_its_format() -> None:
+    assert ROW.size == 8 * (len(HEAD) + 3 * len(STEP_PHASES))
 
 
 @pytest.mark.parametrize("count", [1, 5_000])

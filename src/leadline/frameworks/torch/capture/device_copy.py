@@ -1,4 +1,4 @@
-"""Numbers and tensors on their way off an accelerator: copied beside the training, and read when they have come."""
+"""Asynchronous copies of numbers and tensors from an accelerator to the host."""
 
 from __future__ import annotations
 
@@ -20,114 +20,114 @@ Vector = npt.NDArray[np.float64]
 
 
 class Copy(Pending, Protocol):
-    """A copy under way."""
+    """A copy in progress."""
 
     def numbers(self) -> Vector:
-        """What was copied, once it has come."""
+        """Return the copied numbers; only after the copy is done."""
 
 
-class Edge(Protocol):
-    """What is asked of an accelerator's driver; tests put a fake in its place.
+class AsyncCopier(Protocol):
+    """Asynchronous copies from one accelerator; tests use a fake implementation.
 
-    **Never waits** - no call waits for the device, nor has the device wait for the host.
+    **Never waits** - no call waits for the device, nor makes the device wait for the host.
 
-    **In order** - a copy holds what the device had computed when it was asked for, whatever is computed later.
+    **In order** - a copy holds what the device had computed when it was requested, whatever is computed later.
     """
 
     def is_recording(self) -> bool:
-        """Whether the training is being recorded rather than run (CUDA graphs): nothing may be asked then."""
+        """Whether a CUDA graph is being captured; then no copy may be requested."""
 
     def fetch(self, numbers: torch.Tensor) -> Copy:
-        """Copy a tensor, which nobody changes any more, into memory of the edge's own."""
+        """Copy a tensor that no longer changes into memory of the copier."""
 
     def pin(self, memory: torch.Tensor) -> object:
-        """Make host memory fit for copies that nobody waits for; it stays so while the result is kept."""
+        """Pin host memory for asynchronous copies; it stays pinned while the result is alive."""
 
-    def fill(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], room_bytes: int) -> Pending:
+    def fill(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], max_device_bytes: int) -> Pending:
         """Copy tensors of the training into pinned host memory.
 
         Args:
-            room_bytes: What the copies may take of the device's memory for a moment.
+            max_device_bytes: Device memory that the copies may use temporarily.
         """
 
 
-def edge_of(device: torch.device) -> Edge | None:
-    """The edge to a device; None where its numbers are at hand, or can only be had by waiting."""
-    make = MAKERS.get(device.type)
+def copier_of(device: torch.device) -> AsyncCopier | None:
+    """Return the copier of a device; None if its numbers are directly accessible, or only by waiting."""
+    make = COPIERS.get(device.type)
     if make is None:
         return None
-    known = _EDGES.get((device, make))
+    known = _KNOWN_COPIERS.get((device, make))
     if known is None:
-        known = _EDGES[device, make] = make(device)
+        known = _KNOWN_COPIERS[device, make] = make(device)
     return known
 
 
 def is_recording(device: torch.device) -> bool:
-    """Whether what is computed on a device is being recorded rather than run."""
-    edge = edge_of(device)
-    return edge is not None and edge.is_recording()
+    """Whether a device's computation is being captured in a graph rather than run."""
+    copier = copier_of(device)
+    return copier is not None and copier.is_recording()
 
 
-class LateNumber:
-    """A single number that is still on a device; what is computed of such numbers stays there too."""
+class DeviceScalar:
+    """A single number that is still on a device; results computed from it stay there too."""
 
-    __slots__ = ("on_device",)
+    __slots__ = ("tensor",)
 
-    def __init__(self, on_device: torch.Tensor) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         """
         Args:
-            on_device: Shape ``()``, float64, and nobody else's.
+            tensor: Shape ``()``, float64, not shared with anything else.
         """
-        self.on_device = on_device
+        self.tensor = tensor
 
-    def __add__(self, other: LateNumber | float) -> LateNumber:
-        with quietly():
-            return LateNumber(self.on_device + self._beside(other))
+    def __add__(self, other: DeviceScalar | float) -> DeviceScalar:
+        with untracked():
+            return DeviceScalar(self.tensor + self._on_same_device(other))
 
     __radd__ = __add__
 
-    def __truediv__(self, other: LateNumber | float) -> LateNumber:
-        with quietly():
-            return LateNumber(self.on_device / self._beside(other))
+    def __truediv__(self, other: DeviceScalar | float) -> DeviceScalar:
+        with untracked():
+            return DeviceScalar(self.tensor / self._on_same_device(other))
 
-    def __rtruediv__(self, other: float) -> LateNumber:
-        with quietly():
-            return LateNumber(other / self.on_device)
+    def __rtruediv__(self, other: float) -> DeviceScalar:
+        with untracked():
+            return DeviceScalar(other / self.tensor)
 
-    def _beside(self, other: LateNumber | float) -> Any:
-        if not isinstance(other, LateNumber):
+    def _on_same_device(self, other: DeviceScalar | float) -> Any:
+        if not isinstance(other, DeviceScalar):
             return other
-        return other.on_device.to(self.on_device.device, non_blocking=True)
+        return other.tensor.to(self.tensor.device, non_blocking=True)
 
 
-def number_of(tensor: torch.Tensor) -> LateNumber | float | None:
-    """A tensor of one element as a number, as it is now; of a complex one its modulus.
+def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
+    """Return a snapshot of a one-element tensor as a number; for a complex tensor its modulus.
 
     Returns:
-        None where the training is being recorded rather than run.
+        None while a CUDA graph is being captured.
     """
-    with quietly():
-        own = tensor.detach()
-        own = own.abs() if own.is_complex() else own
-        edge = edge_of(own.device)
-        if edge is None:
-            return float(own)
-        if edge.is_recording():
+    with untracked():
+        value = tensor.detach()
+        value = value.abs() if value.is_complex() else value
+        copier = copier_of(value.device)
+        if copier is None:
+            return float(value)
+        if copier.is_recording():
             return None
-        return LateNumber(own.to(torch.float64, copy=True).reshape(()))
+        return DeviceScalar(value.to(torch.float64, copy=True).reshape(()))
 
 
-def scale_of(scaler: Any) -> LateNumber | float:
-    """What a gradient scaler multiplies losses by at the moment."""
-    on_device = scaler._get_scale_async() if scaler is not None else None
-    found = number_of(on_device) if on_device is not None else None
-    if found is None:
+def scale_of(scaler: Any) -> DeviceScalar | float:
+    """Return the factor by which a gradient scaler currently multiplies losses."""
+    tensor = scaler._get_scale_async() if scaler is not None else None
+    scale = number_of(tensor) if tensor is not None else None
+    if scale is None:
         return float(scaler._init_scale) if scaler is not None else 1.0
-    return found
+    return scale
 
 
-class quietly:
-    """The state in which everything of ours is computed: no autograd, no function modes of anybody."""
+class untracked:
+    """Context manager for all of Leadline's computations: disables autograd and function modes."""
 
     __slots__ = ("_functions", "_gradients")
 
@@ -142,85 +142,85 @@ class quietly:
 
 
 @dataclass(frozen=True, slots=True)
-class _Late:
-    """A part of a row that is computed on a device."""
+class _DevicePart:
+    """Part of a row that is computed on a device."""
 
-    edge: Edge
+    copier: AsyncCopier
     numbers: torch.Tensor
     finish: Callable[[Vector], Vector]
-    """Makes the part of the numbers once they have come."""
+    """Converts the numbers to the part after they have been copied."""
 
 
-class DeviceCopies:
-    """Gathers the numbers of one row part by part, some at hand, some on devices; each device is asked once."""
+class RowBuilder:
+    """Collects the numbers of one row from several parts, on the host or on devices, with one copy per device."""
 
     def __init__(self) -> None:
-        self._parts: list[Vector | _Late] = []
+        self._parts: list[Vector | _DevicePart] = []
 
     def add(self, values: Vector) -> None:
-        """A part that is at hand."""
+        """Add a part that is on the host."""
         self._parts.append(values)
 
-    def add_late(self, edge: Edge, numbers: torch.Tensor, finish: Callable[[Vector], Vector]) -> None:
-        """A part that is computed on a device.
+    def add_pending(self, copier: AsyncCopier, numbers: torch.Tensor, finish: Callable[[Vector], Vector]) -> None:
+        """Add a part that is computed on a device.
 
         Args:
-            numbers: Shape ``(n,)``, float64, and nobody else's.
-            finish: Makes the part of them once they have come.
+            numbers: Shape ``(n,)``, float64, not shared with anything else.
+            finish: Converts the numbers to the part after they have been copied.
         """
-        self._parts.append(_Late(edge, numbers, finish))
+        self._parts.append(_DevicePart(copier, numbers, finish))
 
-    def statistics(
-        self, tensors: Sequence[torch.Tensor], names: Sequence[str], recall: PreviousValues | None = None
+    def add_statistics(
+        self, tensors: Sequence[torch.Tensor], names: Sequence[str], previous: PreviousValues | None = None
     ) -> None:
-        """Statistics of tensors on one device, name by name, as a part.
+        """Add statistics of tensors on one device as a part, ordered by name.
 
         Args:
-            recall: The tensors' names, for what is compared with the previous capture.
+            previous: Names and previous values, for change statistics.
         """
-        edge = edge_of(tensors[0].device)
-        if edge is None:
-            computed = device_statistics(tensors, frozenset(names), recall)
+        copier = copier_of(tensors[0].device)
+        if copier is None:
+            computed = device_statistics(tensors, frozenset(names), previous)
             self.add(np.concatenate([computed[name] for name in names]))
             return
-        reduced = [name for name in names if cuda_statistics.knows(name)]
+        reduced = [name for name in names if cuda_statistics.supports(name)]
         others = [name for name in names if name not in reduced]
         begun = [cuda_statistics.begin(tensors, reduced)] if reduced else []
-        begun += [order_statistics.begin(tensors, others, recall)] if others else []
+        begun += [order_statistics.begin(tensors, others, previous)] if others else []
         order = [[*reduced, *others].index(name) for name in names]
 
-        def finish(come: Vector) -> Vector:
-            found, at = [], 0
-            for numbers, finish_own in begun:
-                found.append(finish_own(come[at : at + numbers.numel()]))
+        def finish(fetched: Vector) -> Vector:
+            results, at = [], 0
+            for numbers, finish_part in begun:
+                results.append(finish_part(fetched[at : at + numbers.numel()]))
                 at += numbers.numel()
-            whole: Vector = np.concatenate(found).reshape(len(names), -1)[order].reshape(-1)
+            whole: Vector = np.concatenate(results).reshape(len(names), -1)[order].reshape(-1)
             return whole
 
-        self.add_late(edge, torch.cat([numbers for numbers, _ in begun]), finish)
+        self.add_pending(copier, torch.cat([numbers for numbers, _ in begun]), finish)
 
-    def close(self, conclude: Callable[[list[Vector]], Vector] | None = None) -> bytes | LateRow:
-        """The row of all parts; of devices' numbers the copies are begun.
+    def finish(self, combine: Callable[[list[Vector]], Vector] | None = None) -> bytes | PendingRow:
+        """Return the row of all parts, and start copying the numbers that are on devices.
 
         Args:
-            conclude: Makes the row of the parts; default: one after the other.
+            combine: Builds the row from the parts; default: concatenation.
         """
-        conclude = conclude or _one_after_the_other
-        here = [part for part in self._parts if not isinstance(part, _Late)]
-        return _packed(conclude(here)) if len(here) == len(self._parts) else LateRow(self._parts, conclude)
+        combine = combine or _concatenated
+        here = [part for part in self._parts if not isinstance(part, _DevicePart)]
+        return _encoded(combine(here)) if len(here) == len(self._parts) else PendingRow(self._parts, combine)
 
 
-class LateRow:
+class PendingRow:
     """See ``leadline.training.pending.PendingNumbers``."""
 
-    def __init__(self, parts: Sequence[Vector | _Late], conclude: Callable[[list[Vector]], Vector]) -> None:
-        self._conclude = conclude
-        self._pieces: list[Callable[[dict[Edge, Vector]], Vector]] = []
-        together: dict[Edge, list[torch.Tensor]] = {}
+    def __init__(self, parts: Sequence[Vector | _DevicePart], combine: Callable[[list[Vector]], Vector]) -> None:
+        self._combine = combine
+        self._readers: list[Callable[[dict[AsyncCopier, Vector]], Vector]] = []
+        by_copier: dict[AsyncCopier, list[torch.Tensor]] = {}
         for part in parts:
-            self._pieces.append(_piece(part, together))
-        with quietly():
-            self._copies = {edge: edge.fetch(torch.cat(numbers)) for edge, numbers in together.items()}
+            self._readers.append(_part_reader(part, by_copier))
+        with untracked():
+            self._copies = {copier: copier.fetch(torch.cat(numbers)) for copier, numbers in by_copier.items()}
 
     def is_done(self) -> bool:
         return all(copy.is_done() for copy in self._copies.values())
@@ -230,76 +230,78 @@ class LateRow:
             copy.wait()
 
     def values(self) -> bytes:
-        come = {edge: copy.numbers() for edge, copy in self._copies.items()}
-        return _packed(self._conclude([piece(come) for piece in self._pieces]))
+        fetched = {copier: copy.numbers() for copier, copy in self._copies.items()}
+        return _encoded(self._combine([read(fetched) for read in self._readers]))
 
 
-def _piece(part: Vector | _Late, together: dict[Edge, list[torch.Tensor]]) -> Callable[[dict[Edge, Vector]], Vector]:
-    """How a part is found among what has come; of a late one the numbers join those that are fetched with it."""
-    if not isinstance(part, _Late):
-        return lambda come: part
-    before = together.setdefault(part.edge, [])
-    start = sum(each.numel() for each in before)
+def _part_reader(
+    part: Vector | _DevicePart, by_copier: dict[AsyncCopier, list[torch.Tensor]]
+) -> Callable[[dict[AsyncCopier, Vector]], Vector]:
+    """Return the function that extracts a part from the copied numbers; queue a device part's numbers for copying."""
+    if not isinstance(part, _DevicePart):
+        return lambda fetched: part
+    before = by_copier.setdefault(part.copier, [])
+    start = sum(numbers.numel() for numbers in before)
     before.append(part.numbers)
-    edge, finish, end = part.edge, part.finish, start + part.numbers.numel()
-    return lambda come: finish(come[edge][start:end])
+    copier, finish, end = part.copier, part.finish, start + part.numbers.numel()
+    return lambda fetched: finish(fetched[copier][start:end])
 
 
-def row_of(values: Sequence[LateNumber | float]) -> bytes | LateRow:
-    """Single numbers, some of them late, as a row."""
-    readout = DeviceCopies()
+def row_of(values: Sequence[DeviceScalar | float]) -> bytes | PendingRow:
+    """Return single numbers, some of them still on a device, as a row."""
+    builder = RowBuilder()
     for value in values:
-        edge = edge_of(value.on_device.device) if isinstance(value, LateNumber) else None
-        if edge is None:
-            readout.add(np.array([float(value.on_device if isinstance(value, LateNumber) else value)]))
-        elif isinstance(value, LateNumber):
-            readout.add_late(edge, value.on_device.reshape(1), lambda come: come)
-    return readout.close()
+        copier = copier_of(value.tensor.device) if isinstance(value, DeviceScalar) else None
+        if copier is None:
+            builder.add(np.array([float(value.tensor if isinstance(value, DeviceScalar) else value)]))
+        elif isinstance(value, DeviceScalar):
+            builder.add_pending(copier, value.tensor.reshape(1), lambda fetched: fetched)
+    return builder.finish()
 
 
-def _one_after_the_other(parts: list[Vector]) -> Vector:
+def _concatenated(parts: list[Vector]) -> Vector:
     return np.concatenate(parts)
 
 
-def _packed(values: Vector) -> bytes:
+def _encoded(values: Vector) -> bytes:
     return values.astype("<f8").tobytes()
 
 
-class CudaEdge:
-    """See ``Edge``: pinned memory, a stream beside the training's, and an event behind each copy.
+class CudaCopier:
+    """See ``AsyncCopier``: uses pinned memory, a side stream, and an event after each copy.
 
-    Not proven on a GPU by the project's own tests where none is at hand; ``tests/gpu`` does where one is.
+    Tested on a GPU only where one is available (``tests/gpu``).
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._beside = torch.cuda.Stream(device)
+        self._side_stream = torch.cuda.Stream(device)
 
     def is_recording(self) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
 
     def fetch(self, numbers: torch.Tensor) -> _CudaCopy:
         host = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
-        return _CudaCopy(host, self._copy_beside([host], [numbers]))
+        return _CudaCopy(host, self._copy_on_side_stream([host], [numbers]))
 
     def pin(self, memory: torch.Tensor) -> object:
         return _Pinned(memory)
 
-    def fill(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], room_bytes: int) -> Pending:
-        if sum(each.numel() * each.element_size() for each in tensors) <= room_bytes:
-            return _CudaCopy(None, self._copy_beside(views, [each.clone() for each in tensors]))
-        # no room for a second copy: in the training's own stream, where the update comes after it
+    def fill(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], max_device_bytes: int) -> Pending:
+        if sum(tensor.numel() * tensor.element_size() for tensor in tensors) <= max_device_bytes:
+            return _CudaCopy(None, self._copy_on_side_stream(views, [tensor.clone() for tensor in tensors]))
+        # not enough memory for a second copy: copy in the training's stream, ahead of the update
         current = torch.cuda.current_stream(self._device)
         _copy_all(views, tensors)
-        return _CudaCopy(None, _event_behind(current))
+        return _CudaCopy(None, _event_after(current))
 
-    def _copy_beside(self, views: Sequence[torch.Tensor], own: Sequence[torch.Tensor]) -> Any:
-        self._beside.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._beside):
-            _copy_all(views, own)
-        for each in own:
-            each.record_stream(self._beside)  # or its memory would be given to the next before it is read
-        return _event_behind(self._beside)
+    def _copy_on_side_stream(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
+        self._side_stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._side_stream):
+            _copy_all(views, tensors)
+        for tensor in tensors:
+            tensor.record_stream(self._side_stream)  # otherwise its memory could be reused before the copy
+        return _event_after(self._side_stream)
 
 
 def _copy_all(views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
@@ -307,7 +309,7 @@ def _copy_all(views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) ->
         view.copy_(tensor, non_blocking=True)
 
 
-def _event_behind(stream: Any) -> Any:
+def _event_after(stream: Any) -> Any:
     event = torch.cuda.Event(blocking=True)
     event.record(stream)
     return event
@@ -325,21 +327,21 @@ class _CudaCopy:
 
     def numbers(self) -> Vector:
         assert self._host is not None
-        found: Vector = self._host.numpy()
-        return found
+        numbers: Vector = self._host.numpy()
+        return numbers
 
 
 class _Pinned:
-    """Host memory that is registered with the driver as long as this lives; where it refuses, copies wait."""
+    """Host memory that is registered with the driver during the object's lifetime; if that fails, copies wait."""
 
     def __init__(self, memory: torch.Tensor) -> None:
         driver = torch.cuda.cudart()
         self._memory = memory  # must outlive the registration
         if int(driver.cudaHostRegister(memory.data_ptr(), memory.numel(), 0)) == 0:
             release = weakref.finalize(self, driver.cudaHostUnregister, memory.data_ptr())
-            release.atexit = False  # the driver may be gone by then
+            release.atexit = False  # the driver may be shut down by then
 
 
-MAKERS: Final[dict[str, Callable[[torch.device], Edge]]] = {"cuda": CudaEdge}
-"""By type of device: how its edge is made."""
-_EDGES: Final[dict[tuple[torch.device, Any], Edge]] = {}
+COPIERS: Final[dict[str, Callable[[torch.device], AsyncCopier]]] = {"cuda": CudaCopier}
+"""Constructors of copiers, by device type."""
+_KNOWN_COPIERS: Final[dict[tuple[torch.device, Any], AsyncCopier]] = {}

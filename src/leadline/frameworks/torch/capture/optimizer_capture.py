@@ -1,4 +1,4 @@
-"""One optimizer with what it updates: the names of its tensors, its settings, and the programs that read them."""
+"""Capture of one optimizer: its label, hyperparameters, and the programs that read its tensors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of, scale_of
-from leadline.frameworks.torch.capture.program import Before, ProgramSpecs, TorchProgram
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram, WeightsBefore
 from leadline.frameworks.torch.capture.tensor_specs import (
     ON_UPDATE,
     State,
     TensorSpec,
-    bare_gradients,
-    of_variables,
     specs_of,
+    unrequested_gradients,
+    variable_items,
     variables_of,
     wants_norm,
 )
@@ -25,32 +25,33 @@ from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.naming.parameter_names import ParameterNames, parameters_of
 from leadline.records.plan import CaptureItem
 
-Number = LateNumber | float
+Number = DeviceScalar | float
 
 
 class Labels:
-    """What optimizers are called: their class, and a number where another one alive is called so.
+    """Labels of optimizers: their class, with a number if another live optimizer has the same label.
 
-    An optimizer whose tensors have the names of an earlier one's takes its place: a model was built anew.
+    An optimizer whose tensors have the names of an earlier one's replaces it: the model was rebuilt.
     """
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[Any, tuple[str, frozenset[str], str]] = weakref.WeakKeyDictionary()
 
     def of(self, optimizer: torch.optim.Optimizer, names: frozenset[str]) -> tuple[str, str]:
-        """The label of an optimizer, and what stands before the names of its norms: nothing for the first.
+        """Return the label of an optimizer and the prefix of its norms' names, which is empty for the first optimizer.
 
         Args:
-            names: Of the parameters that it updates.
+            names: Names of the parameters that it updates.
         """
         others = [
             (label, prefix)
-            for each, (label, theirs, prefix) in list(self._known.items())
-            if each is not optimizer and theirs.isdisjoint(names)
+            for other, (label, theirs, prefix) in list(self._known.items())
+            if other is not optimizer and theirs.isdisjoint(names)
         ]
-        own = type(optimizer).__name__
+        kind = type(optimizer).__name__
         taken = {label for label, _ in others}
-        label = next(each for each in (own, *(f"{own}_{at}" for at in range(1, len(others) + 2))) if each not in taken)
+        candidates = (kind, *(f"{kind}_{number}" for number in range(1, len(others) + 2)))
+        label = next(candidate for candidate in candidates if candidate not in taken)
         prefix = f"{label}/" if any(not prefix for _, prefix in others) else ""
         self._known[optimizer] = (label, names, prefix)
         return label, prefix
@@ -66,24 +67,23 @@ class TorchSubject:
         labels: Labels,
         clipping: Clipping,
         scaler_of: Callable[[object], Any],
-        tell: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         """
         Args:
-            scaler_of: Gives the gradient scaler that steps an optimizer, if there is one.
-            tell: Takes a line about something that cannot be captured.
+            scaler_of: Returns the gradient scaler that steps an optimizer, if there is one.
+            warn: Called with a message about something that cannot be captured.
         """
         self.model, self._named = names.name(optimizer)
         self.optimizer = type(optimizer).__name__
-        own = {id(parameter) for parameter in parameters_of(optimizer)}
-        self.parameters = len(own)
-        named = frozenset(each.name for each in self._named if id(each.parameter) in own)
-        self._label, self._prefix = labels.of(optimizer, named)
-        self._ids = own
-        self._clipping, self._scaler_of, self._tell = clipping, scaler_of, tell
+        self._ids = {id(parameter) for parameter in parameters_of(optimizer)}
+        self.parameters = len(self._ids)
+        names_of_updated = frozenset(named.name for named in self._named if id(named.parameter) in self._ids)
+        self._label, self._prefix = labels.of(optimizer, names_of_updated)
+        self._clipping, self._scaler_of, self._warn = clipping, scaler_of, warn
         self._optimizer = weakref.ref(optimizer)
-        self._befores: dict[tuple[str, ...], Before] = {}
-        self._changes: Deltas | None = None
+        self._weights_before: dict[tuple[str, ...], WeightsBefore] = {}
+        self._deltas: Deltas | None = None
 
     def is_current(self) -> bool:
         optimizer = self._optimizer()
@@ -93,71 +93,73 @@ class TorchSubject:
         optimizer = self._optimizer()
         if optimizer is None:
             return {}
-        found = dict(_settings(self._label, optimizer))
+        settings = dict(_settings(self._label, optimizer))
         scaler = self._scaler_of(optimizer)
         if scaler is not None:
-            found["GradScaler/scale"] = scale_of(scaler)
-        return found
+            settings["GradScaler/scale"] = scale_of(scaler)
+        return settings
 
     def clipped(self) -> dict[str, Number]:
-        """What clipping these gradients found, since this was last asked."""
+        """Return the scalars of clipping these gradients since the last call."""
         return {f"{self._prefix}{name}": value for name, value in self._clipping.take(self._ids, id(self))}
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
-        fixed = [wish for named in self._named for wish in specs_of(named, items)]
-        for_variables = of_variables(items)
+        fixed = [spec for named in self._named for spec in specs_of(named, items)]
+        for_variables = variable_items(items)
         norm = f"{self._prefix}gradient_norm"
         is_norm_wanted = wants_norm(norm, items)
         if not fixed and not for_variables and not is_norm_wanted:
             return None
-        before = self._before(fixed, device_bytes)
+        before = self._weights_copy(fixed, device_bytes)
         if is_norm_wanted:
-            own = [each for each in self._named if id(each.parameter) in self._ids]
-            fixed += bare_gradients(own, fixed)
+            updated = [named for named in self._named if id(named.parameter) in self._ids]
+            fixed += unrequested_gradients(updated, fixed)
 
         def variables() -> list[TensorSpec]:
             return variables_of(self._label, self._named, self._state(), for_variables) if for_variables else []
 
-        wishes = ProgramSpecs(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
-        if self._changes is None:
-            self._changes = Deltas(device_bytes - sum(each.bytes for each in self._befores.values()), self._tell)
-        return TorchProgram(wishes, before, self._changes, self._tell, device_bytes=device_bytes)
+        specs = ProgramSpecs(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
+        if self._deltas is None:
+            self._deltas = Deltas(
+                device_bytes - sum(copies.bytes for copies in self._weights_before.values()), self._warn
+            )
+        return TorchProgram(specs, before, self._deltas, self._warn, device_bytes=device_bytes)
 
     def _state(self) -> State:
         optimizer = self._optimizer()
         return optimizer.state if optimizer is not None else {}
 
     def _scale(self) -> torch.Tensor | None:
-        """What a gradient scaler leaves to a fused optimizer to divide by; None outside of such a step."""
+        """Return the scale that a gradient scaler leaves to a fused optimizer; None outside such a step."""
         return getattr(self._optimizer(), "grad_scale", None)
 
-    def _before(self, wishes: Sequence[TensorSpec], device_bytes: int) -> Before | None:
-        """The memory of weights before an update; programs for the same weights share it."""
-        updates = [wish for wish in wishes if ON_UPDATE in wish.statistics]
+    def _weights_copy(self, specs: Sequence[TensorSpec], device_bytes: int) -> WeightsBefore | None:
+        """Return the copies of weights before an update, which programs for the same weights share."""
+        updates = [spec for spec in specs if ON_UPDATE in spec.statistics]
         if not updates:
             return None
-        key = tuple(wish.info.name for wish in updates)
-        if key not in self._befores:
-            room = device_bytes - sum(each.bytes for each in self._befores.values())
-            self._befores[key] = Before(updates, room)
-            if self._befores[key].is_sampled:
-                self._tell(
-                    f"update ratios of {len(updates)} tensors are estimated from samples: copies of them would take "
-                    f"more of the device than device_bytes leaves ({room:,} bytes)"
+        key = tuple(spec.info.name for spec in updates)
+        if key not in self._weights_before:
+            free_bytes = device_bytes - sum(copies.bytes for copies in self._weights_before.values())
+            self._weights_before[key] = WeightsBefore(updates, free_bytes)
+            if self._weights_before[key].is_sampled:
+                self._warn(
+                    f"update ratios of {len(updates)} tensors are estimated from samples: copies of them need more "
+                    f"memory on the device than device_bytes allows ({free_bytes:,} bytes)"
                 )
-        return self._befores[key]
+        return self._weights_before[key]
 
 
 def _settings(label: str, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Number]]:
-    """Each number of an optimizer's groups: ``AdamW/lr``, ``AdamW/betas_0``; of further groups ``AdamW/group1/lr``."""
+    """Yield the numbers of an optimizer's groups: ``AdamW/lr``, ``AdamW/betas_0``, then ``AdamW/group1/lr``."""
     for index, group in enumerate(optimizer.param_groups):
         prefix = f"{label}/" + (f"group{index}/" if index else "")
         for name, value in group.items():
             parts = (
-                {f"{name}_{at}": each for at, each in enumerate(value)} if isinstance(value, tuple) else {name: value}
+                {f"{name}_{at}": part for at, part in enumerate(value)} if isinstance(value, tuple) else {name: value}
             )
-            for key, each in parts.items() if name != "params" else ():
-                if isinstance(each, torch.Tensor):
-                    each = number_of(each) if each.numel() == 1 and not each.is_meta else None
-                if isinstance(each, (int, float, LateNumber)):
-                    yield prefix + key, each if isinstance(each, LateNumber) else float(each)
+            for key, part in parts.items() if name != "params" else ():
+                if isinstance(part, torch.Tensor):
+                    part = number_of(part) if part.numel() == 1 and not part.is_meta else None
+                if isinstance(part, (int, float, DeviceScalar)):
+                    yield prefix + key, part if isinstance(part, DeviceScalar) else float(part)

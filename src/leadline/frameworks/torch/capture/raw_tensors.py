@@ -1,4 +1,4 @@
-"""Raw tensors into host buffers, in the types that safetensors knows."""
+"""Copies of raw tensors into host buffers, in safetensors dtypes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import edge_of
+from leadline.frameworks.torch.capture.device_copy import copier_of
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.pending import Pending
 
@@ -30,8 +30,8 @@ SAFETENSORS_TYPES: Final[dict[torch.dtype, str]] = {
 }
 
 
-def why_not_raw(tensor: torch.Tensor) -> str | None:
-    """Why a tensor cannot be stored as it is; None where it can."""
+def unstorable_reason(tensor: torch.Tensor) -> str | None:
+    """Return the reason why a tensor cannot be stored as a raw tensor; None if it can."""
     if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided:
         return f"only dense tensors are stored raw, not {tensor.layout}"
     if tensor.dtype not in SAFETENSORS_TYPES:
@@ -40,35 +40,39 @@ def why_not_raw(tensor: torch.Tensor) -> str | None:
 
 
 class RawForm:
-    """The raw form of a list of tensors: made once, filled at many steps."""
+    """Layout of a list of raw tensors, created once and filled at many steps."""
 
     def __init__(self, tensors: Sequence[tuple[str, torch.Tensor]], mode: str) -> None:
-        # The widest elements first, so that each tensor is aligned to its own.
+        # The widest elements first, so that every tensor is aligned to its element size.
         self._order = sorted(range(len(tensors)), key=lambda index: -tensors[index][1].element_size())
         self._types = [tensors[index][1].dtype for index in self._order]
         self.form = CaptureForm([_entry(*tensors[index]) for index in self._order], mode)
 
-    def fill(self, buffer: HostBuffer, tensors: Sequence[torch.Tensor], room_bytes: int = 0) -> Pending | None:
-        """Copy the tensors (as many and alike as the form was made of) into a buffer.
+    def fill(self, buffer: HostBuffer, tensors: Sequence[torch.Tensor], max_device_bytes: int = 0) -> Pending | None:
+        """Copy tensors, with the same shapes and dtypes as those of the form, into a buffer.
 
         Args:
-            room_bytes: What copies may take on a device for a moment.
+            max_device_bytes: Device memory that the copies may use temporarily.
         Returns:
-            What tells when that is done; None: it is.
+            The pending copy; None if it is done.
         """
-        edges = {tensor.device: edge_of(tensor.device) for tensor in tensors}
+        copiers = {tensor.device: copier_of(tensor.device) for tensor in tensors}
         if buffer.views is None:
             buffer.views = _Views(self._views(buffer))
         ordered = [tensors[index] for index in self._order]
         pending = []
-        for device, edge in edges.items():
-            pairs = [(view, own) for view, own in zip(buffer.views.views, ordered, strict=True) if own.device == device]
-            views, own = [view for view, _ in pairs], [tensor for _, tensor in pairs]
-            if edge is None:
-                torch._foreach_copy_(views, own)
+        for device, copier in copiers.items():
+            pairs = [
+                (view, tensor)
+                for view, tensor in zip(buffer.views.views, ordered, strict=True)
+                if tensor.device == device
+            ]
+            views, on_device = [view for view, _ in pairs], [tensor for _, tensor in pairs]
+            if copier is None:
+                torch._foreach_copy_(views, on_device)
                 continue
-            buffer.views.pinned = buffer.views.pinned or edge.pin(torch.frombuffer(buffer.memory, dtype=torch.uint8))
-            pending.append(edge.fill(views, own, room_bytes))
+            buffer.views.pinned = buffer.views.pinned or copier.pin(torch.frombuffer(buffer.memory, dtype=torch.uint8))
+            pending.append(copier.fill(views, on_device, max_device_bytes))
         return _All(pending) if pending else None
 
     def _views(self, buffer: HostBuffer) -> list[torch.Tensor]:
@@ -86,7 +90,7 @@ class RawForm:
 
 @dataclass(slots=True)
 class _Views:
-    """A buffer's tensors, and what keeps its memory fit for an accelerator's copies."""
+    """Tensor views of a buffer, and the object that keeps its memory pinned."""
 
     views: list[torch.Tensor]
     pinned: object = None
@@ -94,7 +98,7 @@ class _Views:
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """See ``leadline.training.pending.Pending``: of several devices."""
+    """See ``leadline.training.pending.Pending``: copies from several devices."""
 
     parts: list[Pending]
 

@@ -1,4 +1,4 @@
-"""What is asked of one optimizer's tensors: its parameters, their gradients, and what it keeps for each of them."""
+"""Capture specs of one optimizer's tensors: its parameters, their gradients and its variables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.kernels.array_statistics import split
-from leadline.frameworks.torch.kernels.elements import local, why_unreadable
+from leadline.frameworks.torch.kernels.array_statistics import split_arrays
+from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.naming.parameter_names import NamedParameter
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
@@ -17,135 +17,137 @@ from leadline.records.series import TensorInfo
 
 ON_UPDATE: Final = "update_ratio"
 PLAIN: Final = (torch.nn.Parameter, torch.Tensor)
-"""Dense tensors of no special kind are of these types."""
+"""Types of ordinary dense tensors."""
 
 State = Mapping[torch.Tensor, Mapping[str, Any]]
-"""What an optimizer keeps: for each parameter its variables by name."""
+"""Optimizer state: for each parameter its variables by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What is asked of one tensor: a parameter, its gradient, or a variable that the optimizer keeps for it."""
+    """Capture spec of one tensor: a parameter, its gradient, or a variable that the optimizer keeps for it."""
 
     info: TensorInfo
     parameter: torch.Tensor
     statistics: frozenset[str]
-    """Those that are numbers."""
+    """Scalar statistics."""
     arrays: tuple[str, ...]
-    """Those that are arrays."""
+    """Array statistics."""
     is_raw: bool
     is_gradient: bool = False
     variable: str = ""
-    """The name under which the optimizer keeps it; empty: it is no such variable."""
+    """Name of the variable in the optimizer state; empty: not a variable."""
     is_plain: bool = False
-    """Whether the parameter is a dense tensor of no special kind, so that neither it nor its gradient needs a look."""
+    """Whether the parameter is an ordinary dense tensor, so that neither it nor its gradient needs a check."""
 
     def read(self, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
-        """The tensor as it is now, a gradient without its scale; None where there is none (it did not come)."""
+        """Return the current tensor, a gradient without its scale; None if there is none (no gradient was computed)."""
         if self.variable:
-            found = state.get(self.parameter, {}).get(self.variable)
+            tensor = state.get(self.parameter, {}).get(self.variable)
         else:
-            found = self.parameter.grad if self.is_gradient else self.parameter
-        if found is None:
+            tensor = self.parameter.grad if self.is_gradient else self.parameter
+        if tensor is None:
             return None
-        own = local(found.detach())
-        return own / scale if self.is_gradient and scale is not None else own
+        values = local(tensor.detach())
+        return values / scale if self.is_gradient and scale is not None else values
 
 
 @dataclass(slots=True)
 class SpecGroup:
-    """Wishes with the same statistics on one device, which are computed together."""
+    """Specs with the same statistics on one device, which are computed together."""
 
     statistics: tuple[str, ...]
-    wishes: list[TensorSpec] = field(default_factory=list)
-    is_told: bool = True
-    """Whether its statistics are asked for; else they only serve the norm of all gradients."""
+    specs: list[TensorSpec] = field(default_factory=list)
+    is_requested: bool = True
+    """Whether its statistics are requested; otherwise they only serve the norm of all gradients."""
 
 
 def specs_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[TensorSpec]:
-    """What is asked of a parameter and of its gradient."""
-    found = []
+    """Return the specs of a parameter and of its gradient."""
+    specs = []
     both = ((gradient_name(named.name), ("gradients",), True), (named.name, named.collections, False))
     for name, collections, is_gradient in both:
-        statistics, arrays, is_raw = _asked(name, collections, items)
+        statistics, arrays, is_raw = _requested(name, collections, items)
         statistics -= {ON_UPDATE} if is_gradient or not named.parameter.requires_grad else set()
         if statistics or arrays or is_raw:
-            is_plain = type(named.parameter) in PLAIN and why_unreadable(named.parameter) is None
+            is_plain = type(named.parameter) in PLAIN and unreadable_reason(named.parameter) is None
             info = _info(name, collections, named.parameter, items)
-            found.append(TensorSpec(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
-    return found
+            specs.append(TensorSpec(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
+    return specs
 
 
 def variables_of(
     label: str, named: Sequence[NamedParameter], state: State, items: Sequence[CaptureItem]
 ) -> list[TensorSpec]:
-    """What is asked of what an optimizer keeps by now: ``AdamW/exp_avg/fc.weight``; its step counts are left out."""
-    found = []
+    """Return the specs of an optimizer's current variables: ``AdamW/exp_avg/fc.weight``; step counts are left out."""
+    specs = []
     collections = (OPTIMIZER_VARIABLES,)
-    for each in named:
-        for variable, kept in state.get(each.parameter, {}).items():
-            if not isinstance(kept, torch.Tensor) or (not kept.dim() and each.parameter.dim()) or variable == "step":
+    for updated in named:
+        parameter = updated.parameter
+        for variable, value in state.get(parameter, {}).items():
+            if not isinstance(value, torch.Tensor) or (not value.dim() and parameter.dim()) or variable == "step":
                 continue
-            name = f"{label}/{variable}/{each.name}"
-            statistics, arrays, is_raw = _asked(name, collections, items)
+            name = f"{label}/{variable}/{updated.name}"
+            statistics, arrays, is_raw = _requested(name, collections, items)
             statistics -= {ON_UPDATE}
             if statistics or arrays or is_raw:
-                info = _info(name, collections, kept, items)
-                found.append(TensorSpec(info, each.parameter, statistics, arrays, is_raw, variable=variable))
-    return found
+                info = _info(name, collections, value, items)
+                specs.append(TensorSpec(info, parameter, statistics, arrays, is_raw, variable=variable))
+    return specs
 
 
-def of_variables(items: Sequence[CaptureItem]) -> list[CaptureItem]:
-    """Those wishes that may mean an optimizer's variables; ``all`` does only where the user said it."""
+def variable_items(items: Sequence[CaptureItem]) -> list[CaptureItem]:
+    """Return the items that may select optimizer variables; ``all`` does so only if the user requested it."""
     return [item for item in items if item.collection in (None, OPTIMIZER_VARIABLES) or _is_all(item)]
 
 
 def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:
     """Whether the norm of all gradients is captured.
 
-    It is where it is asked for (``all`` does so only where the user said it), and where it comes for nothing since
-    the l2 of every gradient is asked for.
+    It is if an item selects it (``all`` does so only if the user requested it), or if it is free because the l2 of
+    every gradient is captured.
     """
     collections = frozenset({GRADIENT_NORMS})
-    meant = [item for item in items if item.collection in (None, GRADIENT_NORMS) or _is_all(item)]
-    return any("value" in item.statistics and item.selects(name, collections) for item in meant) or any(
+    candidates = [item for item in items if item.collection in (None, GRADIENT_NORMS) or _is_all(item)]
+    return any("value" in item.statistics and item.selects(name, collections) for item in candidates) or any(
         item.collection == "gradients" and item.regex is None and "l2" in item.statistics for item in items
     )
 
 
-def group(wishes: Sequence[TensorSpec], state: State, *, with_norm: bool) -> list[SpecGroup]:
-    """What can be computed together.
+def group_specs(specs: Sequence[TensorSpec], state: State, *, with_norm: bool) -> list[SpecGroup]:
+    """Group the specs that can be computed together.
 
     Args:
-        with_norm: Whether the l2 of every gradient is needed, also of those of which nobody asks it.
+        with_norm: Whether the l2 of every gradient is needed, including gradients for which it is not requested.
     """
     groups: dict[tuple[Any, ...], SpecGroup] = {}
-    for wish in wishes:
-        statistics = tuple(sorted(wish.statistics - {ON_UPDATE}))
+    for spec in specs:
+        statistics = tuple(sorted(spec.statistics - {ON_UPDATE}))
         if statistics:
-            groups.setdefault((statistics, _device(wish, state), True), SpecGroup(statistics)).wishes.append(wish)
-        if with_norm and wish.is_gradient and "l2" not in statistics:
-            hidden = groups.setdefault((("l2",), _device(wish, state), False), SpecGroup(("l2",), is_told=False))
-            hidden.wishes.append(wish)
+            groups.setdefault((statistics, _device(spec, state), True), SpecGroup(statistics)).specs.append(spec)
+        if with_norm and spec.is_gradient and "l2" not in statistics:
+            hidden = groups.setdefault((("l2",), _device(spec, state), False), SpecGroup(("l2",), is_requested=False))
+            hidden.specs.append(spec)
     return list(groups.values())
 
 
-def bare_gradients(named: Sequence[NamedParameter], wishes: Sequence[TensorSpec]) -> Iterator[TensorSpec]:
-    """The gradients of which nothing is asked, for the norm of all of them."""
-    asked = {id(wish.parameter) for wish in wishes if wish.is_gradient}
-    for each in named:
-        if id(each.parameter) not in asked and each.parameter.requires_grad:
-            is_plain = type(each.parameter) in PLAIN and why_unreadable(each.parameter) is None
-            info = _info(gradient_name(each.name), ("gradients",), each.parameter)
-            yield TensorSpec(info, each.parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
+def unrequested_gradients(named: Sequence[NamedParameter], specs: Sequence[TensorSpec]) -> Iterator[TensorSpec]:
+    """Yield specs of the gradients that no item selects, for the norm of all gradients."""
+    requested = {id(spec.parameter) for spec in specs if spec.is_gradient}
+    for updated in named:
+        parameter = updated.parameter
+        if id(parameter) not in requested and parameter.requires_grad:
+            is_plain = type(parameter) in PLAIN and unreadable_reason(parameter) is None
+            info = _info(gradient_name(updated.name), ("gradients",), parameter)
+            yield TensorSpec(info, parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
-def _asked(
+def _requested(
     name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]
 ) -> tuple[frozenset[str], tuple[str, ...], bool]:
-    """The statistics that are numbers, those that are arrays, and whether the tensor itself is stored."""
+    """Return the requested scalar statistics, array statistics, and whether the raw tensor is requested."""
     chosen = [item for item in items if item.selects(name, frozenset(collections))]
-    numbers, arrays = split(each for item in chosen for each in item.statistics)
+    numbers, arrays = split_arrays(statistic for item in chosen for statistic in item.statistics)
     return frozenset(numbers), arrays, any(item.raw for item in chosen)
 
 
@@ -160,6 +162,6 @@ def _info(
     return TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
-def _device(wish: TensorSpec, state: State) -> torch.device:
-    found = wish.read(None, state)
-    return wish.parameter.device if found is None else found.device
+def _device(spec: TensorSpec, state: State) -> torch.device:
+    tensor = spec.read(None, state)
+    return spec.parameter.device if tensor is None else tensor.device

@@ -1,4 +1,4 @@
-"""What the hooks notice of the loop itself: old gradients, modules in the wrong mode, parameters nobody updates."""
+"""Checks of the training loop: stale gradients, modules in the wrong mode, parameters without an optimizer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from leadline.frameworks.torch.diagnose.unmanaged_parameters import UnmanagedPar
 from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
 from leadline.frameworks.torch.naming.parameter_names import (
     ParameterNames,
+    clean_named_parameters,
     find_roots,
-    format_parameter_count,
     parameters_of,
     unwrap,
 )
 
 
-class _Model:
-    """The models that one optimizer updates."""
+class _OptimizerChecks:
+    """Checks of one optimizer and the models that it updates."""
 
     def __init__(
         self, optimizer: torch.optim.Optimizer, label: str, names: ParameterNames, registry: ModuleRegistry
@@ -32,72 +32,77 @@ class _Model:
         roots = find_roots(parameters_of(optimizer), registry.outermost())
         self.name = " + ".join(type(unwrap(root)).__name__ for root in roots) or "model"
         self.modes = ModuleModes(roots)
-        named = {names.prefix(root) + name: each for root in roots for name, each in format_parameter_count(root)}
-        self.outsiders = UnmanagedParameters(named, optimizer)
+        named = {
+            names.prefix(root) + name: parameter for root in roots for name, parameter in clean_named_parameters(root)
+        }
+        self.unmanaged = UnmanagedParameters(named, optimizer)
         self.roots = [weakref.ref(root) for root in roots]
 
 
 class LoopChecks:
-    """Notices at each step what costs next to nothing to notice, and tells it when the checks are captured.
+    """Runs checks of negligible cost at each step, and reports the results when checks are captured.
 
     Names, all in the collection ``checks``: ``<optimizer>/steps_without_zero_grad``,
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row) and
     ``<parameter>/outside_optimizers`` (1 or 0).
     """
 
-    def __init__(self, names: ParameterNames, registry: ModuleRegistry, probes: StepCallbacks) -> None:
-        self._names, self._registry, self._probes = names, registry, probes
-        self.is_wanted = probes.has_checks()
-        """Whether anybody asks for them at any step; else nothing is looked at."""
-        self._left = StaleGradients()
-        self._models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
+    def __init__(self, names: ParameterNames, registry: ModuleRegistry, callbacks: StepCallbacks) -> None:
+        self._names, self._registry, self._callbacks = names, registry, callbacks
+        self.is_enabled = callbacks.captures_checks()
+        """Whether checks are captured at any step; otherwise nothing is inspected."""
+        self._stale_gradients = StaleGradients()
+        self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
 
-    def at_backward(self) -> None:
-        """A backward pass begins."""
-        begun_ns = time.perf_counter_ns()
-        self._left.at_backward()
-        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
+    def before_backward(self) -> None:
+        """Handle the start of a backward pass."""
+        start_ns = time.perf_counter_ns()
+        self._stale_gradients.before_backward()
+        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """An optimizer is about to use the gradients; after the probe of the same name."""
-        begun_ns = time.perf_counter_ns()
-        self._left.before_update(optimizer)
+        """Handle the start of an optimizer step; called after the callback of the same name."""
+        start_ns = time.perf_counter_ns()
+        self._stale_gradients.before_update(optimizer)
         model = self._models.get(optimizer)
         if model is None:
             with torch._C.DisableTorchFunction():
-                model = self._models[optimizer] = _Model(optimizer, self._label(optimizer), self._names, self._registry)
-        model.modes.at_step()
-        if self._probes.wants_checks():
+                model = self._models[optimizer] = _OptimizerChecks(
+                    optimizer, self._label(optimizer), self._names, self._registry
+                )
+        model.modes.before_step()
+        if self._callbacks.wants_checks():
             with torch._C.DisableTorchFunction(), torch.no_grad():
-                self._probes.checks(self._found(optimizer, model))
-        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
+                self._callbacks.record_checks(self._results(optimizer, model))
+        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """It has stepped."""
-        begun_ns = time.perf_counter_ns()
-        self._left.after_update(optimizer)
-        self._probes.spent(time.perf_counter_ns() - begun_ns, begun_ns)
+        """Handle the end of an optimizer step."""
+        start_ns = time.perf_counter_ns()
+        self._stale_gradients.after_update(optimizer)
+        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
 
     def call_without_gradients(self, called: torch.nn.Module) -> None:
-        """An outermost module is called without gradients."""
+        """Handle a call of an outermost module without gradients."""
         for model in list(self._models.values()):
-            if any(each() is called for each in model.roots):
-                model.modes.at_call_without_gradients()
+            if any(reference() is called for reference in model.roots):
+                model.modes.on_call_without_gradients()
 
     def _label(self, optimizer: torch.optim.Optimizer) -> str:
-        """The optimizer's class, with a number where another one alive is called so."""
-        own, taken = type(optimizer).__name__, {each.label for each in self._models.values()}
-        return next(each for each in (own, *(f"{own}_{at}" for at in range(1, len(taken) + 2))) if each not in taken)
+        """Return the optimizer's class, with a number if another live optimizer has the same label."""
+        kind, taken = type(optimizer).__name__, {model.label for model in self._models.values()}
+        candidates = (kind, *(f"{kind}_{number}" for number in range(1, len(taken) + 2)))
+        return next(candidate for candidate in candidates if candidate not in taken)
 
-    def _found(self, optimizer: torch.optim.Optimizer, model: _Model) -> dict[str, float]:
-        found: dict[str, float] = {}
-        in_a_row = self._left.in_a_row(optimizer)
-        if in_a_row is not None:
-            found[f"{model.label}/steps_without_zero_grad"] = float(in_a_row)
+    def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
+        results: dict[str, float] = {}
+        consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)
+        if consecutive_steps is not None:
+            results[f"{model.label}/steps_without_zero_grad"] = float(consecutive_steps)
         if model.modes:
-            found[f"{model.name}/train_steps_in_eval_mode"] = float(model.modes.steps_in_eval_mode)
+            results[f"{model.name}/train_steps_in_eval_mode"] = float(model.modes.steps_in_eval_mode)
             if model.modes.calls_in_train_mode is not None:
-                found[f"{model.name}/eval_calls_in_train_mode"] = float(model.modes.calls_in_train_mode)
-        for name, is_outside in model.outsiders.find(list(self._models)).items():
-            found[f"{name}/outside_optimizers"] = float(is_outside)
-        return found
+                results[f"{model.name}/eval_calls_in_train_mode"] = float(model.modes.calls_in_train_mode)
+        for name, is_outside in model.unmanaged.find(list(self._models)).items():
+            results[f"{name}/outside_optimizers"] = float(is_outside)
+        return results

@@ -1,4 +1,4 @@
-"""Whose the memory is: parameters, gradients, optimizer state and buffers by module; taken when it runs out."""
+"""Memory by owner (parameters, gradients, optimizer state and buffers by module), and out-of-memory detection."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import torch
 
 CATEGORIES: Final = ("parameters", "gradients", "optimizer_state", "buffers")
 _CPU_ERROR: Final = "can't allocate memory"
-"""In the message of what PyTorch raises where the host has no memory left."""
+"""Part of the message of PyTorch's exception for exhausted host memory."""
 
 
 def is_out_of_memory(error: object) -> bool:
-    """Whether an error says that a device, or the host, has no memory left."""
+    """Whether an exception reports that a device or the host is out of memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and _CPU_ERROR in str(error)
 
 
 def memory_by_owner(models: Iterable[tuple[str, torch.nn.Module]], optimizers: Iterable[Any]) -> dict[str, Any]:
-    """What the training's lasting tensors take, by module and category.
+    """Return the memory held by the training's persistent tensors, by module and category.
 
     Units:
-        Bytes of the tensors' own storage; what several modules share counts for the first. ``other_bytes`` is what
-        else is allocated on the accelerators (activations, batches, temporaries); None where nobody counts it (the
-        host).
+        Bytes of the tensors' storage; a tensor shared by several modules counts for the first. ``other_bytes`` is all
+        other memory allocated on the accelerators (activations, batches, temporaries); None on the host, where it is
+        not counted.
     """
-    taken: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(CATEGORIES, 0))
+    sizes: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(CATEGORIES, 0))
     kinds: dict[str, str] = {}
     seen: set[int] = set()
     states = [optimizer.state for optimizer in optimizers]
@@ -39,13 +39,14 @@ def memory_by_owner(models: Iterable[tuple[str, torch.nn.Module]], optimizers: I
             for category, tensor in _owned(module, states):
                 if id(tensor) not in seen:
                     seen.add(id(tensor))
-                    taken[path][category] += _bytes(tensor)
+                    sizes[path][category] += _bytes(tensor)
     rows: list[dict[str, Any]] = [
-        {"module": path, "kind": kinds[path], **each, "bytes": sum(each.values())} for path, each in taken.items()
+        {"module": path, "kind": kinds[path], **by_category, "bytes": sum(by_category.values())}
+        for path, by_category in sizes.items()
     ]
     totals = {category: sum(row[category] for row in rows) for category in CATEGORIES}
     devices = list(_devices())
-    allocated = sum(each["allocated_bytes"] for each in devices)
+    allocated = sum(device["allocated_bytes"] for device in devices)
     return {
         "categories": totals,
         "other_bytes": max(0, allocated - sum(totals.values())) if devices else None,
@@ -60,9 +61,9 @@ def _owned(module: torch.nn.Module, states: Iterable[Any]) -> Iterator[tuple[str
         if parameter.grad is not None:
             yield "gradients", parameter.grad
         for state in states:
-            for each in (state.get(parameter) or {}).values():
-                if isinstance(each, torch.Tensor):
-                    yield "optimizer_state", each
+            for variable in (state.get(parameter) or {}).values():
+                if isinstance(variable, torch.Tensor):
+                    yield "optimizer_state", variable
     for buffer in module.buffers(recurse=False):
         yield "buffers", buffer
 
@@ -72,7 +73,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def _devices() -> Iterator[dict[str, Any]]:
-    """What the accelerators say; asked without allocating anything."""
+    """Yield the memory statistics of the accelerators, without allocating anything."""
     if not torch.cuda.is_initialized():
         return
     for index in range(torch.cuda.device_count()):
@@ -87,26 +88,28 @@ def _devices() -> Iterator[dict[str, Any]]:
 
 
 class OutOfMemoryWatch:
-    """Told by CUDA's allocator when it has no memory left, also where the script catches the error.
+    """Reports when CUDA's allocator runs out of memory, even if the script catches the error.
 
-    The observer cannot be taken off again; after ``stop`` it does nothing. Unproven on a GPU.
+    The observer cannot be detached; after ``stop`` it does nothing. Not tested on a GPU.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell: Callable[[str], None] | None = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report: Callable[[str], None] | None = report
         self._is_attached = False
 
     def start(self) -> None:
-        """Begin to listen, where CUDA is used by now."""
+        """Attach the observer, if CUDA is in use."""
         if self._is_attached or not torch.cuda.is_initialized():
             return
         self._is_attached = True
         torch._C._cuda_attach_out_of_memory_observer(self._observe)
 
     def stop(self) -> None:
-        """Do nothing any more."""
-        self._tell = None
+        """Ignore all further events."""
+        self._report = None
 
-    def _observe(self, device: int, wanted: int, allocated: int, free: int) -> None:
-        if self._tell is not None:
-            self._tell(f"cuda:{device} could not give {wanted:,} bytes: {allocated:,} allocated, {free:,} free")
+    def _observe(self, device: int, requested: int, allocated: int, free: int) -> None:
+        if self._report is not None:
+            self._report(
+                f"cuda:{device} could not allocate {requested:,} bytes: {allocated:,} allocated, {free:,} free"
+            )

@@ -1,4 +1,4 @@
-"""In which mode a model's dropout and batch normalization modules are while it trains."""
+"""Training or evaluation mode of a model's dropout and batch normalization modules during training."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from torch.nn.modules.dropout import _DropoutNd
 
 
 class ModuleModes:
-    """Counts a model's steps in a row in evaluation mode, and its calls without gradients in a row in training mode.
+    """Counts a model's consecutive steps in eval mode, and its consecutive calls without gradients in training mode.
 
-    A step costs a look at the first such module that is in training mode; in a healthy training that is the first.
+    A step costs a search for the first such module in training mode; in a healthy training that is the first module.
     """
 
     def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
-        self._modules = [weakref.ref(each) for root in roots for each in root.modules() if has_modes(each)]
+        self._modules = [weakref.ref(module) for root in roots for module in root.modules() if has_modes(module)]
         self.steps_in_eval_mode = 0
         self.calls_in_train_mode: int | None = None
-        """None: no call without gradients was seen."""
+        """None: no call without gradients was observed."""
 
     def __bool__(self) -> bool:
         return bool(self._modules)
 
-    def at_step(self) -> None:
-        """The model is about to be updated."""
+    def before_step(self) -> None:
+        """Count a step of the model's optimizer."""
         self.steps_in_eval_mode = 0 if self._is_training() else self.steps_in_eval_mode + 1
 
-    def at_call_without_gradients(self) -> None:
-        """The model is called without gradients."""
+    def on_call_without_gradients(self) -> None:
+        """Count a call of the model without gradients."""
         self.calls_in_train_mode = (self.calls_in_train_mode or 0) + 1 if self._is_training() else 0
 
     def _is_training(self) -> bool:
-        """Whether one of them is in training mode."""
-        return any(each.training for each in self._alive())
+        """Whether any of the modules is in training mode."""
+        return any(module.training for module in self._alive())
 
     def _alive(self) -> Iterator[torch.nn.Module]:
         for reference in self._modules:
@@ -46,7 +46,7 @@ class ModuleModes:
 
 
 def has_modes(module: torch.nn.Module) -> bool:
-    """Whether a module does one thing in training and another in evaluation."""
+    """Whether a module behaves differently in training and in evaluation."""
     if isinstance(module, _DropoutNd):
         return bool(module.p > 0)
     if isinstance(module, _BatchNorm):

@@ -1,4 +1,4 @@
-"""What clipping found: the norm of all gradients before it, reused where PyTorch's own functions compute it."""
+"""Norms and flags of gradient clipping, taken from PyTorch's own clipping functions where they compute them."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ import torch
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
-from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of, quietly
-from leadline.frameworks.torch.hooks.tracing import UnseenGuard
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, untracked
+from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
 from leadline.frameworks.torch.kernels.elements import local
 from leadline.training.guard import Guard
 
-Number = LateNumber | float
+Number = DeviceScalar | float
 
-_MOST_CLIPS: Final = 64
-_SLACK: Final = 1e-6
-"""What torch adds to the norm before it divides by it."""
+_MAX_CLIPS: Final = 64
+_EPSILON: Final = 1e-6
+"""Constant that torch adds to the norm before dividing by it."""
 _FSDP: Final = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
 
 @dataclass(frozen=True, slots=True)
 class _Clip:
-    """One call that clipped gradients."""
+    """One call of a clipping function."""
 
     parameters: frozenset[int]
-    """The ids of those whose gradients were clipped."""
+    """Ids of the parameters whose gradients were clipped."""
     norm: Number | None
-    """Their norm before it; None: it was of another order, or is on several machines."""
+    """Gradient norm before clipping; None: of another order, or spread over several processes."""
     is_clipped: Number
-    """Whether that changed them: 1 or 0."""
-    taken: set[int] = field(default_factory=set)
-    """Who has asked for it already."""
+    """Whether clipping changed the gradients: 1 or 0."""
+    readers: set[int] = field(default_factory=set)
+    """Ids of the callers that have read this clip already."""
 
 
 class _Local(threading.local):
     norm_type = 2.0
-    """The order of the norm that was last computed for clipping."""
-    is_within = False
-    """Whether a method is under way that itself may call what is wrapped."""
+    """Order of the norm last computed for clipping."""
+    is_nested = False
+    """Whether a wrapped method is running that may itself call a wrapped function."""
 
 
 class Clipping:
-    """Sees the calls that clip gradients, and keeps what they found until the optimizer that it concerns steps.
+    """Observes calls that clip gradients, and keeps the results until the optimizer concerned steps.
 
-    What the public functions call inside their module is wrapped, so that a function is seen too that somebody
-    imported by name before. The wrappers are not hidden from Dynamo: it traces through them as if they were not
-    there, and what is compiled is not seen.
+    The helpers that the public functions call inside their module are wrapped, so that public functions that were
+    imported by name earlier are covered too. The wrappers are not hidden from Dynamo: it traces through them as if
+    they were absent, and compiled calls are not observed.
     """
 
-    def __init__(self, guard: Guard, tell: Callable[[str], None], wants: Callable[[], bool]) -> None:
+    def __init__(self, guard: Guard, warn: Callable[[str], None], wants_norms: Callable[[], bool]) -> None:
         """
         Args:
-            wants: Whether the norms of the step under way are captured: clipping by value finds none by itself.
+            wants_norms: Whether gradient norms of the current step are captured; clipping by value computes none.
         """
-        self._guard, self._tell, self._wants = UnseenGuard(guard), tell, wants
+        self._guard, self._warn, self._wants_norms = DispatchModeGuard(guard), warn, wants_norms
         self._clips: list[_Clip] = []
         self._local = _Local()
         self._originals: list[tuple[Any, str, Any]] = []
 
     def install(self) -> None:
-        """Begin to see."""
+        """Install the wrappers."""
         if hasattr(clip_grad, "_clip_grads_with_norm_"):
             for owner, infix in ((clip_grad, "_"), (utils, "")):
                 self._patch(owner, f"{infix}get_total_norm", self._make_total_norm)
@@ -77,42 +77,44 @@ class Clipping:
                 self._patch(owner, "clip_grad_norm_", self._make_clip_norm)
         for owner in (clip_grad, utils):
             self._patch(owner, "clip_grad_value_", self._make_clip_value)
-        self.look_again()
+        self.wrap_new_imports()
 
-    def look_again(self) -> None:
-        """Wrap what was imported since."""
+    def wrap_new_imports(self) -> None:
+        """Wrap the clipping methods of modules imported since the last call."""
         sharded = getattr(sys.modules.get(_FSDP), "FullyShardedDataParallel", None)
         if sharded is not None and not any(owner is sharded for owner, _, _ in self._originals):
-            self._patch(sharded, "clip_grad_norm_", self._make_method)
+            self._patch(sharded, "clip_grad_norm_", self._make_sharded_clip_norm)
 
     def uninstall(self) -> None:
-        """Put everything back that still bears our mark."""
+        """Restore every function that is still our wrapper."""
         for owner, name, original in reversed(self._originals):
             if getattr(getattr(owner, name), "_leadline", None) is self:
                 setattr(owner, name, original)
         self._originals = []
         self._clips.clear()
 
-    def take(self, parameters: set[int], who: int) -> list[tuple[str, Number]]:
-        """What is known of the clipping of these parameters' gradients, to be told once.
+    def take(self, parameters: set[int], reader: int) -> list[tuple[str, Number]]:
+        """Return the scalars of the clipping of these parameters' gradients, once for each reader.
 
         Args:
-            parameters: Their ids.
-            who: The one who asks.
+            parameters: Ids of the parameters.
+            reader: Id of the caller.
         """
         if not self._clips:
             return []
-        found = [each for each in self._clips if who not in each.taken and not each.parameters.isdisjoint(parameters)]
-        for each in found:
-            each.taken.add(who)
-        if not found:
+        clips = [
+            clip for clip in self._clips if reader not in clip.readers and not clip.parameters.isdisjoint(parameters)
+        ]
+        for clip in clips:
+            clip.readers.add(reader)
+        if not clips:
             return []
-        clipped = ("gradient_clipped", _most([each.is_clipped for each in found]))
-        norms = [each.norm for each in _apart(found)]
+        clipped = ("gradient_clipped", _any_clipped([clip.is_clipped for clip in clips]))
+        norms = [clip.norm for clip in _first_clips(clips)]
         known = [norm for norm in norms if norm is not None]
         if len(known) < len(norms):
             return [clipped]
-        return [("gradient_norm_before_clipping", _together(known)), clipped]
+        return [("gradient_norm_before_clipping", _combined_norm(known)), clipped]
 
     # --- inside the user's training -----------------------------------------------------------------------
 
@@ -126,151 +128,151 @@ class Clipping:
         setattr(owner, name, replacement)
 
     def _make_total_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        note = self._note_type
+        record = self._set_norm_type
 
         def get_total_norm(tensors: Any, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
-                note(norm_type)
+                record(norm_type)
             return original(tensors, norm_type, *args, **kwargs)
 
         return get_total_norm
 
     def _make_clip_with_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, note = self._guard, self._note_with_norm
+        guard, record = self._guard, self._record_with_norm
 
         def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
-                parameters = _listed(parameters)
-                guard.run(note, parameters, max_norm, total_norm)
+                parameters = _as_list(parameters)
+                guard.run(record, parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *args, **kwargs)
 
         return clip_grads_with_norm_
 
     def _make_clip_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, note = self._guard, self._note
+        guard, record = self._guard, self._record
 
         def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(parameters, max_norm, norm_type, *args, **kwargs)
-            parameters = _listed(parameters)
+            parameters = _as_list(parameters)
             result = original(parameters, max_norm, norm_type, *args, **kwargs)
-            guard.run(note, parameters, max_norm, result, norm_type)
+            guard.run(record, parameters, max_norm, result, norm_type)
             return result
 
         return clip_grad_norm_
 
     def _make_clip_value(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, note = self._guard, self._note_value
+        guard, record = self._guard, self._record_value
 
         def clip_grad_value_(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
-                parameters = _listed(parameters)
-                guard.run(note, parameters, clip_value)
+                parameters = _as_list(parameters)
+                guard.run(record, parameters, clip_value)
             return original(parameters, clip_value, *args, **kwargs)
 
         return clip_grad_value_
 
-    def _make_method(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Of a model whose parameters are sharded: what it returns is of all shards."""
-        guard, note, place = self._guard, self._note, self._local
+    def _make_sharded_clip_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the method of a model with sharded parameters, which returns the norm over all shards."""
+        guard, record, thread_local = self._guard, self._record, self._local
 
         def clip_grad_norm_(model: Any, max_norm: float, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
-            place.is_within = True
+            thread_local.is_nested = True
             try:
                 result = original(model, max_norm, norm_type, *args, **kwargs)
             finally:
-                place.is_within = False
-            guard.run(note, list(model.parameters()), max_norm, result, norm_type)
+                thread_local.is_nested = False
+            guard.run(record, list(model.parameters()), max_norm, result, norm_type)
             return result
 
         return clip_grad_norm_
 
-    def _note_type(self, norm_type: float) -> None:
+    def _set_norm_type(self, norm_type: float) -> None:
         self._local.norm_type = norm_type
 
-    def _note_with_norm(self, parameters: list[Any], max_norm: float, total_norm: Any) -> None:
+    def _record_with_norm(self, parameters: list[Any], max_norm: float, total_norm: Any) -> None:
         norm_type, self._local.norm_type = self._local.norm_type, 2.0
-        self._note(parameters, max_norm, total_norm, norm_type)
+        self._record(parameters, max_norm, total_norm, norm_type)
 
-    def _note(self, parameters: list[Any], max_norm: float, total_norm: Any, norm_type: float) -> None:
-        if self._local.is_within:
+    def _record(self, parameters: list[Any], max_norm: float, total_norm: Any, norm_type: float) -> None:
+        if self._local.is_nested:
             return
         placements = getattr(total_norm, "placements", None)
         if placements is not None:
-            if not all(each.is_replicate() for each in placements):
-                self._tell("a norm of gradients that clipping found is not read: its parts lie in several processes")
+            if not all(placement.is_replicate() for placement in placements):
+                self._warn("a gradient norm from clipping is not captured: its parts are spread over several processes")
                 return
             total_norm = total_norm.to_local()
         norm = number_of(total_norm) if isinstance(total_norm, torch.Tensor) else float(total_norm)
         if norm is not None:
-            self._keep(parameters, norm if float(norm_type) == 2.0 else None, _is_above(norm, max_norm))
+            self._store(parameters, norm if float(norm_type) == 2.0 else None, _is_above(norm, max_norm))
 
-    def _note_value(self, parameters: list[Any], clip_value: float) -> None:
-        if not self._wants():
+    def _record_value(self, parameters: list[Any], clip_value: float) -> None:
+        if not self._wants_norms():
             return
-        with quietly():
-            found = [local(each.grad.detach()) for each in parameters if each.grad is not None]
-            if not found or any(each.layout is not torch.strided or each.is_meta for each in found):
+        with untracked():
+            gradients = [local(parameter.grad.detach()) for parameter in parameters if parameter.grad is not None]
+            if not gradients or any(grad.layout is not torch.strided or grad.is_meta for grad in gradients):
                 return
-            device = found[0].device
-            norms = [torch.linalg.vector_norm(each.double()).to(device) for each in found]
-            largest = [torch.linalg.vector_norm(each.double(), math.inf).to(device) for each in found]
+            device = gradients[0].device
+            norms = [torch.linalg.vector_norm(grad.double()).to(device) for grad in gradients]
+            maxima = [torch.linalg.vector_norm(grad.double(), math.inf).to(device) for grad in gradients]
             norm = number_of(torch.linalg.vector_norm(torch.stack(norms)))
-            most = number_of(torch.stack(largest).amax())
-        if norm is not None and most is not None:
-            self._keep(parameters, norm, _is_above(most, clip_value, slack=0.0))
+            maximum = number_of(torch.stack(maxima).amax())
+        if norm is not None and maximum is not None:
+            self._store(parameters, norm, _is_above(maximum, clip_value, epsilon=0.0))
 
-    def _keep(self, parameters: list[Any], norm: Number | None, is_clipped: Number) -> None:
+    def _store(self, parameters: list[Any], norm: Number | None, is_clipped: Number) -> None:
         ids = frozenset(map(id, parameters))
-        self._clips = [each for each in self._clips[-_MOST_CLIPS:] if each.parameters != ids]
-        self._clips = [each for each in self._clips if not each.taken or each.parameters.isdisjoint(ids)]
+        self._clips = [clip for clip in self._clips[-_MAX_CLIPS:] if clip.parameters != ids]
+        self._clips = [clip for clip in self._clips if not clip.readers or clip.parameters.isdisjoint(ids)]
         self._clips.append(_Clip(ids, norm, is_clipped))
 
 
-def _listed(parameters: Any) -> Any:
-    """Parameters that can be gone through twice."""
+def _as_list(parameters: Any) -> Any:
+    """Return the parameters in a form that can be iterated twice."""
     return parameters if isinstance(parameters, (torch.Tensor, list)) else list(parameters)
 
 
-def _apart(clips: Iterable[_Clip]) -> Iterator[_Clip]:
-    """Of clips of the same parameters the first: the norm before all clipping is meant."""
+def _first_clips(clips: Iterable[_Clip]) -> Iterator[_Clip]:
+    """Yield the first clip of each group of parameters: its norm is the one before all clipping."""
     seen: set[int] = set()
-    for each in clips:
-        if seen.isdisjoint(each.parameters):
-            yield each
-        seen |= each.parameters
+    for clip in clips:
+        if seen.isdisjoint(clip.parameters):
+            yield clip
+        seen |= clip.parameters
 
 
-def _is_above(norm: Number, limit: float, *, slack: float = _SLACK) -> Number:
-    """1 where gradients of that norm are changed by clipping to that limit (those that are NaN are), else 0."""
-    if not isinstance(norm, LateNumber):
-        return float(not norm + slack <= float(limit))
-    with quietly():
-        return LateNumber((~(norm.on_device + slack <= limit)).double())
+def _is_above(norm: Number, limit: float, *, epsilon: float = _EPSILON) -> Number:
+    """Return 1 if clipping to the limit changes gradients of this norm (NaN counts as changed), else 0."""
+    if not isinstance(norm, DeviceScalar):
+        return float(not norm + epsilon <= float(limit))
+    with untracked():
+        return DeviceScalar((~(norm.tensor + epsilon <= limit)).double())
 
 
-def _together(norms: list[Number]) -> Number:
-    """The norm of several parts."""
+def _combined_norm(norms: list[Number]) -> Number:
+    """Return the norm of the concatenation of several parts."""
     if len(norms) == 1:
         return norms[0]
-    if not any(isinstance(norm, LateNumber) for norm in norms):
+    if not any(isinstance(norm, DeviceScalar) for norm in norms):
         return math.hypot(*norms)  # type: ignore[arg-type]
-    return _on_device(norms, torch.linalg.vector_norm)
+    return _combine_on_device(norms, torch.linalg.vector_norm)
 
 
-def _most(flags: list[Number]) -> Number:
-    if not any(isinstance(flag, LateNumber) for flag in flags):
+def _any_clipped(flags: list[Number]) -> Number:
+    if not any(isinstance(flag, DeviceScalar) for flag in flags):
         return max(flags)  # type: ignore[type-var]
-    return _on_device(flags, torch.amax) if len(flags) > 1 else flags[0]
+    return _combine_on_device(flags, torch.amax) if len(flags) > 1 else flags[0]
 
 
-def _on_device(numbers: list[Number], combine: Callable[[torch.Tensor], torch.Tensor]) -> LateNumber:
-    first = next(each for each in numbers if isinstance(each, LateNumber)).on_device
-    with quietly():
+def _combine_on_device(numbers: list[Number], combine: Callable[[torch.Tensor], torch.Tensor]) -> DeviceScalar:
+    first = next(number for number in numbers if isinstance(number, DeviceScalar)).tensor
+    with untracked():
         tensors = [
-            each.on_device.to(first.device, non_blocking=True)
-            if isinstance(each, LateNumber)
-            else torch.full_like(first, each)
-            for each in numbers
+            number.tensor.to(first.device, non_blocking=True)
+            if isinstance(number, DeviceScalar)
+            else torch.full_like(first, number)
+            for number in numbers
         ]
-        return LateNumber(combine(torch.stack(tensors)))
+        return DeviceScalar(combine(torch.stack(tensors)))

@@ -1,4 +1,4 @@
-"""Keeping our functions out of torch.compile's sight."""
+"""Exclusion of Leadline's functions from tracing by ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_EARLIER: list[Callable[..., object]] = []
-"""What was hidden before torch was imported."""
+_PENDING: list[Callable[..., object]] = []
+"""Functions that were hidden before torch was imported."""
 
 
-def hide(function: F) -> F:
-    """Have Dynamo neither trace a function of ours nor guard on what it changes.
+def hide_from_dynamo(function: F) -> F:
+    """Prevent Dynamo from tracing a function and from guarding on the state it changes.
 
-    Both marks are needed: with one alone a compiled optimizer recompiles at every call. ``torch._dynamo`` is
-    not imported for it, which would take a second of every training.
+    Both marks are needed: with only one of them a compiled optimizer recompiles at every call. ``torch._dynamo`` is
+    not imported for this, since that would add a second to every training.
     """
     function._torchdynamo_disable = True  # type: ignore[attr-defined]
     if "torch" not in sys.modules:
-        _EARLIER.append(function)
+        _PENDING.append(function)
         return function
     _hide_code(function)
     return function
 
 
-def hide_earlier() -> None:
-    """Hide what was to be hidden before there was a torch."""
-    while _EARLIER:
-        _hide_code(_EARLIER.pop())
+def hide_pending_functions() -> None:
+    """Hide the functions that were registered before torch was imported."""
+    while _PENDING:
+        _hide_code(_PENDING.pop())
 
 
 def _hide_code(function: Callable[..., object]) -> None:
@@ -39,10 +39,10 @@ def _hide_code(function: Callable[..., object]) -> None:
         skip = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
         eval_frame.set_code_exec_strategy(function.__code__, skip)
     except (ImportError, AttributeError, TypeError):
-        pass  # another version of torch: the first mark is all there is
+        pass  # another version of torch: only the first mark applies
 
 
 def has_compiled() -> bool:
-    """Whether ``torch.compile`` was called in this process before anybody looked."""
+    """Whether ``torch.compile`` was already used in this process."""
     known = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", {})
     return any(backend is not None for backend in known.values())

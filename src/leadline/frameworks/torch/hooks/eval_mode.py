@@ -1,4 +1,4 @@
-"""When models that are trained stand in eval mode: told by ``Module.train``, the one place that changes it."""
+"""Detection of trained models entering and leaving eval mode, through ``Module.train``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.training.guard import Guard
 
 
@@ -18,10 +18,10 @@ class _Depth(threading.local):
 
 
 class EvalModeWatch:
-    """Tells when a model may have changed between training and evaluation.
+    """Reports when a model may have switched between training and evaluation.
 
-    ``Module.train`` is wrapped on the class, because a forward hook that stood there to find out would cost every
-    training step.
+    ``Module.train`` is wrapped on the class, because a permanent forward hook that detected the mode would add cost to
+    every training step.
     """
 
     def __init__(self, guard: Guard, on_change: Callable[[], None]) -> None:
@@ -33,17 +33,17 @@ class EvalModeWatch:
         self._original: Any = None
 
     def install(self) -> None:
-        """Begin to tell."""
+        """Wrap ``Module.train``."""
         self._original = torch.nn.Module.train
         replacement: Any = self._make_train(self._original)
         replacement._leadline = self
         torch.nn.Module.train = replacement
 
     def uninstall(self) -> None:
-        """Stop, unless somebody has wrapped it once more."""
+        """Restore ``Module.train``, unless another library has wrapped it since."""
         if getattr(torch.nn.Module.train, "_leadline", None) is self:
             torch.nn.Module.train = self._original
-        self._on_change = _nothing
+        self._on_change = _ignore
 
     def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, depth = self._guard, _Depth()
@@ -57,8 +57,8 @@ class EvalModeWatch:
                 if depth.calls == 0:
                     guard.run(self._on_change)
 
-        return hide(functools.wraps(original)(train))
+        return hide_from_dynamo(functools.wraps(original)(train))
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     return None

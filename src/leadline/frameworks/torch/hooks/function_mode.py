@@ -1,4 +1,4 @@
-"""Activations and losses that are called as functions, seen through a function mode of ours."""
+"""Function mode that observes activations and losses called as functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.timing.flops import FORMULAS
 from leadline.training.guard import Guard
@@ -66,72 +66,72 @@ _LOSSES: Final = (
 LOSS_KINDS: Final = frozenset(_LOSSES)
 
 
-def _table() -> dict[Any, str]:
-    """Every way in which PyTorch lets one of them be called, with what it is called here."""
-    found: dict[Any, str] = {}
+def _function_kinds() -> dict[Any, str]:
+    """Map every function by which PyTorch exposes an activation or loss to its name."""
+    kinds: dict[Any, str] = {}
     for kind in (*_ACTIVATIONS, *_LOSSES):
         for owner in (functional, torch, torch.Tensor, torch.special):
             for name in (kind, f"{kind}_"):
                 function = getattr(owner, name, None)
                 if callable(function):
-                    found[function] = kind
-    return found
+                    kinds[function] = kind
+    return kinds
 
 
-KINDS: Final = _table()
+KINDS: Final = _function_kinds()
 
 
-class Calls(Protocol):
-    """Who hears of the functions that are called."""
+class FunctionListener(Protocol):
+    """Receiver of the function calls that a ``FunctionMode`` observes."""
 
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """A function is about to be called; what is given back comes again with ``after_call``."""
+        """Called before a function; the returned token is passed to ``after_call``."""
 
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        """It has returned."""
+        """Called after the function has returned."""
 
-    def count(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        """A product of matrices or the like has returned."""
+    def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        """Called after a function that has a FLOP formula, such as a matrix product."""
 
 
 class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
-    """Sees each of PyTorch's functions that a thread calls while it stands on the thread's stack of modes.
+    """Observes the PyTorch functions that a thread calls while the mode is on the thread's mode stack.
 
-    **Never out of order** - it goes onto an empty stack only, and is taken off only while it is the topmost: whoever
-    leaves a mode pops the topmost one, whichever that is. Where somebody's mode stands above it, it stays and lets
-    everything pass until ``leave`` is called again.
+    **Never out of order** - it is pushed only onto an empty stack, and removed only while it is on top: leaving a mode
+    always pops the topmost one. If a mode of the script is above it, it stays, inactive, until ``leave`` is called
+    again.
     """
 
-    def __init__(self, calls: Calls, guard: Guard) -> None:
+    def __init__(self, listener: FunctionListener, guard: Guard) -> None:
         super().__init__()
-        self._calls, self._guard = calls, guard
-        self._is_on = self._is_stacked = self._is_leaving = False
+        self._listener, self._guard = listener, guard
+        self._is_active = self._is_on_stack = self._is_leaving = False
         self._thread = 0
 
     def enter(self) -> None:
-        """Begin to see; nothing happens where another mode is active."""
-        if self._is_stacked:
-            self._is_on = True
+        """Start observing; do nothing if another mode is active."""
+        if self._is_on_stack:
+            self._is_active = True
         elif torch._C._len_torch_function_stack() == 0:
             self.__enter__()
             self._thread = threading.get_ident()
-            self._is_on = self._is_stacked = True
+            self._is_active = self._is_on_stack = True
 
     def leave(self) -> bool:
-        """See nothing any more, in the thread that entered; whether it stands on the stack no longer."""
-        self._is_on = False
-        if self._is_stacked and _get_current_function_mode() is self:
+        """Stop observing, in the thread that entered; return whether the mode is off the stack."""
+        self._is_active = False
+        if self._is_on_stack and _get_current_function_mode() is self:
             self.__exit__(None, None, None)
-            self._is_stacked = False
-        return not self._is_stacked
+            self._is_on_stack = False
+        return not self._is_on_stack
 
-    def leave_soon(self) -> None:
-        """Leave; from any thread, and at a later forward pass where that cannot be done at once.
+    def leave_when_possible(self) -> None:
+        """Leave, from any thread; if that is not possible at once, at a later forward pass.
 
-        A mode stands aside while a function that it saw is under way, and below modes that were entered later: it
-        would stay for ever when nobody calls ``leave`` again, and keep PyTorch from its fast paths.
+        A mode cannot leave while a function that it observes is running, nor while modes that were entered later are
+        above it. If ``leave`` were never called again it would stay on the stack and disable PyTorch's fast paths.
         """
         if self.leave() or self._is_leaving:
             return
@@ -139,27 +139,27 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         thread = self._thread
         handles: list[Any] = []
 
-        def leave_later(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if threading.get_ident() == thread and (self._is_on or self.leave()):
+        def try_to_leave(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+            if threading.get_ident() == thread and (self._is_active or self.leave()):
                 self._is_leaving = False
                 handles[0].remove()
 
-        handles.append(torch_module.register_module_forward_pre_hook(hide(leave_later)))
+        handles.append(torch_module.register_module_forward_pre_hook(hide_from_dynamo(try_to_leave)))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        kind = KINDS.get(func) if self._is_on else None
+        kind = KINDS.get(func) if self._is_active else None
         if kind is None or is_transformed():
             output = func(*args, **kwargs)
-            if self._is_on and func in FORMULAS and not is_transformed():
-                self._guard.run(self._calls.count, func, args, kwargs, output)
+            if self._is_active and func in FORMULAS and not is_transformed():
+                self._guard.run(self._listener.count_flops, func, args, kwargs, output)
             return output
-        token = self._guard.run(self._calls.before_call, kind, args, kwargs)
+        token = self._guard.run(self._listener.before_call, kind, args, kwargs)
         output = func(*args, **kwargs)
-        self._guard.run(self._calls.after_call, kind, args, kwargs, output, token)
+        self._guard.run(self._listener.after_call, kind, args, kwargs, output, token)
         return output
 
 
-hide(FunctionMode.__torch_function__)
+hide_from_dynamo(FunctionMode.__torch_function__)

@@ -1,4 +1,4 @@
-"""The three places where PyTorch tells of a training step: optimizer steps, the gradient scaler, backward passes."""
+"""Hooks that observe a training step: optimizer steps, the gradient scaler and backward passes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of, scale_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
-from leadline.frameworks.torch.hooks.tracing import UnseenGuard
+from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
 from leadline.frameworks.torch.timing.gradient_reduction import GradientReductions
 from leadline.training.guard import Guard
 
-_NOT_THE_SCRIPT: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
-_MOST_SCALED: Final = 64
+_INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
+_MAX_SCALED: Final = 64
 
 
 class _StepFrame:
-    """The outermost optimizer step under way in a thread."""
+    """The current outermost optimizer step of a thread."""
 
-    __slots__ = ("caller", "depth", "found_inf", "is_read", "optimizer")
+    __slots__ = ("caller", "depth", "found_inf", "has_read_gradients", "optimizer")
 
     def __init__(self, optimizer: object, caller: FrameType) -> None:
         self.optimizer = optimizer
         self.caller = caller
         self.depth = 0
-        self.is_read = False
+        self.has_read_gradients = False
         self.found_inf: torch.Tensor | None = None
-        """Above 0 where a fused optimizer will skip by itself: its scaler calls it all the same."""
+        """Above 0 if a fused optimizer will skip the update itself: its scaler calls it regardless."""
 
     def is_stale(self, current: FrameType) -> bool:
-        """Whether the step was left by an exception: its frame is no longer on the stack."""
+        """Whether an exception ended the step: its frame is no longer on the stack."""
         frame: FrameType | None = current
         while frame is not None:
             if frame is self.caller:
@@ -53,16 +53,16 @@ class _Local(threading.local):
 
 
 class StepHooks:
-    """Installs the hooks, and turns what they see into probes.
+    """Installs the hooks, and translates their calls into step callbacks.
 
-    A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: ``super().step()`` and wrappers
-    nest. A scaler that skips never calls its optimizer, or a fused one skips by itself; the gradients are read all
-    the same. Optimizers that step within a backward pass make one step together, which ends with it.
+    A step is the outermost ``optimizer.step`` or ``GradScaler.step`` of a thread: calls of ``super().step()`` and of
+    wrappers nest. If a scaler skips the update, it never calls its optimizer, or a fused optimizer skips by itself; the
+    gradients are captured in both cases. Optimizers that step within a backward pass form one step, which ends with it.
     """
 
     def __init__(
         self,
-        probes: StepCallbacks,
+        callbacks: StepCallbacks,
         guard: Guard,
         forward: ForwardHooks,
         checks: LoopChecks,
@@ -70,24 +70,24 @@ class StepHooks:
     ) -> None:
         """
         Args:
-            forward: Is told of backward passes, and knows the loss calls that they come from.
-            checks: Is told of backward passes and steps.
-            on_compile: Called when something is about to be compiled for the first time and at every time after.
+            forward: Receives backward passes, and knows the loss calls that they start from.
+            checks: Receives backward passes and steps.
+            on_compile: Called before each compilation.
         """
-        self._probes, self._guard, self._on_compile = probes, UnseenGuard(guard), on_compile
-        self._forward, self._checks, self._timeline = forward, checks, probes.timeline
+        self._callbacks, self._guard, self._on_compile = callbacks, DispatchModeGuard(guard), on_compile
+        self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
         self.reductions = GradientReductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
-        self._stepped_within: list[Any] = []
-        """Optimizers that stepped within the backward pass under way, from the hooks of their parameters."""
-        self._leads_within: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._stepped_in_backward: list[Any] = []
+        """Optimizers that stepped within the current backward pass, from hooks of their parameters."""
+        self._leaders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
         self._originals: list[tuple[Any, str, Any]] = []
 
     def install(self) -> None:
-        """Put the hooks in place."""
+        """Install the hooks."""
         self._handles = [
             torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
             torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
@@ -99,7 +99,7 @@ class StepHooks:
         self._patch(torch.nn.Module, "compile", self._make_compile)
 
     def uninstall(self) -> None:
-        """Put everything back that still bears our mark."""
+        """Remove the hooks, and restore every function that is still our wrapper."""
         for handle in self._handles:
             handle.remove()
         for owner, name, original in reversed(self._originals):
@@ -109,15 +109,15 @@ class StepHooks:
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
-        replacement = hide(make(original))
+        replacement = hide_from_dynamo(make(original))
         replacement._leadline = self
         replacement.__wrapped__ = original
         replacement.__name__ = name
         self._originals.append((owner, name, original))
         setattr(owner, name, replacement)
 
-    # The functions below run inside the user's training; they are closures because Dynamo must be kept from each
-    # one by its code object, and because a bound method would be looked up anew at every call.
+    # The functions below run inside the user's training. They are closures because Dynamo must be excluded from each
+    # one by its code object, and because a bound method would be looked up at every call.
 
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
@@ -130,25 +130,25 @@ class StepHooks:
                 frame = local.frame = _StepFrame(optimizer, caller)
                 timeline.leave_update()
             frame.depth += 1
-            if frame.is_read or frame.optimizer is not optimizer:
+            if frame.has_read_gradients or frame.optimizer is not optimizer:
                 return None
             closure = args[1] if len(args) > 1 else kwargs.get("closure")
             frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
-                frame.is_read = True
+                frame.has_read_gradients = True
                 guard.run(before_update, optimizer)
                 return None
             guard.run(timeline.begin_update)
-            read_once = _reading(closure, frame, before_update, guard)
+            closure_with_capture = _wrap_closure(closure, frame, before_update, guard)
             if len(args) > 1:
-                return (args[0], read_once, *args[2:]), kwargs
-            return args, {**kwargs, "closure": read_once}
+                return (args[0], closure_with_capture, *args[2:]), kwargs
+            return args, {**kwargs, "closure": closure_with_capture}
 
-        return hide(before_step)
+        return hide_from_dynamo(before_step)
 
     def _make_post_hook(self) -> Callable[..., Any]:
-        local, guard, stepped_within = self._local, self._guard, self._stepped_within
-        after_part, after_update = self._after_part, self._after_update
+        local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
+        after_partial_update, after_update = self._after_partial_update, self._after_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -158,16 +158,16 @@ class StepHooks:
             if frame.depth == 0:
                 local.frame = None
                 if torch._C._current_graph_task_id() != -1:
-                    guard.run(after_part, frame.optimizer)
-                    stepped_within.append(frame.optimizer)
+                    guard.run(after_partial_update, frame.optimizer)
+                    stepped_in_backward.append(frame.optimizer)
                     return
                 guard.run(after_update, frame.optimizer)
 
-        return hide(after_step)
+        return hide_from_dynamo(after_step)
 
     def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        local, probes, guard, scalers = self._local, self._probes, self._guard, self._scalers
-        after_part, timeline = self._after_part, self._timeline
+        local, callbacks, guard, scalers = self._local, self._callbacks, self._guard, self._scalers
+        after_partial_update, timeline = self._after_partial_update, self._timeline
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             caller = sys._getframe(0)
@@ -179,14 +179,14 @@ class StepHooks:
             guard.run(timeline.begin_update)
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
-            guard.run(after_part, optimizer)
+            guard.run(after_partial_update, optimizer)
             scalers[optimizer] = weakref.ref(scaler)
-            is_skipped: LateNumber | bool | None = True
-            if frame.is_read:
-                is_skipped = guard.run(_overflow, frame.found_inf)
-            if not frame.is_read:
-                guard.run(probes.before_update, optimizer)
-            guard.run(probes.after_update, optimizer, is_skipped=is_skipped or False)
+            is_skipped: DeviceScalar | bool | None = True
+            if frame.has_read_gradients:
+                is_skipped = guard.run(_skips_update, frame.found_inf)
+            if not frame.has_read_gradients:
+                guard.run(callbacks.before_update, optimizer)
+            guard.run(callbacks.after_update, optimizer, is_skipped=is_skipped or False)
             return result
 
         return step
@@ -206,7 +206,7 @@ class StepHooks:
         def scale(scaler: Any, outputs: Any) -> Any:
             result = original(scaler, outputs)
             if isinstance(result, torch.Tensor) and scaler.is_enabled():
-                if len(scaled) > _MOST_SCALED:
+                if len(scaled) > _MAX_SCALED:
                     scaled.clear()
                 scaled[id(result)] = (weakref.ref(result), weakref.ref(scaler))
             return result
@@ -214,14 +214,14 @@ class StepHooks:
         return scale
 
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, stepped_within = self._guard, self._stepped_within
+        guard, stepped_in_backward = self._guard, self._stepped_in_backward
         begin_backward, end_backward = self._begin_backward, self._end_backward
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-            # A nested call (checkpointing) is nobody's loss; without accumulation it is autograd.grad.
+            # A nested call (checkpointing) does not start at a loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
-            stepped_within.clear()  # what a backward pass that raised has left
+            stepped_in_backward.clear()  # left over from a backward pass that raised
             guard.run(begin_backward, t_outputs, sys._getframe(1))
             result = original(t_outputs, *args, **kwargs)
             guard.run(end_backward)
@@ -230,70 +230,70 @@ class StepHooks:
         return _engine_run_backward
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
-        self._timeline.end_forward(*self._forward.seen_ns())
-        self._forward.at_backward()
-        if self._checks.is_wanted:
-            self._checks.at_backward()
-        if self._probes.wants_loss():
-            self._tell_losses(outputs, caller)
-        if not self._probes.listener.is_calm:
-            self._probes.listener.mark("backward")
+        self._timeline.end_forward(*self._forward.capture_times())
+        self._forward.before_backward()
+        if self._checks.is_enabled:
+            self._checks.before_backward()
+        if self._callbacks.wants_loss():
+            self._report_losses(outputs, caller)
+        if not self._callbacks.listener.is_idle:
+            self._callbacks.listener.mark("backward")
         self._timeline.begin_backward()
 
     def _end_backward(self) -> None:
-        took_ns = self._timeline.end_backward()
-        if self.reductions and took_ns:
-            for each in self.reductions.after_backward(took_ns):
-                self._timeline.reduction(each.waited_ns, each.group, each.bytes)
-        if self._stepped_within:
-            self._end_steps_within()
+        duration_ns = self._timeline.end_backward()
+        if self.reductions and duration_ns:
+            for reduction in self.reductions.after_backward(duration_ns):
+                self._timeline.reduction(reduction.waited_ns, reduction.group, reduction.bytes)
+        if self._stepped_in_backward:
+            self._end_steps_in_backward()
 
     def _before_update(self, optimizer: Any) -> None:
-        self._probes.before_update(optimizer)
-        if self._checks.is_wanted:
+        self._callbacks.before_update(optimizer)
+        if self._checks.is_enabled:
             self._checks.before_update(optimizer)
         self._timeline.begin_update()
 
     def _after_update(self, optimizer: Any) -> None:
         self._timeline.end_update()
-        if self._checks.is_wanted:
+        if self._checks.is_enabled:
             self._checks.after_update(optimizer)
-        self._probes.after_update(optimizer, is_skipped=False)
+        self._callbacks.after_update(optimizer, is_skipped=False)
 
-    def _after_part(self, optimizer: Any) -> None:
-        """An optimizer has stepped within something that will tell of it."""
+    def _after_partial_update(self, optimizer: Any) -> None:
+        """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
         self._timeline.end_update()
         self._checks.after_update(optimizer)
 
     def scaler_of(self, optimizer: object) -> Any:
-        """The gradient scaler that steps an optimizer; None: there is none."""
-        known = self._scalers.get(optimizer)
-        scaler = known() if known is not None else None
+        """Return the gradient scaler that steps an optimizer; None: there is none."""
+        reference = self._scalers.get(optimizer)
+        scaler = reference() if reference is not None else None
         return scaler if scaler is not None and scaler.is_enabled() else None
 
-    def _end_steps_within(self) -> None:
-        """The backward pass has ended in which optimizers stepped: one step of the training, told by one of them."""
-        stepped = list(dict.fromkeys(self._stepped_within))
-        self._stepped_within.clear()
-        leader = next((each for each in stepped if each in self._leads_within), stepped[0])
-        self._leads_within.add(leader)
-        for each in stepped:
-            if each is not leader:
-                self._probes.after_update(each, is_skipped=False, is_part=True)
-        self._probes.after_update(leader, is_skipped=False)
+    def _end_steps_in_backward(self) -> None:
+        """End a backward pass in which optimizers stepped: one training step, ended by one of the optimizers."""
+        stepped = list(dict.fromkeys(self._stepped_in_backward))
+        self._stepped_in_backward.clear()
+        leader = next((optimizer for optimizer in stepped if optimizer in self._leaders), stepped[0])
+        self._leaders.add(leader)
+        for optimizer in stepped:
+            if optimizer is not leader:
+                self._callbacks.after_update(optimizer, is_skipped=False, is_part=True)
+        self._callbacks.after_update(leader, is_skipped=False)
 
-    def _tell_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
+    def _report_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
         site = _call_site(frame)
         for output in outputs:
             if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
-                scale, node = self._unscaled(output)
-                name, factor = self._forward.losses.settle(site, node)
+                scale, node = self._loss_scale(output)
+                name, factor = self._forward.losses.resolve(site, node)
                 value = number_of(output)
                 if value is not None:
-                    self._probes.loss(site, value / factor / scale, name)
+                    self._callbacks.record_loss(site, value / factor / scale, name)
 
-    def _unscaled(self, output: torch.Tensor) -> tuple[LateNumber | float, Any]:
-        """What a gradient scaler multiplied a loss by, and the loss's own place in the graph."""
+    def _loss_scale(self, output: torch.Tensor) -> tuple[DeviceScalar | float, Any]:
+        """Return the factor that a gradient scaler multiplied a loss by, and the graph node of the unscaled loss."""
         known = self._scaled.pop(id(output), None)
         node = output.grad_fn
         if known is None or known[0]() is not output:
@@ -301,33 +301,33 @@ class StepHooks:
         return scale_of(known[1]()), node.next_functions[0][0] if node is not None else None
 
 
-def _reading(
-    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: UnseenGuard
+def _wrap_closure(
+    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: DispatchModeGuard
 ) -> Callable[[], Any]:
-    """The closure of ``step(closure)``; the gradients are read after its first evaluation."""
+    """Wrap the closure of ``step(closure)`` to capture the gradients after its first evaluation."""
 
-    def read_once() -> Any:
+    def closure_with_capture() -> Any:
         result = closure()
-        if not frame.is_read:
-            frame.is_read = True
+        if not frame.has_read_gradients:
+            frame.has_read_gradients = True
             guard.run(before_update, frame.optimizer)
         return result
 
-    return hide(read_once)
+    return hide_from_dynamo(closure_with_capture)
 
 
-def _overflow(found_inf: Any) -> LateNumber | bool:
-    """Whether a fused optimizer skips by itself, as its scaler has told it; perhaps only its device knows yet."""
-    found = number_of(found_inf) if isinstance(found_inf, torch.Tensor) else None
-    return found if isinstance(found, LateNumber) else found is not None and found > 0
+def _skips_update(found_inf: Any) -> DeviceScalar | bool:
+    """Whether a fused optimizer skips the update, as its scaler has decided; the answer may still be on the device."""
+    number = number_of(found_inf) if isinstance(found_inf, torch.Tensor) else None
+    return number if isinstance(number, DeviceScalar) else number is not None and number > 0
 
 
-def _is_between(code: CodeType) -> bool:
-    return code.co_name == "__torch_function__" or code.co_filename.startswith(_NOT_THE_SCRIPT)
+def _is_internal(code: CodeType) -> bool:
+    return code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
 
 
 def _call_site(frame: FrameType | None) -> object:
-    """The first place outside PyTorch, ourselves and the script's function modes that leads here: file and line."""
-    while frame is not None and _is_between(frame.f_code):
+    """Return code and line of the innermost frame of the script, outside PyTorch, Leadline and function modes."""
+    while frame is not None and _is_internal(frame.f_code):
         frame = frame.f_back
     return (frame.f_code, frame.f_lineno) if frame is not None else None

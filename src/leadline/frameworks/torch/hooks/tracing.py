@@ -1,4 +1,4 @@
-"""Staying out of what PyTorch traces, fakes, counts or vectorises: no operation of ours may join in."""
+"""Isolation from PyTorch's tracing, fake tensors, dispatch modes and function transforms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def is_transformed() -> bool:
-    """Whether what runs now is not simply computed: tracing, fake tensors, a counter of operations, ``torch.func``."""
+    """Whether the current code is traced, run on fake tensors, counted by a dispatch mode or under ``torch.func``."""
     return (
         torch._C._get_tracing_state() is not None
         or torch._C._len_torch_dispatch_stack() > 0
@@ -23,10 +23,10 @@ def is_transformed() -> bool:
     )
 
 
-class UnseenGuard:
-    """A guard whose calls no dispatch mode of the script sees, such as one that counts operations.
+class DispatchModeGuard:
+    """Guard that runs its calls outside the script's dispatch modes, such as one that counts operations.
 
-    **Pretending** - where tensors are fake nothing is called: a step that is only pretended is none.
+    **Fake tensors** - while a fake tensor mode is active nothing is called: a simulated step is not a step.
     """
 
     def __init__(self, guard: Guard) -> None:

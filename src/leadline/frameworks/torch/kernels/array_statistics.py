@@ -1,4 +1,4 @@
-"""The device form of the statistics that are arrays: histograms, what is said of units, counts of classes."""
+"""Device implementation of array statistics: histograms, unit statistics and class counts."""
 
 from __future__ import annotations
 
@@ -7,100 +7,101 @@ from typing import Final
 
 import torch
 
-from leadline.frameworks.torch.kernels.order_statistics import widened
+from leadline.frameworks.torch.kernels.order_statistics import to_float64
 from leadline.frameworks.torch.kernels.samples import sorted_rows
-from leadline.statistics.definitions import HISTOGRAM_BINS, MOST_CLASSES, Statistic, find_statistic
+from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
 from leadline.store.layout import vector_name
 
 _PIECE_ELEMENTS: Final = 1 << 21
-"""So many elements are widened to float64 at once."""
+"""Number of elements converted to float64 at once."""
 
 
 def device_vectors(tensors: Sequence[torch.Tensor], statistics: Sequence[str]) -> list[list[torch.Tensor]]:
-    """Statistics that are arrays, of many tensors; the device is not waited for.
+    """Compute array statistics of many tensors, without waiting for the device.
 
     Args:
-        tensors: Readable ones, on one device.
+        tensors: Readable tensors on one device.
         statistics: Names of vectors of one tensor (not ``confusion``).
     Returns:
-        For each tensor one array a statistic, shaped as in ``arrays.compute_vector`` (``class_counts`` of integers:
-        ``(MOST_CLASSES,)``), float64 or int32, and nobody else's.
+        For each tensor one array per statistic, shaped as in ``arrays.compute_vector`` (``class_counts`` of integers:
+        ``(MOST_CLASSES,)``), float64 or int32, not shared with anything else.
     Not a number:
-        As the definitions say.
+        As defined in ``statistics.definitions``.
     """
-    found: list[list[torch.Tensor]] = [[] for _ in tensors]
+    arrays: list[list[torch.Tensor]] = [[] for _ in tensors]
     for name in statistics:
         statistic = find_statistic(name)
-        made = _histograms(tensors, statistic) if statistic.source in ("sample", "order") else None
+        histograms = _histograms(tensors, statistic) if statistic.source in ("sample", "order") else None
         for index, tensor in enumerate(tensors):
-            if made is not None:
-                found[index].append(made[index])
+            if histograms is not None:
+                arrays[index].append(histograms[index])
             elif statistic.source == "units":
-                found[index].append(_of_units(_dense(tensor), statistic))
+                arrays[index].append(_unit_statistic(_dense(tensor), statistic))
             else:
-                found[index].append(class_counts(_dense(tensor)))
-    return found
+                arrays[index].append(class_counts(_dense(tensor)))
+    return arrays
 
 
 def named_vectors(
     names: Sequence[str], tensors: Sequence[torch.Tensor], statistics: Sequence[str]
 ) -> list[tuple[str, torch.Tensor]]:
-    """The arrays of ``device_vectors`` as raw tensors, under the names by which a reader finds them."""
+    """Return the arrays of ``device_vectors`` as raw tensors, under their stored names."""
     return [
-        (vector_name(name, statistic), each)
-        for name, found in zip(names, device_vectors(tensors, statistics), strict=True)
-        for statistic, each in zip(statistics, found, strict=True)
+        (vector_name(name, statistic), array)
+        for name, arrays in zip(names, device_vectors(tensors, statistics), strict=True)
+        for statistic, array in zip(statistics, arrays, strict=True)
     ]
 
 
-def split(statistics: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The numbers and the arrays among statistics of one tensor; what only a single number has is left out.
+def split_arrays(statistics: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split statistics of one tensor into numbers and arrays; statistics of single numbers are dropped.
 
-    With an array goes the number ``nonfinite_count``, so that the series tells the tensor's collections and shape.
+    Arrays are accompanied by the number ``nonfinite_count``, so that the series records the tensor's collections and
+    shape.
     """
-    asked = frozenset(each for each in statistics if find_statistic(each).source != "number")
-    arrays = frozenset(each for each in asked if find_statistic(each).is_vector)
-    numbers = asked - arrays | ({"nonfinite_count"} if arrays else set())
+    requested = frozenset(name for name in statistics if find_statistic(name).source != "number")
+    arrays = frozenset(name for name in requested if find_statistic(name).is_vector)
+    numbers = requested - arrays | ({"nonfinite_count"} if arrays else set())
     return tuple(sorted(numbers)), tuple(sorted(arrays - {"confusion"}))
 
 
 def class_counts(values: torch.Tensor) -> torch.Tensor:
-    """How often each class occurs, as ``arrays.class_counts``; int32.
+    """Count the occurrences of each class, as ``arrays.class_counts``; int32.
 
     Shape:
         values: integers ``(*shape,)``, or logits ``(samples, classes, *places)``; result: ``(classes,)``, of
-        integers ``(MOST_CLASSES,)``.
+        integers ``(MAX_CLASSES,)``.
     """
-    chosen, classes = _classes_of(values, threshold=0.0)
-    size = min(classes or MOST_CLASSES, MOST_CLASSES)
+    chosen, classes = _predicted_classes(values, threshold=0.0)
+    size = min(classes or MAX_CLASSES, MAX_CLASSES)
     return _count(chosen, (chosen >= 0) & (chosen < size), size)
 
 
 def confusion(labels: torch.Tensor, logits: torch.Tensor, *, threshold: float = 0.0) -> torch.Tensor | None:
-    """How often a label (row) was predicted as a class (column), as ``arrays.confusion``; int32.
+    """Count how often each label (row) was predicted as each class (column), as ``arrays.confusion``; int32.
 
-    The device is not waited for. To be called as everything of ours in the training: without autograd and function
-    modes.
+    Does not wait for the device. Must be called without autograd and function modes, like all capture code in the
+    training.
 
     Shape:
-        logits: ``(samples, classes, *places)``, or one a sample: ``(samples,)``, ``(samples, 1)``;
+        logits: ``(samples, classes, *places)``, or one per sample: ``(samples,)``, ``(samples, 1)``;
         labels: classes ``(samples, *places)``, or their probabilities, shaped as the logits.
         With ``labels`` ``()``: logits ``(classes,)``.
-        Result: ``(classes, classes)``; None where there are more than ``MOST_CLASSES``.
+        Result: ``(classes, classes)``; None for more than ``MOST_CLASSES`` classes.
     Units:
-        Counts; labels beyond the classes (``ignore_index``) are left out.
+        Counts; labels outside the classes (``ignore_index``) are ignored.
     Not a number:
         NaN counts as the largest logit.
     Args:
-        threshold: For one logit a sample: above it the prediction is 1; 0.5 where they are probabilities.
+        threshold: With one logit per sample: above it the prediction is 1; 0.5 for probabilities.
     """
     if not labels.dim() and logits.dim():
         logits = logits[None]
-    predicted, classes = _classes_of(logits, threshold=threshold)
-    if classes > MOST_CLASSES:
+    predicted, classes = _predicted_classes(logits, threshold=threshold)
+    if classes > MAX_CLASSES:
         return None
     if labels.shape == logits.shape and (labels.is_floating_point() or labels.dim() > 1):
-        actual, _ = _classes_of(labels.double(), threshold=0.5)
+        actual, _ = _predicted_classes(labels.double(), threshold=0.5)
     else:
         actual = labels.reshape(-1).long()
     counts = _count(actual * classes + predicted, (actual >= 0) & (actual < classes), classes * classes)
@@ -108,47 +109,47 @@ def confusion(labels: torch.Tensor, logits: torch.Tensor, *, threshold: float = 
 
 
 def _count(places: torch.Tensor, is_counted: torch.Tensor, size: int) -> torch.Tensor:
-    """How often each place below ``size`` occurs; what is not counted falls behind the last."""
+    """Count the occurrences of each index below ``size``; entries not to be counted go into an extra last bin."""
     counts = torch.zeros(size + 1, dtype=torch.int32, device=places.device)
     kept = torch.where(is_counted, places, size)
     return counts.index_add_(0, kept, torch.ones_like(kept, dtype=torch.int32))[:size].clone()
 
 
-def _classes_of(values: torch.Tensor, *, threshold: float) -> tuple[torch.Tensor, int]:
-    """The class of each sample, and how many there are; of integers 0: not known."""
+def _predicted_classes(values: torch.Tensor, *, threshold: float) -> tuple[torch.Tensor, int]:
+    """Return the class of each sample and the number of classes; 0 for integers: unknown."""
     values = values.abs() if values.is_complex() else values
     if not values.is_floating_point():
         return values.reshape(-1).long(), 0
-    own = values.float() if values.element_size() == 1 else values
-    if own.dim() < 2 or own.shape[1] == 1:
-        return (own.reshape(-1) > threshold).long(), 2
-    if not own.shape[1]:
+    logits = values.float() if values.element_size() == 1 else values
+    if logits.dim() < 2 or logits.shape[1] == 1:
+        return (logits.reshape(-1) > threshold).long(), 2
+    if not logits.shape[1]:
         return values.new_zeros(0, dtype=torch.int64), 0
-    return own.argmax(1).reshape(-1), own.shape[1]
+    return logits.argmax(1).reshape(-1), logits.shape[1]
 
 
 def _histograms(tensors: Sequence[torch.Tensor], statistic: Statistic) -> list[torch.Tensor]:
-    none = torch.zeros(2 + HISTOGRAM_BINS, dtype=torch.float64, device=tensors[0].device)
-    none[:2].fill_(float("nan"))  # on the device: one made on the host would have to be waited for
-    made = [none for _ in tensors]
+    empty = torch.zeros(2 + HISTOGRAM_BINS, dtype=torch.float64, device=tensors[0].device)
+    empty[:2].fill_(float("nan"))  # on the device: copying it from the host would wait
+    histograms = [empty for _ in tensors]
     for rows in sorted_rows(tensors, is_sampled=statistic.source == "sample"):
-        for index, each in zip(rows.owners, rows.histograms(), strict=True):
-            made[index] = each
-    return made
+        for index, histogram in zip(rows.owners, rows.histograms(), strict=True):
+            histograms[index] = histogram
+    return histograms
 
 
-def _of_units(tensor: torch.Tensor, statistic: Statistic) -> torch.Tensor:
-    """One number a unit, over all samples, piece by piece of dimension 0."""
+def _unit_statistic(tensor: torch.Tensor, statistic: Statistic) -> torch.Tensor:
+    """Compute one number per unit over all samples, in chunks of dimension 0."""
     shaped = tensor if tensor.dim() > 1 else tensor.reshape(-1, 1)
     axis = 2 if shaped.dim() == 3 else 1
     samples = shaped.numel() // max(shaped.shape[axis], 1)
-    others = [each for each in range(shaped.dim()) if each != axis]
+    others = [dim for dim in range(shaped.dim()) if dim != axis]
 
     def total(of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         result = torch.zeros(shaped.shape[axis], dtype=torch.float64, device=tensor.device)
-        each = max(_PIECE_ELEMENTS * len(shaped) // max(shaped.numel(), 1), 1) if len(shaped) else 1
-        for piece in shaped.split(each):
-            result += of(widened(piece)).sum(others)
+        rows = max(_PIECE_ELEMENTS * len(shaped) // max(shaped.numel(), 1), 1) if len(shaped) else 1
+        for piece in shaped.split(rows):
+            result += of(to_float64(piece)).sum(others)
         return result
 
     if statistic.name == "unit_activity":
@@ -159,8 +160,8 @@ def _of_units(tensor: torch.Tensor, statistic: Statistic) -> torch.Tensor:
     mean = total(lambda piece: piece) / samples
     if statistic.name == "unit_mean":
         return mean
-    about = mean.view([-1 if each == axis else 1 for each in range(shaped.dim())])
-    return (total(lambda piece: (piece - about).square()) / samples).sqrt()
+    center = mean.view([-1 if dim == axis else 1 for dim in range(shaped.dim())])
+    return (total(lambda piece: (piece - center).square()) / samples).sqrt()
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The device form of the checksum: lanes times fixed weights, summed chunk by chunk, put together on the host."""
+"""Device implementation of the checksum: weighted sums of lanes per chunk, combined on the host."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ _LANES: Final = {1: torch.uint8, 2: torch.int16}
 
 
 def begin(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Callable[[Vector], Vector]]:
-    """Have a device sum up the bits of tensors.
+    """Start summing the bits of tensors on their device.
 
     Args:
-        tensors: Readable ones, on one device. Of a sparse one the indices and values are taken, as coalesced.
+        tensors: Readable tensors on one device. Of a sparse tensor the coalesced indices and values are used.
     Shape:
-        Numbers on the device: ``(n,)``, float64; of these, on the host, the second result makes
-        ``(len(tensors),)``; NaN of an empty tensor.
+        Numbers on the device: ``(n,)``, float64; the second result turns them, on the host, into
+        ``(len(tensors),)``; NaN for an empty tensor.
     """
     sums: list[torch.Tensor] = []
     forms: list[tuple[int, int]] = []
     for tensor in tensors:
         lanes = [_lanes(part) for part in _parts(tensor)]
-        found = [each for part in lanes for each in _chunk_sums(part)]
-        sums += found
-        forms.append((len(found), sum(part.numel() for part in lanes)))
+        chunk_sums = [chunk_sum for part in lanes for chunk_sum in _chunk_sums(part)]
+        sums += chunk_sums
+        forms.append((len(chunk_sums), sum(part.numel() for part in lanes)))
     whole = torch.stack(sums) if sums else torch.zeros(0, dtype=torch.int64, device=tensors[0].device)
     numbers = torch.stack([whole >> 32, whole & _LOW]).double().reshape(-1)
 
-    def finish(come: Vector) -> Vector:
-        high, low = come.reshape(2, -1)
+    def finish(fetched: Vector) -> Vector:
+        high, low = fetched.reshape(2, -1)
         whole = [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
-        found, at = [], 0
+        checksums, at = [], 0
         for chunks, lanes in forms:
-            found.append(combine(whole[at : at + chunks], lanes) if lanes else float("nan"))
+            checksums.append(combine(whole[at : at + chunks], lanes) if lanes else float("nan"))
             at += chunks
-        return np.array(found)
+        return np.array(checksums)
 
     return numbers, finish
 
@@ -56,10 +56,10 @@ def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _lanes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits in the order of the elements, as integers of at most 32 bits."""
+    """Return the bits in element order, as integers of at most 32 bits."""
     flat = tensor.resolve_conj().resolve_neg().reshape(-1)
     flat = torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
-    if flat.stride(0) != 1:  # also of one element, which counts as contiguous whatever its stride is
+    if flat.stride(0) != 1:  # including a single element, which counts as contiguous with any stride
         flat = flat.clone(memory_format=torch.contiguous_format)
     return flat.view(_LANES.get(flat.element_size(), torch.int32)) if flat.numel() else flat
 

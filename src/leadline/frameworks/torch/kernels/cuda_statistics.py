@@ -1,4 +1,4 @@
-"""The statistics' form for accelerators: one pass in float64 that never asks the device for an answer."""
+"""Implementation of the statistics for accelerators: one pass in float64, without synchronization."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from leadline.statistics.definitions import find_statistic
 Vector = npt.NDArray[np.float64]
 
 _MATRIX_ELEMENTS: Final = 1 << 21
-"""So many elements are widened to float64 at once: 16 MB, and as much again for a mask or a difference."""
+"""Number of elements converted to float64 at once: 16 MB, and as much again for a mask or a difference."""
 
 
 def begin(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[torch.Tensor, Callable[[Vector], Vector]]:
-    """Have a device compute statistics of many tensors.
+    """Start computing statistics of many tensors on their device.
 
-    The tensors may change as soon as this returns: there is no second look at them, as the form for the host takes
-    where a reduction is not finite. What is not finite is therefore counted in the same pass.
+    The tensors may change as soon as this returns: unlike the host implementation, which reads a tensor again if a
+    reduction is not finite, this one counts non-finite elements in the same pass.
 
     Args:
-        tensors: Readable ones (``elements.why_unreadable``), on one device.
-        names: Statistics that ``knows`` names.
+        tensors: Readable tensors (``elements.unreadable_reason``) on one device.
+        names: Statistics that ``supports`` accepts.
     Shape:
-        Numbers on the device: ``(n,)``, float64; of these, on the host, the second result makes
-        ``(len(names) * len(tensors),)``, name by name.
+        Numbers on the device: ``(n,)``, float64; the second result turns them, on the host, into
+        ``(len(names) * len(tensors),)``, ordered by name.
     Not a number:
-        As the definitions say.
+        As defined in ``statistics.definitions``.
     """
     plan = _Plan(tensors)
-    wanted = sorted({primary for name in names for primary in (*_FROM.get(name, (name,)), *_ALWAYS)})
+    wanted = sorted({primary for name in names for primary in (*_PRIMARIES.get(name, (name,)), *_ALWAYS_COMPUTED)})
     kernels = [_kernel(primary) for primary in wanted]
     numbers = [kernel(matrix) for matrix in plan.matrices() for kernel in kernels]
-    plan.forget_tensors()
+    plan.release_tensors()
     flat = torch.cat(numbers) if numbers else torch.zeros(0, dtype=torch.float64, device=tensors[0].device)
 
-    def finish(come: Vector) -> Vector:
-        reduced = plan.combine(come, wanted)
+    def finish(fetched: Vector) -> Vector:
+        reduced = plan.combine(fetched, wanted)
         with np.errstate(all="ignore"):
             return np.concatenate([_derive(name, reduced) for name in names])
 
     return flat, finish
 
 
-def knows(name: str) -> bool:
-    """Whether a statistic is had without waiting for the device."""
+def supports(name: str) -> bool:
+    """Whether a statistic can be computed without waiting for the device."""
     return name in _DERIVED or find_statistic(name).family in _SHARES
 
 
 class _Matrix:
-    """Rows of equally many elements in float64, and what several kernels ask of them, computed once."""
+    """Rows of equal length in float64, with intermediate results that several kernels share."""
 
     def __init__(self, rows: torch.Tensor) -> None:
         self.rows = rows
-        self._bad: torch.Tensor | None = None
+        self._nonfinite: torch.Tensor | None = None
         self._total: torch.Tensor | None = None
 
     @property
-    def bad(self) -> torch.Tensor:
-        """Where an element is NaN or infinite: there x - x is NaN, elsewhere 0."""
-        if self._bad is None:
-            self._bad = torch.isnan(self.rows - self.rows)
-        return self._bad
+    def nonfinite(self) -> torch.Tensor:
+        """Mask of elements that are NaN or infinite: for these x - x is NaN, for others 0."""
+        if self._nonfinite is None:
+            self._nonfinite = torch.isnan(self.rows - self.rows)
+        return self._nonfinite
 
     @property
     def total(self) -> torch.Tensor:
@@ -76,74 +76,74 @@ class _Matrix:
 
 
 class _Plan:
-    """Which elements form which rows of which matrix: tensors of one size together, large ones in pieces."""
+    """Assignment of elements to matrix rows: tensors of one size together, large tensors in pieces."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self._flats: list[torch.Tensor] = []
         zeros = []
         for tensor in tensors:
-            flat, implicit = _flat(tensor)
+            flat, implicit = _flat_elements(tensor)
             self._flats.append(flat)
             zeros.append(implicit)
         self._implicit_zeros = np.array(zeros, dtype=np.float64)
         self._sizes = np.array([flat.numel() for flat in self._flats], dtype=np.float64)
-        alike: dict[tuple[int, torch.dtype], list[int]] = {}
+        by_size: dict[tuple[int, torch.dtype], list[int]] = {}
         for index, flat in enumerate(self._flats):
             if flat.numel():
-                alike.setdefault((flat.numel(), flat.dtype), []).append(index)
+                by_size.setdefault((flat.numel(), flat.dtype), []).append(index)
         self._batches: list[tuple[list[int], int, int]] = []
-        """Tensors, and the piece of each: from, to."""
-        for (size, _), indices in alike.items():
+        """Indices of tensors, and start and end of their piece."""
+        for (size, _), indices in by_size.items():
             pieces = range(0, size, _MATRIX_ELEMENTS)
-            together = max(_MATRIX_ELEMENTS // size, 1)
-            for at in range(0, len(indices), together):
-                self._batches += [(indices[at : at + together], start, start + _MATRIX_ELEMENTS) for start in pieces]
+            count = max(_MATRIX_ELEMENTS // size, 1)
+            for at in range(0, len(indices), count):
+                self._batches += [(indices[at : at + count], start, start + _MATRIX_ELEMENTS) for start in pieces]
 
     def matrices(self) -> Iterator[_Matrix]:
         return map(self._matrix, self._batches)
 
-    def forget_tensors(self) -> None:
-        """Let go of the tensors: the numbers may be awaited for steps, and the training's memory is its own."""
+    def release_tensors(self) -> None:
+        """Release the tensors: the numbers may take steps to arrive, and must not keep the training's memory alive."""
         self._flats.clear()
 
     def _matrix(self, batch: tuple[list[int], int, int]) -> _Matrix:
         indices, start, end = batch
         rows = [self._flats[index][start:end] for index in indices]
-        return _Matrix(_widened(torch.stack(rows) if len(rows) > 1 else rows[0][None]))
+        return _Matrix(_to_float64(torch.stack(rows) if len(rows) > 1 else rows[0][None]))
 
-    def combine(self, come: Vector, primaries: Sequence[str]) -> dict[str, Vector]:
-        """From pieces to tensors; of one without elements NaN, and 0 of what is counted."""
-        reduced = {name: np.full(len(self._sizes), _NEUTRAL.get(name, 0.0)) for name in primaries}
+    def combine(self, fetched: Vector, primaries: Sequence[str]) -> dict[str, Vector]:
+        """Combine pieces into one number per tensor; for empty tensors NaN, and 0 for counts."""
+        reduced = {name: np.full(len(self._sizes), _INITIAL.get(name, 0.0)) for name in primaries}
         reduced["size"] = self._sizes + self._implicit_zeros
         pieces: dict[str, list[tuple[list[int], float, Vector]]] = {name: [] for name in primaries}
         at = 0
         for indices, start, end in self._batches:
             length = min(end, self._sizes[indices[0]]) - start
             for name in primaries:
-                pieces[name].append((indices, length, come[at : at + len(indices)]))
+                pieces[name].append((indices, length, fetched[at : at + len(indices)]))
                 at += len(indices)
         with np.errstate(all="ignore"):
             for name in primaries:
-                together = _TOGETHER.get(name, np.add)
+                reducer = _REDUCERS.get(name, np.add)
                 for indices, _, values in pieces[name]:
-                    reduced[name][indices] = together(reduced[name][indices], values)
+                    reduced[name][indices] = reducer(reduced[name][indices], values)
             if "centred" in reduced:
-                self._add_between(reduced, pieces)
-            self._add_implicit(reduced)
+                self._add_between_pieces(reduced, pieces)
+            self._add_implicit_zeros(reduced)
         return reduced
 
-    def _add_between(
+    def _add_between_pieces(
         self, reduced: dict[str, Vector], pieces: dict[str, list[tuple[list[int], float, Vector]]]
     ) -> None:
-        """Chan, Golub, LeVeque: the squares about the whole mean, from those about each piece's."""
+        """Correct the centred squares from piece means to the overall mean (Chan, Golub, LeVeque)."""
         means = reduced["sum"] / self._sizes
         for indices, length, totals in pieces["sum"]:
             if length < self._sizes[indices[0]]:
                 off = totals / length - means[indices]
                 reduced["centred"][indices] += length * off * off
 
-    def _add_implicit(self, reduced: dict[str, Vector]) -> None:
-        """The zeros that a sparse tensor does not store."""
+    def _add_implicit_zeros(self, reduced: dict[str, Vector]) -> None:
+        """Account for the zeros that a sparse tensor does not store."""
         some = self._implicit_zeros > 0
         if not some.any():
             return
@@ -162,14 +162,14 @@ class _Plan:
             )
 
 
-def _flat(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+def _flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     if tensor.layout is torch.sparse_coo or tensor.is_complex():
-        found = elements(tensor)  # of a sparse tensor the device must be waited for: how much it holds is in its data
-        return found.flat, found.implicit_zeros
+        values = elements(tensor)  # a sparse tensor must be waited for: its number of elements is on the device
+        return values.flat, values.implicit_zeros
     return flatten(tensor), 0
 
 
-def _widened(rows: torch.Tensor) -> torch.Tensor:
+def _to_float64(rows: torch.Tensor) -> torch.Tensor:
     if rows.is_floating_point() and rows.element_size() == 1:
         rows = rows.float()
     return rows.double()
@@ -197,34 +197,34 @@ def _derive(name: str, reduced: dict[str, Vector]) -> Vector:
     return _DERIVED[name](reduced) if name in _DERIVED else reduced[name] / reduced["size"]
 
 
-_ALWAYS: Final = ("sum", "nan_count", "nonfinite_count")
-"""What tells how a tensor without finite elements is to be spoken of."""
+_ALWAYS_COMPUTED: Final = ("sum", "nan_count", "nonfinite_count")
+"""Primaries that determine the result of tensors without finite elements."""
 _KERNELS: Final[dict[str, Callable[[_Matrix], torch.Tensor]]] = {
     "sum": lambda m: m.total,
-    "min": lambda m: m.rows.masked_fill(m.bad, float("inf")).amin(1),
-    "max": lambda m: m.rows.masked_fill(m.bad, float("-inf")).amax(1),
-    "abs_min": lambda m: m.rows.masked_fill(m.bad, float("inf")).abs().amin(1),
+    "min": lambda m: m.rows.masked_fill(m.nonfinite, float("inf")).amin(1),
+    "max": lambda m: m.rows.masked_fill(m.nonfinite, float("-inf")).amax(1),
+    "abs_min": lambda m: m.rows.masked_fill(m.nonfinite, float("inf")).abs().amin(1),
     "l1": lambda m: torch.linalg.vector_norm(m.rows, 1, dim=1),
     "squares": lambda m: torch.linalg.vector_norm(m.rows, dim=1).square(),
     "centred": _centred,
     "zeros": lambda m: (m.rows == 0).sum(1).double(),
     "prod": lambda m: m.rows.prod(1),
     "nan_count": lambda m: torch.isnan(m.rows).sum(1).double(),
-    "nonfinite_count": lambda m: m.bad.sum(1).double(),
+    "nonfinite_count": lambda m: m.nonfinite.sum(1).double(),
 }
-_TOGETHER: Final = {"min": np.minimum, "max": np.maximum, "abs_min": np.minimum, "prod": np.multiply}
-_NEUTRAL: Final = {"min": np.inf, "max": -np.inf, "abs_min": np.inf, "prod": 1.0}
+_REDUCERS: Final = {"min": np.minimum, "max": np.maximum, "abs_min": np.minimum, "prod": np.multiply}
+_INITIAL: Final = {"min": np.inf, "max": -np.inf, "abs_min": np.inf, "prod": 1.0}
 
 
-def _least(r: dict[str, Vector]) -> Vector:
-    return np.where(_has_finite(r), r["min"], np.where(_is_of_both_signs(r), -np.inf, r["sum"]))
+def _min_of(r: dict[str, Vector]) -> Vector:
+    return np.where(_has_finite(r), r["min"], np.where(_has_both_infinities(r), -np.inf, r["sum"]))
 
 
-def _most(r: dict[str, Vector]) -> Vector:
-    return np.where(_has_finite(r), r["max"], np.where(_is_of_both_signs(r), np.inf, r["sum"]))
+def _max_of(r: dict[str, Vector]) -> Vector:
+    return np.where(_has_finite(r), r["max"], np.where(_has_both_infinities(r), np.inf, r["sum"]))
 
 
-def _least_modulus(r: dict[str, Vector]) -> Vector:
+def _abs_min_of(r: dict[str, Vector]) -> Vector:
     return np.where(_has_finite(r), r["abs_min"], np.where(r["nan_count"] > 0, np.nan, np.inf))
 
 
@@ -233,17 +233,17 @@ def _has_finite(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
     return has
 
 
-def _is_of_both_signs(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
-    """Of a tensor without finite elements: infinities of both signs and no NaN, whose sum is NaN all the same."""
+def _has_both_infinities(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
+    """Whether a tensor without finite elements has infinities of both signs and no NaN, so that its sum is NaN."""
     are: npt.NDArray[np.bool_] = (r["nan_count"] == 0) & np.isnan(r["sum"])
     return are
 
 
-def _of_some(values: Vector, r: dict[str, Vector]) -> Vector:
+def _nan_if_empty(values: Vector, r: dict[str, Vector]) -> Vector:
     return np.where(r["size"] > 0, values, np.nan)
 
 
-_FROM: Final[dict[str, tuple[str, ...]]] = {
+_PRIMARIES: Final[dict[str, tuple[str, ...]]] = {
     "min": ("min",),
     "max": ("max",),
     "sum": (),
@@ -262,19 +262,19 @@ _FROM: Final[dict[str, tuple[str, ...]]] = {
     "nonfinite_count": (),
 }
 _DERIVED: Final[dict[str, Callable[[dict[str, Vector]], Vector]]] = {
-    "min": lambda r: _of_some(_least(r), r),
-    "max": lambda r: _of_some(_most(r), r),
-    "sum": lambda r: _of_some(r["sum"], r),
+    "min": lambda r: _nan_if_empty(_min_of(r), r),
+    "max": lambda r: _nan_if_empty(_max_of(r), r),
+    "sum": lambda r: _nan_if_empty(r["sum"], r),
     "mean": lambda r: r["sum"] / r["size"],
-    "l1": lambda r: _of_some(r["l1"], r),
-    "l2": lambda r: _of_some(np.sqrt(r["squares"]), r),
+    "l1": lambda r: _nan_if_empty(r["l1"], r),
+    "l2": lambda r: _nan_if_empty(np.sqrt(r["squares"]), r),
     "abs_mean": lambda r: r["l1"] / r["size"],
-    "abs_max": lambda r: _of_some(np.maximum(np.abs(_least(r)), np.abs(_most(r))), r),
-    "abs_min": lambda r: _of_some(_least_modulus(r), r),
+    "abs_max": lambda r: _nan_if_empty(np.maximum(np.abs(_min_of(r)), np.abs(_max_of(r))), r),
+    "abs_min": lambda r: _nan_if_empty(_abs_min_of(r), r),
     "rms": lambda r: np.sqrt(r["squares"] / r["size"]),
     "std": lambda r: np.sqrt(r["centred"] / r["size"]),
     "variance": lambda r: r["centred"] / r["size"],
-    "prod": lambda r: _of_some(r["prod"], r),
+    "prod": lambda r: _nan_if_empty(r["prod"], r),
     "zero_ratio": lambda r: r["zeros"] / r["size"],
     "nan_count": lambda r: r["nan_count"],
     "nonfinite_count": lambda r: r["nonfinite_count"],
@@ -283,4 +283,4 @@ _SHARES: Final[dict[str, Callable[..., Any]]] = {
     "within_<low>_<high>": lambda rows, low, high: (rows >= low) & (rows <= high),
     "equals_<number>": lambda rows, number: rows == number,
 }
-"""Families of which a device counts the elements that are meant."""
+"""Families of statistics for which the device counts matching elements."""

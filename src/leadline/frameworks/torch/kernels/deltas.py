@@ -1,4 +1,4 @@
-"""What changed in tensors since their previous capture: whole copies while there is room, else samples."""
+"""Changes of tensors since their previous capture, from full copies within a memory limit, else from samples."""
 
 from __future__ import annotations
 
@@ -16,142 +16,147 @@ from leadline.statistics.definitions import Statistic, find_statistic
 Vector = npt.NDArray[np.float64]
 
 _CHUNK_ELEMENTS: Final = 1 << 16
-"""Half a megabyte of float64 stays in a core's cache while several kernels read it."""
+"""Half a megabyte of float64, which stays in a core's cache while several kernels read it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
-    """A tensor as it was."""
+class _Snapshot:
+    """Values of a tensor at its previous capture."""
 
     values: torch.Tensor
-    """Shape ``(n,)``: all elements in their order, or a sample, in the tensor's own type."""
+    """Shape ``(n,)``: all elements in order, or a sample, in the tensor's own dtype."""
     shape: torch.Size
     is_sampled: bool
 
 
 class Deltas:
-    """Remembers tensors by name from capture to capture.
+    """Keeps the values of tensors, by name, from one capture to the next.
 
-    Whole copies take at most so many bytes of the device; tensors beyond are sampled from the first capture on,
-    and that is told once.
+    Full copies are limited to a number of bytes on the device; tensors beyond it are sampled from their first capture
+    on, which is reported once.
     """
 
-    def __init__(self, device_bytes: int, tell: Callable[[str], None]) -> None:
+    def __init__(self, device_bytes: int, warn: Callable[[str], None]) -> None:
         """
         Args:
-            device_bytes: Memory for whole copies.
-            tell: Takes the line that says what is sampled.
+            device_bytes: Memory for full copies.
+            warn: Called with a message if tensors are sampled.
         """
-        self._room = device_bytes
-        self._tell = tell
-        self._memories: dict[str, _Memory] = {}
-        self._is_told = False
+        self._free_bytes = device_bytes
+        self._warn = warn
+        self._snapshots: dict[str, _Snapshot] = {}
+        self._has_warned = False
 
     def begin(
         self, names: Sequence[str], tensors: Sequence[torch.Tensor], statistics: Sequence[str]
     ) -> tuple[torch.Tensor, Callable[[Vector], Vector]]:
-        """Compare tensors with what they were when this was last called for their names, and remember them.
+        """Compare tensors with their values at the previous call for their names, and keep the current values.
 
         Args:
-            tensors: Readable ones, on one device, one a name.
-            statistics: Those of source ``change``.
+            tensors: Readable tensors on one device, one per name.
+            statistics: Names of statistics with source ``change``.
         Shape:
-            Numbers on the device: ``(n,)``, float64; of these, on the host, the second result makes
-            ``(len(statistics) * len(tensors),)``, statistic by statistic.
+            Numbers on the device: ``(n,)``, float64; the second result turns them, on the host, into
+            ``(len(statistics) * len(tensors),)``, ordered by statistic.
         Not a number:
-            As the definitions say; NaN at the first capture, and of sparse tensors.
+            As defined in ``statistics.definitions``; NaN at the first capture, and for sparse tensors.
         """
-        self._give_room(names, tensors)
-        wanted = [find_statistic(each) for each in statistics]
+        self._allocate(names, tensors)
+        requested = [find_statistic(name) for name in statistics]
         parts: list[torch.Tensor] = []
         sizes: list[tuple[int, int, int]] = []
         for name, tensor in zip(names, tensors, strict=True):
-            found = self._compare(name, tensor, wanted)
-            parts += found
-            kept = self._memories[name].values.numel() if name in self._memories else 0
-            sizes.append((len(found), kept, tensor.numel()))
+            sums = self._compare(name, tensor, requested)
+            parts += sums
+            kept = self._snapshots[name].values.numel() if name in self._snapshots else 0
+            sizes.append((len(sums), kept, tensor.numel()))
         numbers = torch.stack(parts).reshape(-1) if parts else torch.zeros(0, dtype=torch.float64)
 
-        def finish(come: Vector) -> Vector:
-            rows, at = come.reshape(-1, len(wanted)), 0
-            result = np.full((len(wanted), len(sizes)), np.nan)
+        def finish(fetched: Vector) -> Vector:
+            rows, at = fetched.reshape(-1, len(requested)), 0
+            result = np.full((len(requested), len(sizes)), np.nan)
             for index, (chunks, kept, whole) in enumerate(sizes):
                 if chunks:
                     sums = rows[at : at + chunks].sum(0)
-                    result[:, index] = [_conclude(*each, kept, whole) for each in zip(wanted, sums, strict=True)]
+                    result[:, index] = [_result(*pair, kept, whole) for pair in zip(requested, sums, strict=True)]
                 at += chunks
             return result.reshape(-1)
 
         return numbers, finish
 
-    def _give_room(self, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
-        """Decide of new tensors, together, whether they are kept whole."""
+    def _allocate(self, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
+        """Decide for all new tensors together whether they are copied or sampled."""
         new = [
             (name, tensor)
             for name, tensor in zip(names, tensors, strict=True)
-            if name not in self._memories and tensor.layout is torch.strided
+            if name not in self._snapshots and tensor.layout is torch.strided
         ]
         size = sum(tensor.numel() * tensor.element_size() for _, tensor in new)
-        is_sampled = size > self._room
-        self._room -= 0 if is_sampled else size
+        is_sampled = size > self._free_bytes
+        self._free_bytes -= 0 if is_sampled else size
         for name, tensor in new:
             empty = tensor.new_empty(0)
-            self._memories[name] = _Memory(empty, torch.Size((-1,)), is_sampled)
-        if is_sampled and not self._is_told:
-            self._is_told = True
-            self._tell(
-                f"changes since the previous capture are estimated from samples: copies of {len(new)} tensors would "
-                f"take {size:,} bytes of the device, more than device_bytes leaves"
+            self._snapshots[name] = _Snapshot(empty, torch.Size((-1,)), is_sampled)
+        if is_sampled and not self._has_warned:
+            self._has_warned = True
+            self._warn(
+                f"changes since the previous capture are estimated from samples: copies of {len(new)} tensors need "
+                f"{size:,} bytes on the device, more than device_bytes allows"
             )
 
-    def _compare(self, name: str, tensor: torch.Tensor, wanted: Sequence[Statistic]) -> list[torch.Tensor]:
-        """For each chunk one number a statistic; nothing where there is nothing to compare with."""
+    def _compare(self, name: str, tensor: torch.Tensor, requested: Sequence[Statistic]) -> list[torch.Tensor]:
+        """Return one number per statistic for each chunk; nothing if there is no previous capture to compare with."""
         if tensor.layout is not torch.strided:
-            self._tell(f"{name} is not compared with its previous capture: it is sparse")
+            self._warn(f"{name} is not compared with its previous capture: the tensor is sparse")
             return []
-        memory = self._memories[name]
+        snapshot = self._snapshots[name]
         flat = tensor.resolve_conj().resolve_neg().reshape(-1)
-        current = sample_of(flat) if memory.is_sampled else flat
-        before = memory.values
-        found: list[torch.Tensor] = []
-        if memory.shape == tensor.shape and before.dtype == current.dtype and before.device == current.device:
+        current = sample_of(flat) if snapshot.is_sampled else flat
+        before = snapshot.values
+        sums: list[torch.Tensor] = []
+        if snapshot.shape == tensor.shape and before.dtype == current.dtype and before.device == current.device:
             chunks = zip(before.split(_CHUNK_ELEMENTS), current.split(_CHUNK_ELEMENTS), strict=True)
-            found = [_numbers(_wide(one), _wide(other), wanted) for one, other in chunks if one.numel()]
-        if found and not before.is_inference():  # those may be changed in inference mode only
+            sums = [
+                _chunk_sums(_to_float64(one), _to_float64(other), requested) for one, other in chunks if one.numel()
+            ]
+        if sums and not before.is_inference():  # inference tensors can be changed only in inference mode
             before.copy_(current)
         else:
-            self._memories[name] = _Memory(current.clone(), tensor.shape, memory.is_sampled)
-        return found
+            self._snapshots[name] = _Snapshot(current.clone(), tensor.shape, snapshot.is_sampled)
+        return sums
 
 
-def _numbers(before: torch.Tensor, after: torch.Tensor, wanted: Sequence[Statistic]) -> torch.Tensor:
-    """Sum of squares, or number of close elements; ``(len(wanted),)``, float64."""
+def _chunk_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Statistic]) -> torch.Tensor:
+    """Return the sum of squares or the number of close elements per statistic; ``(len(requested),)``, float64."""
     off = (after - before).abs()
     return torch.stack(
-        [torch.dot(off, off) if each.name == "change_l2" else _count_close(before, after, off, each) for each in wanted]
+        [
+            torch.dot(off, off) if statistic.name == "change_l2" else _count_close(before, after, off, statistic)
+            for statistic in requested
+        ]
     )
 
 
 def _count_close(before: torch.Tensor, after: torch.Tensor, off: torch.Tensor, statistic: Statistic) -> torch.Tensor:
-    """Order is compared into float64, which is several times faster than into truth values."""
+    """Count the elements that are close; comparing into float64 is several times faster than into booleans."""
     rtol, atol = statistic.arguments
-    bound = before.abs().mul_(rtol).add_(atol)
-    is_close = torch.le(off, bound, out=torch.empty_like(off))
-    is_close *= torch.lt(bound, float("inf"), out=bound)
+    limit = before.abs().mul_(rtol).add_(atol)
+    is_close = torch.le(off, limit, out=torch.empty_like(off))
+    is_close *= torch.lt(limit, float("inf"), out=limit)
     is_same = after == before
     if statistic.family.endswith("_nan"):
         is_same |= torch.isnan(after) & torch.isnan(before)
     return torch.maximum(is_close, is_same).sum()
 
 
-def _conclude(statistic: Statistic, total: float, kept: int, whole: int) -> float:
+def _result(statistic: Statistic, total: float, kept: int, whole: int) -> float:
     with np.errstate(all="ignore"):
         if statistic.name == "change_l2":
             return float(np.sqrt(total * (whole / kept)))
         return float(total / kept)
 
 
-def _wide(flat: torch.Tensor) -> torch.Tensor:
+def _to_float64(flat: torch.Tensor) -> torch.Tensor:
     if flat.is_complex():
         return flat.to(torch.complex128)
     return (flat.float() if flat.is_floating_point() and flat.element_size() == 1 else flat).double()

@@ -1,4 +1,4 @@
-"""Any tensor as flat floats that the kernels can take, by operations that no autograd and no wrapper sees."""
+"""Conversion of any tensor to flat floats for the kernels, invisible to autograd and tensor wrappers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 import torch
 
 CHUNK_ELEMENTS: Final = 1 << 18
-"""Chunks of one megabyte of float32 stay in a core's cache while several kernels read them."""
+"""Chunks of one megabyte of float32, which stay in a core's cache while several kernels read them."""
 
 _FLOATS: Final = (torch.float32, torch.float64)
 
 
 def _types(*names: str) -> frozenset[torch.dtype]:
-    """Those of the types that this version of PyTorch has."""
+    """Return the dtypes that this version of PyTorch has."""
     return frozenset(getattr(torch, name) for name in names if hasattr(torch, name))
 
 
@@ -41,7 +41,7 @@ _READ: Final = _WIDENED | _types(
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """The elements of a tensor, in any order."""
+    """Elements of a tensor, in any order."""
 
     flat: torch.Tensor
     """Shape ``(n,)``, float32 or float64."""
@@ -53,29 +53,29 @@ class Elements:
         return int(self.flat.numel()) + self.implicit_zeros
 
 
-def why_unreadable(tensor: torch.Tensor) -> str | None:
-    """Why no statistics of a tensor can be had; None where they can."""
+def unreadable_reason(tensor: torch.Tensor) -> str | None:
+    """Return the reason why statistics of a tensor cannot be computed; None if they can."""
     if tensor.is_meta:
         return "it is on the meta device and holds no data"
     if tensor.is_nested:
         return "it is nested"
     if tensor.layout not in (torch.strided, torch.sparse_coo):
-        return f"its layout {tensor.layout} is not read"
+        return f"its layout {tensor.layout} is not supported"
     if tensor.is_quantized:
         return "it is quantized"
     if tensor.dtype not in _READ:
-        return f"its type {tensor.dtype} is not read"
+        return f"its dtype {tensor.dtype} is not supported"
     return None
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a distributed tensor that this process holds; other tensors as they are. Never a collective."""
+    """Return this process's part of a distributed tensor, other tensors unchanged; never runs a collective."""
     to_local = getattr(tensor, "to_local", None)
     return to_local() if to_local is not None else tensor
 
 
 def elements(tensor: torch.Tensor) -> Elements:
-    """The elements of a readable tensor; float32 and float64 are views where the layout allows it."""
+    """Return the elements of a readable tensor; float32 and float64 are views if the layout allows it."""
     if tensor.dtype in _FLOATS and tensor.layout is torch.strided and tensor.is_contiguous():
         return Elements(tensor.view(-1))
     if tensor.layout is torch.sparse_coo:
@@ -85,7 +85,7 @@ def elements(tensor: torch.Tensor) -> Elements:
 
 
 def flatten(tensor: torch.Tensor) -> torch.Tensor:
-    """All elements in one dimension, in the order of memory if they are dense there (a view), else in a copy."""
+    """Return all elements in one dimension: a view in memory order if they are dense there, else a copy."""
     if tensor.is_contiguous():
         return tensor.view(-1)
     order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))

@@ -1,4 +1,4 @@
-"""The statistics that are no sums: of order, of bits, over samples, of change; one form for every device."""
+"""Order, checksum, batch and change statistics, with one implementation for all devices."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ Vector = npt.NDArray[np.float64]
 Finish = Callable[[Vector], Vector]
 
 SOURCES: Final = frozenset({"sample", "order", "bits", "batch", "change"})
-"""What the statistics of this form are computed from."""
+"""Sources of the statistics that are implemented here."""
 _MATRIX_ELEMENTS: Final = 1 << 21
-"""So many elements are widened to float64 at once."""
+"""Number of elements converted to float64 at once."""
 
 
 class PreviousValues:
-    """What tensors are called, and the memory in which they stand under these names."""
+    """Names of tensors, and the values kept under these names at the previous capture."""
 
-    def __init__(self, changes: Deltas, names: Sequence[str]) -> None:
-        self.changes, self.names = changes, names
+    def __init__(self, deltas: Deltas, names: Sequence[str]) -> None:
+        self.deltas, self.names = deltas, names
 
 
 def begin(
-    tensors: Sequence[torch.Tensor], statistics: Sequence[str], recall: PreviousValues | None = None
+    tensors: Sequence[torch.Tensor], statistics: Sequence[str], previous: PreviousValues | None = None
 ) -> tuple[torch.Tensor, Finish]:
-    """Have a device compute statistics of many tensors; it is not waited for.
+    """Start computing statistics of many tensors on their device, without waiting for it.
 
     Args:
-        tensors: Readable ones (``elements.why_unreadable``), on one device.
-        statistics: Names of statistics whose source is in ``SOURCES``, no vectors.
-        recall: The tensors' names, for what is compared with the previous capture; None: it is absent.
+        tensors: Readable tensors (``elements.unreadable_reason``) on one device.
+        statistics: Names of scalar statistics whose source is in ``SOURCES``.
+        previous: Names and previous values, for change statistics; None: those are NaN.
     Shape:
-        Numbers on the device: ``(n,)``, float64; of these, on the host, the second result makes
-        ``(len(statistics) * len(tensors),)``, statistic by statistic.
+        Numbers on the device: ``(n,)``, float64; the second result turns them, on the host, into
+        ``(len(statistics) * len(tensors),)``, ordered by statistic.
     Not a number:
-        As the definitions say.
+        As defined in ``statistics.definitions``.
     """
     by_source: dict[Source, list[Statistic]] = {}
     for name in statistics:
         by_source.setdefault(find_statistic(name).source, []).append(find_statistic(name))
     parts: list[tuple[list[Statistic], torch.Tensor, Finish]] = []
-    for source, wanted in by_source.items():
-        parts.append((wanted, *_begin_one(source, tensors, wanted, recall)))
-    numbers = torch.cat([each.to(tensors[0].device) for _, each, _ in parts])
-    count = len(tensors)  # what finishes later must hold no tensor of the training
+    for source, requested in by_source.items():
+        parts.append((requested, *_begin_source(source, tensors, requested, previous)))
+    numbers = torch.cat([part.to(tensors[0].device) for _, part, _ in parts])
+    count = len(tensors)  # finish() runs later and must not hold tensors of the training
 
-    def finish(come: Vector) -> Vector:
-        found, at = {}, 0
-        for wanted, own, finish_own in parts:
-            values = finish_own(come[at : at + own.numel()]).reshape(len(wanted), count)
-            found.update({each.name: row for each, row in zip(wanted, values, strict=True)})
-            at += own.numel()
-        return np.concatenate([found[name] for name in statistics])
+    def finish(fetched: Vector) -> Vector:
+        results, at = {}, 0
+        for requested, part, finish_part in parts:
+            values = finish_part(fetched[at : at + part.numel()]).reshape(len(requested), count)
+            results.update({statistic.name: row for statistic, row in zip(requested, values, strict=True)})
+            at += part.numel()
+        return np.concatenate([results[name] for name in statistics])
 
     return numbers, finish
 
 
-def _begin_one(
-    source: Source, tensors: Sequence[torch.Tensor], wanted: Sequence[Statistic], recall: PreviousValues | None
+def _begin_source(
+    source: Source, tensors: Sequence[torch.Tensor], requested: Sequence[Statistic], previous: PreviousValues | None
 ) -> tuple[torch.Tensor, Finish]:
     if source in ("sample", "order"):
-        return _begin_order(tensors, wanted, is_sampled=source == "sample")
+        return _begin_order(tensors, requested, is_sampled=source == "sample")
     if source == "bits":
         return checksums.begin(tensors)
     if source == "batch":
-        return torch.stack([batch_std(tensor) for tensor in tensors]), lambda come: come
+        return torch.stack([batch_std(tensor) for tensor in tensors]), lambda fetched: fetched
     count = len(tensors)
-    if recall is None:
-        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * count, np.nan)
-    return recall.changes.begin(recall.names, tensors, [each.name for each in wanted])
+    if previous is None:
+        return _no_numbers(tensors[0].device), lambda fetched: np.full(len(requested) * count, np.nan)
+    return previous.deltas.begin(previous.names, tensors, [statistic.name for statistic in requested])
 
 
 def _begin_order(
-    tensors: Sequence[torch.Tensor], wanted: Sequence[Statistic], *, is_sampled: bool
+    tensors: Sequence[torch.Tensor], requested: Sequence[Statistic], *, is_sampled: bool
 ) -> tuple[torch.Tensor, Finish]:
-    percents = [each.arguments[0] if each.arguments else 50.0 for each in wanted]
+    percents = [statistic.arguments[0] if statistic.arguments else 50.0 for statistic in requested]
     owners: list[int] = []
     count = len(tensors)
     blocks: list[torch.Tensor] = []
@@ -91,36 +91,36 @@ def _begin_order(
         owners += rows.owners
         blocks.append(rows.percentiles(percents))
     if not blocks:
-        return _nothing(tensors[0].device), lambda come: np.full(len(wanted) * count, np.nan)
+        return _no_numbers(tensors[0].device), lambda fetched: np.full(len(requested) * count, np.nan)
 
-    def finish(come: Vector) -> Vector:
-        # on the host: an index would have to be copied to the device, which waits for it
-        found = np.full((len(wanted), count), np.nan)
-        found[:, owners] = come.reshape(len(wanted), -1)
-        return found.reshape(-1)
+    def finish(fetched: Vector) -> Vector:
+        # on the host: copying an index to the device would synchronize
+        results = np.full((len(requested), count), np.nan)
+        results[:, owners] = fetched.reshape(len(requested), -1)
+        return results.reshape(-1)
 
     return torch.cat(blocks, 1).reshape(-1), finish
 
 
-def _nothing(device: torch.device) -> torch.Tensor:
+def _no_numbers(device: torch.device) -> torch.Tensor:
     return torch.zeros(0, dtype=torch.float64, device=device)
 
 
 def batch_std(tensor: torch.Tensor) -> torch.Tensor:
-    """Mean over the features of the standard deviation over the samples, as ``arrays.batch_std``; ``()``, float64."""
+    """Return the feature mean of the standard deviation over samples, as ``arrays.batch_std``; ``()``, float64."""
     dense = tensor.to_dense() if tensor.layout is torch.sparse_coo else tensor
     if not dense.numel() or not dense.dim():
         return torch.full((), float("nan"), dtype=torch.float64, device=tensor.device)
     matrix = dense.reshape(len(dense), -1)
     total = torch.zeros((), dtype=torch.float64, device=tensor.device)
     for part in matrix.split(max(_MATRIX_ELEMENTS // len(dense), 1), dim=1):
-        wide = widened(part)
+        wide = to_float64(part)
         off = wide - wide.mean(0)
         total += (off * off).mean(0).sqrt().sum()
     return total / matrix.shape[1]
 
 
-def widened(part: torch.Tensor) -> torch.Tensor:
-    """In float64; of complex numbers the moduli."""
-    own = part.abs() if part.is_complex() else part
-    return (own.float() if own.is_floating_point() and own.element_size() == 1 else own).double()
+def to_float64(part: torch.Tensor) -> torch.Tensor:
+    """Convert to float64; complex numbers to their moduli."""
+    real = part.abs() if part.is_complex() else part
+    return (real.float() if real.is_floating_point() and real.element_size() == 1 else real).double()

@@ -1,4 +1,4 @@
-"""Order statistics on any device: rows of elements, sampled or whole, sorted together; nothing waits for an answer."""
+"""Order statistics on any device from sorted rows of elements, full or sampled, without synchronization."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from leadline.statistics.definitions import HISTOGRAM_BINS, SAMPLE_ELEMENTS
 
 @lru_cache(maxsize=4096)
 def stride_of(size: int) -> int:
-    """The distance between the elements of a sample: 1 up to ``SAMPLE_ELEMENTS``.
+    """Return the distance between the elements of a sample: 1 up to ``SAMPLE_ELEMENTS``.
 
-    It shares no factor with the number of elements, so that the sample goes evenly through every row, column and
-    channel whatever the shape.
+    It has no common factor with the number of elements, so that the sample covers every row, column and channel
+    evenly, whatever the shape.
     """
     stride = -(-size // SAMPLE_ELEMENTS)
     while gcd(stride, size) > 1:
@@ -28,35 +28,35 @@ def stride_of(size: int) -> int:
 
 
 def sample_of(flat: torch.Tensor) -> torch.Tensor:
-    """The sample of a tensor in one dimension: a view."""
+    """Return the sample of a one-dimensional tensor, as a view."""
     stride = stride_of(flat.numel()) if flat.numel() else 1
     return flat if stride == 1 else flat[::stride]
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Sorted rows, one a tensor: the finite elements first, then infinity in place of all others."""
+    """Sorted rows, one per tensor: the finite elements first, then infinity in place of all others."""
 
     owners: tuple[int, ...]
-    """Which tensors they are of."""
+    """Indices of the rows' tensors."""
     matrix: torch.Tensor
     """Shape ``(len(owners), n)``, ascending."""
     counts: torch.Tensor
-    """Finite elements of each, ``(len(owners),)``."""
+    """Number of finite elements per row, ``(len(owners),)``."""
 
     def percentiles(self, percents: Sequence[float]) -> torch.Tensor:
-        """Linearly interpolated; NaN where nothing is finite; ``(len(percents), len(owners))``, float64."""
+        """Return linearly interpolated percentiles, NaN without finite elements; ``(len(percents), len(owners))``."""
         last = (self.counts - 1).clamp(min=0).double()
         places = torch.stack([last * (percent / 100) for percent in percents])
         lower = places.floor()
         upper = torch.minimum(lower + 1, last)
         low = self.matrix.gather(1, lower.long().t()).double().t()
         high = self.matrix.gather(1, upper.long().t()).double().t()
-        found = torch.lerp(low, high, places - lower)
-        return torch.where(self.counts > 0, found, float("nan"))
+        interpolated = torch.lerp(low, high, places - lower)
+        return torch.where(self.counts > 0, interpolated, float("nan"))
 
     def histograms(self) -> torch.Tensor:
-        """Lowest, highest, counts of each row, as ``arrays.histogram``; ``(len(owners), 2 + HISTOGRAM_BINS)``."""
+        """Return bounds and bin counts per row, as ``arrays.histogram``; ``(len(owners), 2 + HISTOGRAM_BINS)``."""
         wide = self.matrix.double()
         low = wide[:, :1]
         high = wide.gather(1, (self.counts - 1).clamp(min=0)[:, None])
@@ -67,34 +67,34 @@ class Rows:
 
     def _inner_edges(self, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
         order = torch.arange(1, HISTOGRAM_BINS, device=low.device, dtype=torch.float64)[None]
-        edges = low + (high / HISTOGRAM_BINS - low / HISTOGRAM_BINS) * order
+        copiers = low + (high / HISTOGRAM_BINS - low / HISTOGRAM_BINS) * order
         of_constant = torch.where(order <= HISTOGRAM_BINS // 2, low, float("inf"))
-        return torch.where((low < high) & (self.counts[:, None] > 0), edges, of_constant)
+        return torch.where((low < high) & (self.counts[:, None] > 0), copiers, of_constant)
 
 
 def sorted_rows(tensors: Sequence[torch.Tensor], *, is_sampled: bool) -> Iterator[Rows]:
-    """The elements of tensors in ascending order; of empty ones there are no rows.
+    """Yield the elements of tensors in ascending order; empty tensors have no row.
 
     Args:
-        tensors: Readable ones, on one device.
-        is_sampled: Whether a sample is enough; then tensors of one size are sorted together.
+        tensors: Readable tensors on one device.
+        is_sampled: Whether a sample is sufficient; then tensors of one size are sorted together.
     """
-    alike: dict[tuple[int, torch.dtype], list[tuple[int, torch.Tensor]]] = {}
+    by_size: dict[tuple[int, torch.dtype], list[tuple[int, torch.Tensor]]] = {}
     for index, tensor in enumerate(tensors):
         row = _row(elements(tensor), is_sampled=is_sampled)
         if not row.numel():
             continue
         if is_sampled:
-            alike.setdefault((row.numel(), row.dtype), []).append((index, row))
+            by_size.setdefault((row.numel(), row.dtype), []).append((index, row))
         else:
             yield _sorted((index,), row[None])
-    for (length, _), rows in alike.items():
+    for (length, _), rows in by_size.items():
         matrix = torch.cat([row for _, row in rows]) if len(rows) > 1 else rows[0][1]
         yield _sorted(tuple(index for index, _ in rows), matrix.view(-1, length) if len(rows) > 1 else matrix[None])
 
 
 def _row(part: Elements, *, is_sampled: bool) -> torch.Tensor:
-    """The elements, or a sample of them, the zeros that a sparse tensor does not store in their share."""
+    """Return the elements or a sample of them, with a proportional share of a sparse tensor's implicit zeros."""
     stride = stride_of(part.size) if is_sampled and part.size else 1
     stored = part.flat if stride == 1 else part.flat[::stride]
     if not part.implicit_zeros:

@@ -1,4 +1,4 @@
-"""The device form of the statistics: few kernels over cache-sized chunks, one copy off the device, then float64."""
+"""Device implementation of the statistics: few kernels over cache-sized chunks, one copy to the host, then float64."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.torch.kernels import order_statistics
+from leadline.frameworks.torch.kernels.chunk_kernels import Band, ChunkKernels, is_band
 from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS, Elements, elements
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.statistics.definitions import find_statistic, primaries
 
 Vector = npt.NDArray[np.float64]
 
-_TINY: Final = 1e-30
-"""Squares whose sum is below this may have vanished in float32."""
+_UNDERFLOW: Final = 1e-30
+"""A sum of squares below this may have underflowed in float32."""
 _SMALL_ELEMENTS: Final = 4096
-"""Tensors up to this size are stacked with others of their size and computed together."""
+"""Tensors up to this size are stacked with others of the same size and computed together."""
 
 
 class ChunkPlan:
-    """How a list of tensors, known by their sizes, is cut into kernels' work.
+    """Partition of a list of tensors, given by their sizes, into work for the kernels.
 
-    Small tensors of one size form one row each of a matrix; larger ones are cut into chunks. What the device
-    gives is one number a chunk and primary; ``Combination`` makes a tensor's of them.
+    Small tensors of one size form the rows of a matrix; larger ones are cut into chunks. The device computes one
+    number per chunk and primary, which ``_combine`` merges into one per tensor.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -48,39 +49,39 @@ class ChunkPlan:
             counts.append(len(parts))
             lengths += parts
         self.owners = np.array(owners, dtype=np.intp)
-        """The tensors that have chunks, in the order of their chunks."""
+        """Tensors that have chunks, in the order of their chunks."""
         self.starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp) if counts else np.zeros(0, np.intp)
         self.lengths = np.array(lengths, dtype=np.float64)
-        """Elements of each chunk."""
+        """Number of elements in each chunk."""
 
 
 def device_statistics(
-    tensors: Sequence[torch.Tensor], statistics: frozenset[str], recall: PreviousValues | None = None
+    tensors: Sequence[torch.Tensor], statistics: frozenset[str], previous: PreviousValues | None = None
 ) -> dict[str, Vector]:
-    """Statistics of many tensors at once.
+    """Compute statistics of many tensors at once.
 
     Args:
-        tensors: Readable ones (``elements.why_unreadable``), on one device.
-        statistics: Names of statistics that are numbers (no vectors, not ``update_ratio``).
-        recall: The tensors' names, for what is compared with the previous capture; None: it is absent.
+        tensors: Readable tensors (``elements.unreadable_reason``) on one device.
+        statistics: Names of scalar statistics (not ``update_ratio``).
+        previous: Names and previous values, for change statistics; None: those are NaN.
     Shape:
-        Each result: ``(len(tensors),)``.
+        Every result: ``(len(tensors),)``.
     Not a number:
-        As the definitions say: where a reduction is not finite, or may have lost a tiny value, the tensor is
-        read again element by element.
+        As defined in ``statistics.definitions``: if a reduction is not finite, or may have lost a tiny value, the
+        tensor is read again element by element.
     """
     reduced, others = _split(statistics)
-    found = _reductions(tensors, reduced) if reduced else {}
+    results = _reductions(tensors, reduced) if reduced else {}
     if others:
-        numbers, finish = order_statistics.begin(tensors, others, recall)
+        numbers, finish = order_statistics.begin(tensors, others, previous)
         rows = finish(numbers.cpu().numpy()).reshape(len(others), len(tensors))
-        found.update(zip(others, rows, strict=True))
-    return found
+        results.update(zip(others, rows, strict=True))
+    return results
 
 
 @lru_cache(maxsize=256)
 def _split(statistics: frozenset[str]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The statistics that are sums, counts and extremes, and the others."""
+    """Split the statistics into sums, counts and extremes, and all others."""
     others = tuple(sorted(name for name in statistics if find_statistic(name).source in order_statistics.SOURCES))
     return statistics - set(others), others
 
@@ -90,27 +91,27 @@ def _reductions(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> 
     wanted = primaries(statistics)
     reduced = _reduce([part.flat for part in parts], wanted)
     _add_implicit_zeros(parts, reduced)
-    _repair(parts, reduced, wanted)
+    _recompute_doubtful(parts, reduced, wanted)
     sizes = np.array([part.size for part in parts], dtype=np.float64)
     return {name: _derive(name, reduced, sizes) for name in statistics}
 
 
 def _reduce(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dict[str, Vector]:
-    """Every primary, and the sum as the proof that all elements are finite."""
-    plan = _plan(tuple(flat.numel() for flat in flats))
-    kernels = _Kernels(wanted)
+    """Reduce the tensors to every primary, and to the sum, which proves that all elements are finite."""
+    plan = _plan_of(tuple(flat.numel() for flat in flats))
+    kernels = ChunkKernels(wanted)
     for stack in plan.stacks:
         kernels.rows(torch.stack([flats[index] for index in stack]) if len(stack) > 1 else flats[stack[0]][None])
     for index in plan.cut:
         flat = flats[index]
         for chunk in (flat,) if flat.numel() <= CHUNK_ELEMENTS else flat.split(CHUNK_ELEMENTS):
             kernels.chunk(chunk)
-    if not kernels.found:  # every tensor is empty
+    if not kernels.partials:  # every tensor is empty
         return {name: np.full(len(flats), np.nan) for name in (*_KERNELS, *wanted - _COUNTS)}
     return _combine(plan, kernels.results(), len(flats))
 
 
-def _plan(sizes: tuple[int, ...]) -> ChunkPlan:
+def _plan_of(sizes: tuple[int, ...]) -> ChunkPlan:
     plan = _PLANS.get(sizes)
     if plan is None:
         if len(_PLANS) > 64:
@@ -125,152 +126,10 @@ _PLANS: Final[dict[tuple[int, ...], ChunkPlan]] = {}
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
 _KERNELS: Final = ("sum", "min", "max", "squares", "zeros", "l1", "centred")
 _EXACT: Final = frozenset({"prod"})
-"""Kernels whose results hold as they are, finite or not."""
+"""Kernels whose results are exact, finite or not."""
 
 
-class _Kernels:
-    """Runs the kernels that the wanted primaries need, and keeps their results on the device."""
-
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self._extremes = bool(wanted & {"min", "max"})
-        self._l1 = "l1" in wanted
-        self._l2 = "l2" in wanted
-        self._squares = "std" in wanted
-        self._zeros = "zero_ratio" in wanted
-        self._abs_min = "abs_min" in wanted
-        self._prod = "prod" in wanted
-        self._bands = [_Band(each) for each in sorted(wanted) if _is_band(each)]
-        self.found: dict[str, list[torch.Tensor]] = {}
-        self._scratch: dict[tuple[torch.dtype, int], torch.Tensor] = {}
-
-    def chunk(self, flat: torch.Tensor) -> None:
-        """One chunk: the kernels follow each other while it is in the cache."""
-        found = self.found
-        total = flat.sum()
-        _keep(found, "sum", total)
-        if self._extremes:
-            low, high = torch.aminmax(flat)
-            _keep(found, "min", low)
-            _keep(found, "max", high)
-        if self._l2:
-            _keep(found, "squares", torch.dot(flat, flat))
-        if self._zeros:
-            # as ones and zeros into warm memory, then a sum, takes a third of the time of counting
-            _keep(found, "zeros", torch.eq(flat, 0, out=self._room(flat)).sum())
-        if self._prod:
-            _keep(found, "prod", flat.prod(dtype=torch.float64))
-        for band in self._bands:
-            _keep(found, band.name, band.count(flat, self._room(flat), self._room(flat, 1)))
-        if self._l1 or self._squares or self._abs_min:
-            scratch = self._room(flat)
-            if self._l1 or self._abs_min:
-                # abs into warm memory, then a sum, takes a third of the time of a norm of order one
-                moduli = torch.abs(flat, out=scratch)
-                if self._l1:
-                    _keep(found, "l1", moduli.sum())
-                if self._abs_min:
-                    _keep(found, "abs_min", moduli.amin())
-            if self._squares:
-                torch.sub(flat, total / flat.numel(), out=scratch)
-                _keep(found, "centred", torch.dot(scratch, scratch))
-
-    def rows(self, matrix: torch.Tensor) -> None:
-        """Several small tensors of one size, a row each."""
-        found = self.found
-        total = matrix.sum(1)
-        _keep(found, "sum", total)
-        if self._extremes:
-            low, high = torch.aminmax(matrix, dim=1)
-            _keep(found, "min", low)
-            _keep(found, "max", high)
-        if self._l2:
-            _keep(found, "squares", (matrix * matrix).sum(1))
-        if self._zeros:
-            _keep(found, "zeros", (matrix == 0).sum(1))
-        if self._l1:
-            _keep(found, "l1", matrix.abs().sum(1))
-        if self._abs_min:
-            _keep(found, "abs_min", matrix.abs().amin(1))
-        if self._prod:
-            _keep(found, "prod", matrix.prod(1, dtype=torch.float64))
-        for band in self._bands:
-            _keep(found, band.name, band.holds(matrix).sum(1))
-        if self._squares:
-            centred = matrix - (total / matrix.shape[1])[:, None]
-            _keep(found, "centred", (centred * centred).sum(1))
-
-    def results(self) -> dict[str, Vector]:
-        """One number a chunk and kernel, off the device in one copy."""
-        columns = [torch.cat([part.reshape(-1).double() for part in _joined(parts)]) for parts in self.found.values()]
-        matrix = torch.stack(columns).cpu().numpy()
-        return dict(zip(self.found, matrix, strict=True))
-
-    def _room(self, flat: torch.Tensor, ordinal: int = 0) -> torch.Tensor:
-        key = (flat.dtype, ordinal)
-        room = self._scratch.get(key)
-        if room is None:
-            room = self._scratch[key] = torch.empty(CHUNK_ELEMENTS, dtype=flat.dtype, device=flat.device)
-        return room[: flat.numel()]
-
-
-class _Band:
-    """The elements that ``within_<low>_<high>`` or ``equals_<number>`` counts."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        arguments = find_statistic(name).arguments
-        self._low, self._high = arguments[0], arguments[-1]
-
-    def holds(self, elements: torch.Tensor) -> torch.Tensor:
-        low, high = self._bounds(elements.dtype)
-        return (elements >= low) & (elements <= high)
-
-    def count(self, flat: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """How many of a chunk's elements it holds; the rooms are of the chunk's size and type."""
-        low, high = self._bounds(flat.dtype)
-        return torch.dot(torch.ge(flat, low, out=one), torch.le(flat, high, out=other))
-
-    def _bounds(self, dtype: torch.dtype) -> tuple[float, float]:
-        """A float32 lies in the band if it lies between those of its like that do."""
-        if dtype is torch.float32:
-            return _upward(self._low), -_upward(-self._high)
-        return self._low, self._high
-
-    def share_of_zeros(self) -> float:
-        return float(self._low <= 0 <= self._high)
-
-
-def _is_band(name: str) -> bool:
-    return name.startswith(("within_", "equals_"))
-
-
-def _upward(number: float) -> float:
-    """The smallest float32 that is not below a number."""
-    with np.errstate(over="ignore"):
-        near = np.float32(number)
-    return float(near if float(near) >= number else np.nextafter(near, np.float32(np.inf)))
-
-
-def _keep(found: dict[str, list[torch.Tensor]], name: str, value: torch.Tensor) -> None:
-    found.setdefault(name, []).append(value)
-
-
-def _joined(parts: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Neighbouring single numbers of one type stacked, so that there are few parts."""
-    joined: list[torch.Tensor] = []
-    run: list[torch.Tensor] = []
-    for part in parts:
-        if run and (part.dim() or part.dtype != run[0].dtype):
-            joined.append(torch.stack(run))
-            run = []
-        if part.dim():
-            joined.append(part)
-        else:
-            run.append(part)
-    return [*joined, torch.stack(run)] if run else joined
-
-
-_TOGETHER: Final[dict[str, Any]] = {
+_REDUCERS: Final[dict[str, Any]] = {
     "min": np.minimum.reduceat,
     "max": np.maximum.reduceat,
     "abs_min": np.minimum.reduceat,
@@ -278,8 +137,8 @@ _TOGETHER: Final[dict[str, Any]] = {
 }
 
 
-def _combine(plan: ChunkPlan, found: dict[str, Vector], count: int) -> dict[str, Vector]:
-    """From chunks to tensors, in float64; a tensor without elements has none of them (NaN)."""
+def _combine(plan: ChunkPlan, partials: dict[str, Vector], count: int) -> dict[str, Vector]:
+    """Combine chunks into one number per tensor, in float64; NaN for tensors without elements."""
 
     def spread(values: Vector) -> Vector:
         whole = np.full(count, np.nan)
@@ -288,13 +147,13 @@ def _combine(plan: ChunkPlan, found: dict[str, Vector], count: int) -> dict[str,
 
     with np.errstate(all="ignore"):
         reduced = {
-            name: spread(_TOGETHER.get(name, np.add.reduceat)(values, plan.starts)) for name, values in found.items()
+            name: spread(_REDUCERS.get(name, np.add.reduceat)(values, plan.starts)) for name, values in partials.items()
         }
-        if "centred" in found:
-            # Chan, Golub, LeVeque: the squares about the whole mean, from those about each chunk's
+        if "centred" in partials:
+            # Correct the centred squares from chunk means to the overall mean (Chan, Golub, LeVeque).
             sizes = np.add.reduceat(plan.lengths, plan.starts)
-            means = np.add.reduceat(found["sum"], plan.starts) / sizes
-            off = found["sum"] / plan.lengths - np.repeat(means, np.diff([*plan.starts, len(plan.lengths)]))
+            means = np.add.reduceat(partials["sum"], plan.starts) / sizes
+            off = partials["sum"] / plan.lengths - np.repeat(means, np.diff([*plan.starts, len(plan.lengths)]))
             between = np.add.reduceat(plan.lengths * off * off, plan.starts)
             reduced["centred"] += spread(between)
     return reduced
@@ -319,22 +178,22 @@ def _add_implicit_zeros(parts: Sequence[Elements], reduced: dict[str, Vector]) -
         if "prod" in reduced:
             reduced["prod"][index] *= 0.0
         for name in reduced:
-            if _is_band(name):
-                reduced[name][index] += part.implicit_zeros * _Band(name).share_of_zeros()
+            if is_band(name):
+                reduced[name][index] += part.implicit_zeros * Band(name).share_of_zeros()
 
 
-def _repair(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
-    """Read again, element by element and in float64, the tensors whose reductions are not to be trusted."""
+def _recompute_doubtful(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
+    """Recompute in float64, element by element, the tensors whose reductions are not reliable."""
     counts: dict[str, Vector] = {name: np.zeros(len(parts)) for name in sorted(_COUNTS & wanted)}
     with np.errstate(all="ignore"):
-        doubtful = ~np.isfinite(np.sum([each for name, each in reduced.items() if name not in _EXACT], axis=0))
+        doubtful = ~np.isfinite(np.sum([values for name, values in reduced.items() if name not in _EXACT], axis=0))
         if "squares" in reduced:
-            doubtful |= (reduced["squares"] < _TINY) & ~_is_all_zero(reduced)
+            doubtful |= (reduced["squares"] < _UNDERFLOW) & ~_is_all_zero(reduced)
         if "centred" in reduced:
-            doubtful |= (reduced["centred"] < _TINY) & ~_is_constant(reduced)
+            doubtful |= (reduced["centred"] < _UNDERFLOW) & ~_is_constant(reduced)
     for index in map(int, np.flatnonzero(doubtful)):
         if parts[index].flat.numel():
-            _read_again(parts[index], index, reduced, counts)
+            _recompute_exactly(parts[index], index, reduced, counts)
     reduced.update(counts)
 
 
@@ -348,7 +207,7 @@ def _is_constant(reduced: dict[str, Vector]) -> Any:
     return reduced["min"] == reduced["max"] if "min" in reduced else np.False_
 
 
-def _read_again(part: Elements, index: int, reduced: dict[str, Vector], counts: dict[str, Vector]) -> None:
+def _recompute_exactly(part: Elements, index: int, reduced: dict[str, Vector], counts: dict[str, Vector]) -> None:
     flat = part.flat.double()
     finite = torch.isfinite(flat)
     bad = flat.numel() - int(finite.sum())

@@ -1,4 +1,4 @@
-"""Which loss call a backward pass began at, and how often that loss was scaled on the way."""
+"""Association of backward passes with loss calls, and the factor by which the loss was scaled between them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import LateNumber, number_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 
 IGNORE_INDEX: Final = -100
-"""What PyTorch's losses leave out unless told otherwise."""
-_MOST_HOPS: Final = 8
-_KEEPING: Final = frozenset(
+"""Default label that PyTorch's losses ignore."""
+_MAX_HOPS: Final = 8
+_PRESERVING_NODES: Final = frozenset(
     {
         "AliasBackward0",
         "CloneBackward0",
@@ -27,102 +27,102 @@ _KEEPING: Final = frozenset(
         "ViewBackward0",
     }
 )
-"""Steps of the graph behind which a loss is still the same loss: of a sum or mean over samples too."""
+"""Graph nodes that keep a loss the same loss, including sums and means over samples."""
 _CLASS_INDEX: Final = frozenset({"cross_entropy", "nll_loss"})
 _BINARY: Final = {"binary_cross_entropy_with_logits": 0.0, "binary_cross_entropy": 0.5}
-"""Losses of two classes, and the prediction above which the second is meant."""
+"""Losses with two classes, and the threshold above which a prediction means the second class."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossName:
-    """What the loss of a place in the script is called, settled when it was first seen."""
+    """Name of the loss at a call site in the script, determined when it is first seen."""
 
     name: str | None
-    """None: it comes from no loss call, or nobody watched."""
+    """None: no loss call was observed."""
     hops: int
-    """How many steps of the graph lie between the loss call's output and what ``backward`` is called on."""
+    """Number of graph nodes between the loss call's output and the tensor that ``backward`` is called on."""
 
 
 class LossCalls:
-    """The loss calls of the step under way, while they are watched."""
+    """Loss calls observed in the current step."""
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._sites: dict[object, LossName] = {}
 
     def clear(self) -> None:
-        """A step begins."""
+        """Clear the calls at the start of a step."""
         self._names.clear()
 
-    def note(self, name: str, output: torch.Tensor) -> None:
-        """A loss call returned; the innermost of several that return the same is the one that counts."""
+    def add(self, name: str, output: torch.Tensor) -> None:
+        """Add a loss call that returned; of several that return the same tensor the innermost counts."""
         if output.grad_fn is not None:
             self._names.setdefault(output.grad_fn._sequence_nr(), name)
 
-    def settle(self, site: object, node: Any) -> tuple[str | None, float]:
-        """The name of the loss call that a backward pass comes straight from, and what it was multiplied by since.
+    def resolve(self, site: object, node: Any) -> tuple[str | None, float]:
+        """Return the name of the loss call that a backward pass starts from, and the factor applied since.
 
-        A place in the script keeps what was found when it was first asked for.
+        The first result for a call site in the script is kept for later calls.
 
         Args:
-            node: The ``grad_fn`` of what ``backward`` was called on.
+            node: The ``grad_fn`` of the tensor that ``backward`` was called on.
         """
-        known = self._sites.get(site)
-        if known is None:
-            known = self._sites[site] = self._find(node)
-        return known.name, _factor(node, known.hops)
+        loss = self._sites.get(site)
+        if loss is None:
+            loss = self._sites[site] = self._find(node)
+        return loss.name, _factor(node, loss.hops)
 
     def _find(self, node: Any) -> LossName:
-        for hops in range(_MOST_HOPS):
+        for hops in range(_MAX_HOPS):
             if node is None:
                 break
             name = self._names.get(node._sequence_nr())
             if name is not None:
                 return LossName(name, hops)
-            node, _ = _behind(node)
+            node, _ = _scaled_input(node)
         return LossName(None, 0)
 
 
 def _factor(node: Any, hops: int) -> float:
-    """What a loss was multiplied by on the way to a node; 1 where that cannot be told."""
-    found = 1.0
+    """Return the factor applied to a loss on the way to a node; 1 if unknown."""
+    product = 1.0
     for _ in range(hops):
-        node, by = _behind(node)
+        node, factor = _scaled_input(node)
         if node is None:
             return 1.0
-        found *= by
-    return found if found else 1.0
+        product *= factor
+    return product if product else 1.0
 
 
-def _behind(node: Any) -> tuple[Any, float]:
-    """The one node that this one scales, and by how much; None where it does something else."""
+def _scaled_input(node: Any) -> tuple[Any, float]:
+    """Return the single node that this node scales, and the factor; None if it does something else."""
     following = node.next_functions
-    alive = [each for each, _ in following if each is not None]
-    if len(alive) != 1 or following[0][0] is None:
+    inputs = [parent for parent, _ in following if parent is not None]
+    if len(inputs) != 1 or following[0][0] is None:
         return None, 1.0
     kind = node.name()
-    if kind in _KEEPING:
-        return alive[0], 1.0
+    if kind in _PRESERVING_NODES:
+        return inputs[0], 1.0
     if kind == "NegBackward0":
-        return alive[0], -1.0
+        return inputs[0], -1.0
     if kind in ("MulBackward0", "DivBackward0"):
-        by = node._saved_other
-        if by is None or by.numel() != 1 or by.device.type != "cpu":
+        factor = node._saved_other
+        if factor is None or factor.numel() != 1 or factor.device.type != "cpu":
             return None, 1.0
-        return alive[0], float(by) if kind == "MulBackward0" else 1.0 / float(by)
+        return inputs[0], float(factor) if kind == "MulBackward0" else 1.0 / float(factor)
     return None, 1.0
 
 
 def correct_and_total(
     kind: str, predictions: Any, labels: Any, kwargs: Mapping[str, Any]
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """How many samples of a classification loss's call were predicted right, and how many there were.
+    """Count the correctly predicted samples of a classification loss call, and all samples.
 
     Shape:
-        predictions: ``(N, C)``, ``(N, C, …)`` or ``(C,)``; of losses of two classes any; labels: ``(N,)``,
-        ``(N, …)`` or ``()`` class indices, or like the predictions. Results: ``()``, on the tensors' own device.
+        predictions: ``(N, C)``, ``(N, C, …)`` or ``(C,)``; any shape for losses with two classes; labels: class indices
+        ``(N,)``, ``(N, …)`` or ``()``, or shaped like the predictions. Results: ``()``, on the tensors' device.
     Returns:
-        None for a loss that is no classification's: other than cross entropies, or labels between the classes.
+        None if the loss is not a cross entropy, or its labels are soft.
     """
     if not isinstance(predictions, torch.Tensor) or not isinstance(labels, torch.Tensor) or not predictions.numel():
         return None
@@ -146,11 +146,11 @@ def correct_and_total(
     return ((chosen == labels) & counted).sum(), counted.sum()
 
 
-def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> LateNumber | float | None:
-    """The loss of an eval step as a mean over its samples, comparable to that of training.
+def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> DeviceScalar | float | None:
+    """Return the loss of an eval step as a mean over its samples, comparable to the training loss.
 
     Args:
-        reduction: The loss call's own: a sum is divided by the number of targets, single losses are averaged.
+        reduction: That of the loss call: a sum is divided by the number of targets, single losses are averaged.
     """
     with torch._C.DisableTorchFunction(), torch.no_grad():
         value = number_of(output.detach().double().mean())

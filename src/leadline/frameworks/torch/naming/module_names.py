@@ -1,4 +1,4 @@
-"""Which model a module that is called belongs to, and what its modules are called."""
+"""Models to which called modules belong, and names of their modules."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ModelModules:
 
     root: Callable[[], torch.nn.Module | None]
     names: dict[int, str]
-    """By the module's identity, its dotted name; the root's is its class."""
+    """Dotted name by module id; the root is named after its class."""
     root_name: str
     prefix: str
-    """What stands in front of all names of the model."""
+    """Prefix of all names of the model."""
     is_trained: bool
-    """Whether some optimizer updates it, or somebody named it."""
+    """Whether an optimizer updates it, or the user registered it."""
 
 
 class ModuleNames:
-    """Finds the home of each module that is called by nobody else's; made once for each and kept weakly."""
+    """Finds and caches the model of each outermost module that is called, through weak references."""
 
     def __init__(self, names: ParameterNames) -> None:
         self._names = names
@@ -34,36 +34,37 @@ class ModuleNames:
         self._known: dict[int, tuple[weakref.ref[torch.nn.Module], ModelModules]] = {}
 
     def add_trained(self, roots: Iterable[torch.nn.Module]) -> None:
-        """These models are trained."""
-        self._trained = [each for each in self._trained if each() is not None]
+        """Mark models as trained."""
+        self._trained = [reference for reference in self._trained if reference() is not None]
         for root in roots:
-            if not any(each() is root for each in self._trained):
+            if not any(reference() is root for reference in self._trained):
                 self._trained.append(weakref.ref(root))
                 self._known.clear()
 
     def is_evaluating(self) -> bool:
-        """Whether a model that is trained stands in eval mode."""
-        alive = [root for root in (each() for each in self._trained) if root is not None]
-        return any(not unwrap(root).training for root in alive)
+        """Whether a trained model is in eval mode."""
+        return any(not unwrap(root).training for root in self._alive())
 
     def trained(self) -> list[tuple[str, torch.nn.Module]]:
-        """The models that are trained, each with what stands in front of its modules' names."""
-        alive = [root for root in (each() for each in self._trained) if root is not None]
-        return [(self._names.prefix(root), unwrap(root)) for root in alive]
+        """Return the trained models, each with the prefix of its modules' names."""
+        return [(self._names.prefix(root), unwrap(root)) for root in self._alive()]
 
-    def home(self, called: torch.nn.Module) -> ModelModules:
-        """The model that a module belongs to: one that is trained, else its own."""
+    def _alive(self) -> list[torch.nn.Module]:
+        return [root for root in (reference() for reference in self._trained) if root is not None]
+
+    def model_of(self, called: torch.nn.Module) -> ModelModules:
+        """Return the model that a module belongs to: a trained model if one contains it, else the module itself."""
         known = self._known.get(id(called))
         if known is not None and known[0]() is called:
             return known[1]
-        home = next((each for each in self._trained_homes() if id(called) in each.names), None)
-        home = home or self._make(called, is_trained=False)
+        model = next((trained for trained in self._trained_models() if id(called) in trained.names), None)
+        model = model or self._make(called, is_trained=False)
         if len(self._known) > 256:
             self._known.clear()
-        self._known[id(called)] = (weakref.ref(called), home)
-        return home
+        self._known[id(called)] = (weakref.ref(called), model)
+        return model
 
-    def _trained_homes(self) -> Iterable[ModelModules]:
+    def _trained_models(self) -> Iterable[ModelModules]:
         for reference in self._trained:
             root = reference()
             if root is not None:
@@ -72,8 +73,8 @@ class ModuleNames:
     def _make(self, root: torch.nn.Module, *, is_trained: bool) -> ModelModules:
         inner = unwrap(root)
         prefix = self._names.prefix(root)
-        own = prefix.removesuffix("_") or type(inner).__name__
+        root_name = prefix.removesuffix("_") or type(inner).__name__
         names = {id(module): prefix + name for name, module in inner.named_modules() if name}
-        names[id(inner)] = own
+        names[id(inner)] = root_name
         names.setdefault(id(root), "")
-        return ModelModules(weakref.ref(root), names, own, prefix, is_trained)
+        return ModelModules(weakref.ref(root), names, root_name, prefix, is_trained)

@@ -1,4 +1,4 @@
-"""When a training saves something: ``torch.save``, distributed checkpoints, safetensors."""
+"""Timing of checkpoints: ``torch.save``, distributed checkpoints and safetensors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
-_LATER: Final = {
+_LAZY_MODULES: Final = {
     "torch.distributed.checkpoint.state_dict_saver": ("save", "async_save"),
     "safetensors.torch": ("save_file", "save_model"),
 }
-"""What a script may import later, and what saves there."""
+"""Modules that a script may import later, and the functions in them that save."""
 
 
 class _Depth(threading.local):
     calls = 0
 
 
-class Checkpoints:
-    """Tells a timeline how long saving took, the outermost call only."""
+class CheckpointHooks:
+    """Reports the duration of each save to a timeline, for the outermost call only."""
 
     def __init__(self, timeline: StepTimeline, guard: Guard) -> None:
         self._timeline, self._guard = timeline, guard
@@ -36,21 +36,21 @@ class Checkpoints:
         self._imports: ImportWatch | None = None
 
     def install(self) -> None:
-        """Begin to tell."""
+        """Install the patches."""
         for owner in (torch.serialization, torch):
             self._patches.replace(owner, "save", self._make_save)
-        self._imports = ImportWatch(_LATER, self._on_import)
+        self._imports = ImportWatch(_LAZY_MODULES, self._on_import)
         self._imports.install()
 
     def uninstall(self) -> None:
-        """Stop."""
+        """Remove the patches."""
         if self._imports is not None:
             self._imports.uninstall()
         self._imports = None
         self._patches.restore()
 
     def _on_import(self, name: str, module: ModuleType) -> None:
-        for function in _LATER[name]:
+        for function in _LAZY_MODULES[name]:
             self._patches.replace(module, function, self._make_save)
             package = sys.modules.get(name.rpartition(".")[0])
             if package is not None and getattr(package, function, None) is not None and name.startswith("torch."):
@@ -63,11 +63,11 @@ class Checkpoints:
             if depth.calls:
                 return original(*args, **kwargs)
             depth.calls += 1
-            begun_ns = timeline.clock()
+            start_ns = timeline.clock()
             try:
                 return original(*args, **kwargs)
             finally:
                 depth.calls -= 1
-                run(timeline.checkpoint, begun_ns)
+                run(timeline.checkpoint, start_ns)
 
-        return hide(save)
+        return hide_from_dynamo(save)

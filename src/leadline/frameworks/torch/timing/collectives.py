@@ -1,4 +1,4 @@
-"""What ranks exchange through the functions of ``torch.distributed``: how often, how much, how long."""
+"""Timing and volume of the collectives of ``torch.distributed``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
-_GIVEN: Final[dict[str, tuple[int, tuple[str, ...]] | None]] = {
+_INPUTS: Final[dict[str, tuple[int, tuple[str, ...]] | None]] = {
     "all_reduce": (0, ("tensor",)),
     "all_reduce_coalesced": (0, ("tensors",)),
     "all_gather": (1, ("tensor",)),
@@ -36,18 +36,18 @@ _GIVEN: Final[dict[str, tuple[int, tuple[str, ...]] | None]] = {
     "scatter_object_list": None,
     "send": (0, ("tensor",)),
 }
-"""Of each function where stands what this rank gives (of ``recv`` and ``scatter`` what it is given); None: objects."""
+"""Position and names of each function's input (of ``recv`` and ``scatter``: its output); None: takes objects."""
 
 
 class _Depth(threading.local):
     calls = 0
 
 
-class Collectives:
-    """Tells a timeline of each exchange, the outermost call only.
+class CollectiveHooks:
+    """Reports each collective to a timeline, for the outermost call only.
 
-    The functions are not hidden from Dynamo: it traces through them as if they were not there. What C++ calls by
-    itself, as ``DistributedDataParallel`` reduces gradients, does not come by here.
+    The functions are not hidden from Dynamo: it traces through them as if they were absent. Collectives started by C++,
+    such as the gradient reduction of ``DistributedDataParallel``, are not observed.
     """
 
     def __init__(self, timeline: StepTimeline, guard: Guard) -> None:
@@ -55,51 +55,51 @@ class Collectives:
         self._patches, self._depth = Patches(), _Depth()
 
     def install(self) -> None:
-        """Begin to tell."""
+        """Install the patches."""
         if not distributed.is_available():
             return
-        for name in _GIVEN:
+        for name in _INPUTS:
             for owner in (distributed.distributed_c10d, distributed):
-                self._patches.replace(owner, name, self._make)
+                self._patches.replace(owner, name, self._make_collective)
 
     def uninstall(self) -> None:
-        """Stop."""
+        """Remove the patches."""
         self._patches.restore()
 
-    def _make(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        tell, run, depth, op = self._tell, self._guard.run, self._depth, original.__name__
+    def _make_collective(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        record, run, depth, op = self._record, self._guard.run, self._depth, original.__name__
         clock = self._timeline.clock
 
         def collective(*args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling() or depth.calls:
                 return original(*args, **kwargs)
             depth.calls += 1
-            begun_ns = clock()
+            start_ns = clock()
             try:
                 return original(*args, **kwargs)
             finally:
                 depth.calls -= 1
-                run(tell, op, begun_ns, args, kwargs)
+                run(record, op, start_ns, args, kwargs)
 
         return collective
 
-    def _tell(self, op: str, begun_ns: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self._timeline.collective(begun_ns, op, _group(args, kwargs), given_bytes(op, args, kwargs))
+    def _record(self, op: str, start_ns: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._timeline.collective(start_ns, op, _group(args, kwargs), input_bytes(op, args, kwargs))
 
 
-def given_bytes(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | None:
-    """Bytes of the tensors that a rank gives to a collective; None: they are no tensors."""
-    where = _GIVEN[op]
-    if where is None:
+def input_bytes(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int | None:
+    """Return the bytes of a collective's input tensors; None: the inputs are not tensors."""
+    position = _INPUTS[op]
+    if position is None:
         return None
-    index, names = where
-    given = args[index] if len(args) > index else next((kwargs[name] for name in names if name in kwargs), None)
-    tensors: Iterable[Any] = (given,) if isinstance(given, torch.Tensor) else given or ()
+    index, names = position
+    inputs = args[index] if len(args) > index else next((kwargs[name] for name in names if name in kwargs), None)
+    tensors: Iterable[Any] = (inputs,) if isinstance(inputs, torch.Tensor) else inputs or ()
     with torch._C.DisableTorchFunction():
-        sizes = (each.numel() * each.element_size() for each in tensors if isinstance(each, torch.Tensor))
+        sizes = (tensor.numel() * tensor.element_size() for tensor in tensors if isinstance(tensor, torch.Tensor))
         return int(sum(sizes))
 
 
 def _group(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    group = kwargs.get("group") or next((each for each in args if isinstance(each, distributed.ProcessGroup)), None)
+    group = kwargs.get("group") or next((value for value in args if isinstance(value, distributed.ProcessGroup)), None)
     return str(group.group_name) if group is not None and group is not distributed.group.WORLD else "world"

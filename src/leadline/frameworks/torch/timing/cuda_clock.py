@@ -1,4 +1,4 @@
-"""The clocks of the devices that PyTorch computes on beside the host."""
+"""Clocks of the accelerators that PyTorch computes on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from leadline.training.timeline.device_clock import DeviceClock
 
 
 class CudaClock:
-    """See ``leadline.training.timeline.device_clock.DeviceClock``: an event in the training's own stream for each mark.
+    """See ``leadline.training.timeline.device_clock.DeviceClock``: an event in the training's stream for each mark.
 
-    Not proven on a GPU by the project's own tests where none is at hand.
+    Tested on a GPU only where one is available (``tests/gpu``).
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -21,13 +21,13 @@ class CudaClock:
 
     def mark(self) -> Any:
         if torch.cuda.is_current_stream_capturing():
-            return None  # a graph is recorded: an event would become a part of it
+            return None  # during graph capture an event would become part of the graph
         event = torch.cuda.Event(enable_timing=True)
         event.record(torch.cuda.current_stream(self._device))
         return event
 
     def is_past(self, mark: Any) -> bool:
-        # to ask while a graph is recorded would end the recording
+        # a query during graph capture would abort the capture
         return not torch.cuda.is_current_stream_capturing() and bool(mark.query())
 
     def wait(self, mark: Any) -> None:
@@ -38,4 +38,4 @@ class CudaClock:
 
 
 CLOCKS: Final[dict[str, Callable[[torch.device], DeviceClock]]] = {"cuda": CudaClock}
-"""By type of device: how its clock is made."""
+"""Constructors of clocks, by device type."""

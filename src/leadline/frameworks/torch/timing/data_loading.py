@@ -1,4 +1,4 @@
-"""When a training waits for data: ``next`` of the iterators of PyTorch's loaders, seen on their class."""
+"""Timing of the wait for data, measured in ``next`` of the iterators of PyTorch's data loaders."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from torch.utils.data import dataloader
 
-from leadline.frameworks.torch.hooks.dynamo import hide
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
 
-class Loading:
-    """Tells a timeline when the training asks a loader for a batch, and when it has it.
+class DataLoaderHooks:
+    """Reports to a timeline when the training requests a batch from a loader, and when it receives it.
 
-    Two methods are wrapped, both on classes: what every iterator of a loader is asked by, and what makes one (which
-    starts its workers). Nothing is stored in a loader; a loader that is none of PyTorch's is not seen.
+    Two methods are wrapped, both on classes: ``next`` of the loaders' iterators, and the one that creates an iterator
+    (which starts its workers). Nothing is stored in a loader; loaders other than PyTorch's are not observed.
     """
 
     def __init__(self, timeline: StepTimeline, guard: Guard) -> None:
@@ -25,12 +25,12 @@ class Loading:
         self._patches = Patches()
 
     def install(self) -> None:
-        """Begin to tell."""
+        """Install the patches."""
         self._patches.replace(dataloader._BaseDataLoaderIter, "__next__", self._make_next)
         self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator)
 
     def uninstall(self) -> None:
-        """Stop."""
+        """Remove the patches."""
         self._patches.restore()
 
     def _make_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -49,7 +49,7 @@ class Loading:
             finally:
                 run(end)
 
-        return hide(__next__)
+        return hide_from_dynamo(__next__)
 
     def _make_get_iterator(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         timeline, run, describe = self._timeline, self._guard.run, self._describe
@@ -63,7 +63,7 @@ class Loading:
             finally:
                 run(timeline.end_data)
 
-        return hide(_get_iterator)
+        return hide_from_dynamo(_get_iterator)
 
     def _describe(self, loader: Any) -> None:
         size = getattr(loader, "batch_size", None)

@@ -1,4 +1,4 @@
-"""Recording every operator call in a window by torch.profiler, each within the module whose forward pass called it."""
+"""Recording of every operator call in a profile window, each with the module whose forward pass called it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch.nn.modules import module as torch_module
 
-from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide
+from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.module_names import ModuleNames
 from leadline.records.profile_window import ProfileWindow
@@ -23,25 +23,25 @@ from leadline.training.recording import Finish, ProfileUnavailableError
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "99"
-_COMPILED: Final = "operators of compiled code bear no module"
+_COMPILED: Final = "operators of compiled code have no module"
 
 
 class OperatorRecording:
     """See ``leadline.training.recording.Recording``.
 
-    Global forward hooks, which exist only in the window, mark where each module's forward pass begins and ends; a
-    backward operator is that of the forward one with its sequence number. Where ``torch.compile`` was used no hook is
-    set: compiled code would be compiled again.
+    Global forward hooks, installed only during the window, mark where each module's forward pass begins and ends; a
+    backward operator belongs to the module of the forward operator with its sequence number. If ``torch.compile`` was
+    used no hooks are installed: they would trigger recompilation.
     """
 
-    def __init__(self, window: ProfileWindow, homes: ModuleNames, guard: Guard) -> None:
+    def __init__(self, window: ProfileWindow, module_names: ModuleNames, guard: Guard) -> None:
         self.notes: list[str] = []
-        self._homes, self._guard, self._pid = homes, guard, os.getpid()
-        self._with_memory = window.with_memory or torch.cuda.is_initialized()
+        self._module_names, self._guard, self._pid = module_names, guard, os.getpid()
+        self._has_memory = window.with_memory or torch.cuda.is_initialized()
         self._profile: Any = None
         self._handles: list[Any] = []
         self._steps: list[dict[str, Any]] = []
-        self._place = threading.local()
+        self._local = threading.local()
 
     def begin(self, step: int) -> None:
         if torch.autograd._profiler_enabled():
@@ -49,43 +49,41 @@ class OperatorRecording:
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_initialized():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        self._profile = torch.profiler.profile(
-            activities=activities, profile_memory=self._with_memory, acc_events=False
-        )
-        with _without_kinetos_log():
+        self._profile = torch.profiler.profile(activities=activities, profile_memory=self._has_memory, acc_events=False)
+        with _silence_kineto_log():
             self._profile.start()
         if has_compiled():
             self.notes.append(_COMPILED)
         else:
             self._handles = [
-                torch_module.register_module_forward_pre_hook(hide(self._make_before())),
-                torch_module.register_module_forward_hook(hide(self._make_after()), always_call=True),
+                torch_module.register_module_forward_pre_hook(hide_from_dynamo(self._make_pre_hook())),
+                torch_module.register_module_forward_hook(hide_from_dynamo(self._make_post_hook()), always_call=True),
             ]
-        self._open(step)
+        self._begin_step(step)
 
     def enter(self, step: int, ended: str) -> None:
-        self._settle(ended)
-        self._open(step)
+        self._end_step(ended)
+        self._begin_step(step)
 
     def mark(self, phase: str) -> None:
         self._steps[-1]["marks"].setdefault(phase, time.time_ns())
 
-    def leave_modules(self) -> None:
-        """Something is about to be compiled: see no forward pass any more."""
+    def stop_module_marks(self) -> None:
+        """Stop marking modules: code is about to be compiled."""
         if self._handles:
             self.notes.append(_COMPILED)
         self._unhook()
 
     def end(self, step: int, ended: str) -> Finish:
         self._unhook()
-        self._settle(ended)
+        self._end_step(ended)
         profile, self._profile = self._profile, None
         if os.getpid() != self._pid:
             return lambda folder: ()  # a fork: the profiler is the parent's
         try:
             profile.stop()
-        except RuntimeError as error:  # the script has stopped it
-            self.notes.append(f"the profiler was stopped by somebody else: {error}")
+        except RuntimeError as error:  # the script stopped it
+            self.notes.append(f"the script stopped the profiler: {error}")
             return lambda folder: ()
         steps = self._steps
         return lambda folder: _write(profile, steps, folder)
@@ -95,52 +93,54 @@ class OperatorRecording:
             handle.remove()
         self._handles = []
 
-    def _open(self, step: int) -> None:
+    def _begin_step(self, step: int) -> None:
         self._steps.append({"step": step, "mode": "", "start_ns": time.time_ns(), "end_ns": 0, "marks": {}})
 
-    def _settle(self, mode: str) -> None:
+    def _end_step(self, mode: str) -> None:
         self._steps[-1] |= {"mode": mode, "end_ns": time.time_ns()}
 
     # --- inside the user's forward pass -------------------------------------------------------------------
 
-    def _make_before(self) -> Callable[..., None]:
-        guard, enter = self._guard, self._enter
+    def _make_pre_hook(self) -> Callable[..., None]:
+        guard, begin_module = self._guard, self._begin_module
 
-        def before(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
             if not is_transformed():
-                guard.run(enter, module)
+                guard.run(begin_module, module)
 
-        return before
+        return pre_hook
 
-    def _make_after(self) -> Callable[..., None]:
-        guard, leave = self._guard, self._leave
+    def _make_post_hook(self) -> Callable[..., None]:
+        guard, end_module = self._guard, self._end_module
 
-        def after(module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            guard.run(leave, module)
+        def post_hook(module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
+            guard.run(end_module, module)
 
-        return after
+        return post_hook
 
-    def _enter(self, module: torch.nn.Module) -> None:
-        under_way: list[tuple[int, Any]] = self._place.__dict__.setdefault("under_way", [])
-        home = self._homes.home(module)
-        mark = torch.autograd.profiler.record_function(layout.module_mark(home.names.get(id(module), home.root_name)))
+    def _begin_module(self, module: torch.nn.Module) -> None:
+        open_marks: list[tuple[int, Any]] = self._local.__dict__.setdefault("open_marks", [])
+        model = self._module_names.model_of(module)
+        mark = torch.autograd.profiler.record_function(
+            layout.module_annotation(model.names.get(id(module), model.root_name))
+        )
         mark.__enter__()
-        under_way.append((id(module), mark))
+        open_marks.append((id(module), mark))
 
-    def _leave(self, module: torch.nn.Module) -> None:
-        """Leave the module, and all within it that an error kept from leaving."""
-        under_way: list[tuple[int, Any]] = self._place.__dict__.get("under_way", [])
-        if not any(entered == id(module) for entered, _ in under_way):
+    def _end_module(self, module: torch.nn.Module) -> None:
+        """End the module, and all modules within it that an exception left open."""
+        open_marks: list[tuple[int, Any]] = self._local.__dict__.get("open_marks", [])
+        if not any(entered == id(module) for entered, _ in open_marks):
             return
         entered = -1
         while entered != id(module):
-            entered, mark = under_way.pop()
+            entered, mark = open_marks.pop()
             mark.__exit__(None, None, None)
 
 
 @contextmanager
-def _without_kinetos_log() -> Iterator[None]:
-    """The library tells standard error that it was started, unless its level says otherwise when it first starts."""
+def _silence_kineto_log() -> Iterator[None]:
+    """Keep Kineto from logging its start to standard error, unless the user has set its log level."""
     if _LOG_LEVEL in os.environ:
         yield
         return
@@ -152,10 +152,10 @@ def _without_kinetos_log() -> Iterator[None]:
 
 
 def _write(profile: Any, steps: list[dict[str, Any]], folder: str) -> Sequence[str]:
-    """Write the trace as torch.profiler writes it, and beside it which step was when.
+    """Write the trace as torch.profiler exports it, and next to it the times of the steps.
 
     Raises:
-        OSError: One could not be written.
+        OSError: One of the files could not be written.
     """
     profile.export_chrome_trace(os.path.join(folder, layout.TRACE))
     os.chmod(os.path.join(folder, layout.TRACE), 0o600)

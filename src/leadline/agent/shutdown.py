@@ -1,0 +1,224 @@
+"""The end of a run: its final status, the wait for judge and commands, the manifest and the summary."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leadline.agent.components import AgentComponents
+from leadline.agent.exit_status import STOPPED, end_of_job, folder_bytes
+from leadline.agent.progress import Document, describe_dropped_data, read_with_retries
+from leadline.agent.signals import TO_END
+from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.records.formatting import listed
+from leadline.store import layout
+from leadline.store.actions import read_actions
+from leadline.store.control import read_acknowledgements
+
+_JUDGE_POLL_SECONDS: Final = 0.01
+"""The poll interval while only the judge is awaited: the user waits for the prompt."""
+_COMMAND_POLL_SECONDS: Final = 0.05
+_STUCK_SECONDS: Final = 10.0
+"""The judge is terminated when its summary did not change for so long."""
+_SILENT_WAIT_SECONDS: Final = 2.0
+"""How long the prompt is kept waiting without a message."""
+_JUDGE_GRACE_SECONDS: Final = 2.0
+
+
+@dataclass(slots=True)
+class EndSignals:
+    """The signals that asked the agent to end."""
+
+    number: int | None = None
+    """The last one that was sent to the agent alone."""
+    was_interrupted: bool = False
+    """Whether one arrived while the job ran, also from the terminal, which sends it to the job as well."""
+    was_signaled: bool = False
+    """Whether one was sent to the agent alone."""
+
+    def record(self, number: int, *, is_from_terminal: bool) -> None:
+        """Record a signal."""
+        self.was_interrupted = True
+        if not is_from_terminal:
+            self.was_signaled, self.number = True, number
+
+
+class Shutdown:
+    """Closes a run after its job has ended.
+
+    Args:
+        reap: Handles the child processes that have ended.
+        follow_horovod: Copies what Horovod has written.
+    """
+
+    def __init__(self, parts: AgentComponents, reap: Callable[[], None], follow_horovod: Callable[[], None]) -> None:
+        self._parts, self._reap, self._follow_horovod = parts, reap, follow_horovod
+        self._is_hurried = False
+        """Whether the user does not want to wait any longer."""
+        self._has_announced_wait = False
+
+    def run(self, signals: EndSignals, *, started: float) -> int:
+        """Write the final status, wait for judge and commands, and print the summary.
+
+        Args:
+            started: When the agent started, by its clock.
+        Returns:
+            The status to exit with.
+        """
+        parts = self._parts
+        ended = parts.clock()
+        parts.requests.accepts_stop = False
+        parts.monitor.stop()
+        parts.workers.poll()
+        self._follow_horovod()
+        if not parts.messages.has_hinted:
+            parts.messages.hint()
+        status, final = self._write_status(signals)
+        if not parts.documents.is_secondary:
+            self._await_judge()
+            self._await_commands()
+            self._complete_manifest()
+            self._print_summary(status, final, ended - started)
+            parts.compaction.finish()
+        parts.documents.close()
+        self.terminate_judge()  # what it had to write is written by now, or never will be
+        return final
+
+    def _write_status(self, signals: EndSignals) -> tuple[str, int]:
+        parts, code = self._parts, self._parts.job.exit_status
+        status, final = end_of_job(
+            code,
+            was_stopped=self._was_stopped(code),
+            was_signaled=signals.was_signaled,
+            was_interrupted=signals.was_interrupted,
+            has_reported_end=parts.workers.have_all_ended(),
+        )
+        if parts.documents.has_unwritten or parts.monitor.dropped() or parts.workers.dropped_data():
+            parts.documents.give_up_reserve()
+        parts.write_node()
+        parts.documents.set_status(
+            status=status,
+            exit_status=final if code is not None or status == "Stopped" else None,
+            stopped_by=parts.documents.status["stopped_by"] if status == "Stopped" else None,
+            ended_ns=time.time_ns(),
+        )
+        return status, final
+
+    def _was_stopped(self, code: int | None) -> bool:
+        stop = self._parts.requests.stop
+        if stop.request is None:
+            return False
+        was_taken = any(
+            answer.id == stop.request.id and answer.outcome == "taken"
+            for answer in read_acknowledgements(self._parts.documents.run)
+        )
+        return was_taken or code == STOPPED or stop.has_used_force
+
+    def _await_judge(self) -> None:
+        """Wait until the judge has evaluated everything, as long as it makes progress."""
+        parts, judge = self._parts, self._parts.judge
+        if not judge.is_needed:
+            return
+        began = last_progress = parts.clock()
+        while not judge.has_completed() and not judge.process.is_over:
+            info = parts.gate.wait(_JUDGE_POLL_SECONDS)
+            if info is not None and info.si_signo in TO_END:
+                self._is_hurried = True
+                self.terminate_judge()
+                break
+            self._reap()
+            now = parts.clock()
+            parts.requests.poll(now)
+            if now - began > _SILENT_WAIT_SECONDS:
+                self._announce_wait()
+            parts.requests.commands.advance(now)
+            if judge.read_summary():
+                last_progress = now
+            if now - last_progress > _STUCK_SECONDS:
+                parts.terminal.message("rule evaluation is stuck; terminating it", "warning")
+                break
+            judge.process.poll(now, is_urgent=True)
+        judge.read_summary()
+
+    def _announce_wait(self) -> None:
+        """Show once for which deliveries the prompt is kept waiting."""
+        pending = self._parts.judge.pending_deliveries()
+        if pending and not self._has_announced_wait:
+            self._has_announced_wait = True
+            self._parts.terminal.message(f"waiting for {listed(pending)} (max 30 s); Ctrl-C skips")
+
+    def _await_commands(self) -> None:
+        """Wait until requested commands have ended, each within its timeout; Ctrl-C terminates them."""
+        parts, commands = self._parts, self._parts.requests.commands
+        parts.requests.poll(parts.clock())
+        if not commands.is_idle and not self._is_hurried:
+            parts.terminal.message("waiting for run_command (until its timeout); Ctrl-C terminates it")
+        while not commands.is_idle:
+            info = parts.gate.wait(_COMMAND_POLL_SECONDS)
+            self._is_hurried = self._is_hurried or (info is not None and info.si_signo in TO_END)
+            self._reap()
+            now = parts.clock()
+            if self._is_hurried:
+                commands.end(now)
+            commands.advance(now)
+        commands.close()
+
+    def terminate_judge(self) -> None:
+        """Terminate the judge, by force if it does not exit."""
+        process = self._parts.judge.process
+        process.retire()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            process.send(number)
+            end = self._parts.clock() + _JUDGE_GRACE_SECONDS
+            while process.pid is not None and self._parts.clock() < end:
+                self._parts.gate.wait(_JUDGE_POLL_SECONDS)
+                self._reap()
+
+    def _complete_manifest(self) -> None:
+        """Add to the manifest what became known of workers, nodes and dropped data."""
+        parts = self._parts
+        dropped = parts.workers.dropped_data()
+        dropped_samples = parts.monitor.dropped()
+        if dropped_samples:
+            dropped.append({"node": parts.documents.node, **dropped_samples})
+        additions: dict[str, Any] = {
+            "workers": [parts.workers.documents[worker] for worker in sorted(parts.workers.documents)],
+            "nodes": [parts.node_document(), *self._other_nodes()],
+        }
+        parts.documents.fold_manifest(**additions, lost=dropped)
+
+    def _other_nodes(self) -> list[Document]:
+        """Return the documents that the agents of other nodes wrote."""
+        this_node = f"{self._parts.documents.node}.json"
+        folder = self._parts.documents.path(layout.NODES)
+        try:
+            entries = os.listdir(folder)
+        except FileNotFoundError:
+            return []  # the run was removed
+        names = sorted(name for name in entries if name.endswith(".json") and name != this_node)
+        documents = [read_with_retries(os.path.join(folder, name)) for name in names]
+        return [document for document in documents if document is not None]
+
+    def _print_summary(self, status: str, final: int, seconds: float) -> None:
+        parts = self._parts
+        dropped = [describe_dropped_data(entry["worker"], entry) for entry in parts.workers.dropped_data()]
+        dropped += [parts.monitor.describe_dropped()] if parts.monitor.dropped() else []
+        outcome = RunOutcome(
+            status=status,
+            exit_status=parts.job.exit_status,
+            final_status=final,
+            stopped_by=parts.documents.status["stopped_by"],
+            seconds=seconds,
+            workers=tuple(parts.workers.documents.values()),
+            run_bytes=folder_bytes(parts.documents.run),
+            summary=parts.judge.summary,
+            has_rules=parts.judge.is_needed and bool(parts.manifest.get("rules")),
+            actions=tuple(read_actions(parts.documents.run)) if parts.manifest.get("actions") else (),
+            dropped=tuple(dropped),
+            unwatched=parts.unwatched,
+        )
+        parts.terminal.write(summary_lines(outcome, width=parts.terminal.width))

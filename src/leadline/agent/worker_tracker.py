@@ -1,0 +1,87 @@
+"""The workers of a run as the agent sees them: their documents, and which of them are running or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from leadline.agent.progress import Document, Workers, describe_disabled_capture, describe_dropped_data
+from leadline.agent.start_messages import StartMessages
+from leadline.agent.terminal import Terminal
+from leadline.monitor.processes import identify
+
+_SILENT_SECONDS: Final = 60.0
+"""A worker of another node whose document did not change for so long does not keep the agent running."""
+
+
+class WorkerTracker:
+    """Follows the documents of all workers, and warns about dropped data and disabled capture.
+
+    Args:
+        run: The run directory.
+        node: The name of this node.
+    """
+
+    def __init__(
+        self, run: str, node: str, messages: StartMessages, terminal: Terminal, *, clock: Callable[[], float]
+    ) -> None:
+        self.gone: set[str] = set()
+        """Workers of this node whose process is gone though they never reported their end."""
+        self._node, self._messages, self._terminal, self._clock = node, messages, terminal, clock
+        self._workers = Workers(run)
+        self._changed_at: dict[str, float] = {}
+        self._reported: set[tuple[str, str]] = set()
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        """The latest document of each worker, by the worker's name."""
+        return self._workers.documents
+
+    def poll(self) -> None:
+        """Read the documents that changed."""
+        for worker in self._workers.poll():
+            self._changed_at[worker] = self._clock()
+            document = self.documents[worker]
+            self._messages.announce_worker(document)
+            for key, describe in (("lost", describe_dropped_data), ("off", describe_disabled_capture)):
+                if document.get(key) and (worker, key) not in self._reported:
+                    self._reported.add((worker, key))
+                    self._terminal.message(describe(worker, document[key]), "warning")
+        self._find_gone()
+
+    def _find_gone(self) -> None:
+        for worker, document in self.documents.items():
+            is_here = document.get("node") == self._node and document.get("state") == "running"
+            if is_here and worker not in self.gone and identify(int(document.get("pid", 0))) is None:
+                self.gone.add(worker)
+
+    def may_train(self) -> bool:
+        """Return whether some worker is running, or none has started yet."""
+        return not self.documents or any(document.get("state") == "running" for document in self.documents.values())
+
+    def have_all_ended(self) -> bool:
+        """Return whether every worker reported its end."""
+        return all(document.get("state") == "ended" for document in self.documents.values())
+
+    def have_ended(self, pids: Collection[int]) -> bool:
+        """Return whether all of these processes are workers that reported their end."""
+        documents = [document for document in self.documents.values() if document.get("pid") in pids]
+        are_known = {document.get("pid") for document in documents} == pids
+        return are_known and all(document.get("state") == "ended" for document in documents)
+
+    def are_running_elsewhere(self, now: float) -> bool:
+        """Return whether a worker of another node is running."""
+        return any(
+            document.get("node") != self._node
+            and document.get("state") == "running"
+            and now - self._changed_at.get(worker, now) < _SILENT_SECONDS
+            for worker, document in self.documents.items()
+        )
+
+    def dropped_data(self) -> list[Document]:
+        """Return what each worker could not write."""
+        return [
+            {"worker": worker, **document["lost"]}
+            for worker, document in self.documents.items()
+            if document.get("lost")
+        ]

@@ -1,0 +1,87 @@
+"""Recording of eval steps."""
+
+from __future__ import annotations
+
+from leadline.frameworks.adapter import Forward
+from leadline.records.plan import CaptureItem
+from leadline.records.series import StepStamp
+from leadline.training.recorder.control_requests import ControlRequests
+from leadline.training.recorder.mode_schedules import PlanSchedules
+from leadline.training.recorder.overhead import Overhead
+from leadline.training.recorder.scalar_buffer import ScalarBuffer
+from leadline.training.recorder.step_output import StepOutput
+from leadline.training.step_context import StepContext
+from leadline.training.timeline.listener import StepListener
+from leadline.training.timeline.step_timeline import StepTimeline
+
+
+class EvalRecorder:
+    """See ``leadline.frameworks.adapter.EvalCallbacks``.
+
+    Attributes:
+        stamp: The current eval step; None between eval steps.
+        is_finished: Whether the training is over: requests and listeners no longer matter.
+    """
+
+    def __init__(
+        self,
+        context: StepContext,
+        schedules: PlanSchedules,
+        scalars: ScalarBuffer,
+        output: StepOutput,
+        control: ControlRequests,
+        *,
+        overhead: Overhead,
+        timeline: StepTimeline,
+        listener: StepListener,
+    ) -> None:
+        self.stamp: StepStamp | None = None
+        self.is_finished = False
+        self._clock, self._schedules, self._scalars, self._output = context.clock, schedules, scalars, output
+        self._control, self._overhead, self._timeline, self._listener = control, overhead, timeline, listener
+        self._items: tuple[CaptureItem, ...] = ()
+        self._captures_losses = False
+
+    def begin_step(self) -> tuple[CaptureItem, ...]:
+        begun = self._overhead.begin()
+        self._timeline.begin_eval()
+        stamp = self.stamp = self._clock.stamp(self.mode())
+        schedules = self._schedules.of(stamp.mode)
+        self._captures_losses = bool(schedules.losses.advance_to(stamp.mode_step))
+        self._items = schedules.forward.advance_to(stamp.mode_step)
+        self._overhead.end(begun)
+        return self._items
+
+    def mode(self) -> str:
+        return self._clock.named or "eval"
+
+    def record_loss(self, name: str | None, value: object) -> None:
+        if self.stamp is not None and self._captures_losses:
+            name = name or self._scalars.train_losses.only_name() or "loss"
+            self._scalars.losses_of(self.stamp.mode).add(name, value, name)
+
+    def discard_step(self) -> None:
+        if self.stamp is not None:
+            self._scalars.losses_of(self.stamp.mode).take()
+            self.stamp = None
+            self._timeline.discard_eval()
+
+    def end_step(self, forward: Forward) -> None:
+        stamp, self.stamp = self.stamp, None
+        if stamp is None:
+            return
+        begun = self._overhead.begin()
+        self._output.open()
+        self._timeline.end_eval(stamp.step, stamp.mode, forward.own_ns)
+        self._output.put_forward(forward, stamp, self._items)
+        scalars = self._scalars.losses_of(stamp.mode).take()
+        if self._scalars.has_logged():
+            logged = self._schedules.of(stamp.mode).scalars.advance_to(stamp.mode_step)
+            scalars |= self._scalars.take_logged(logged)
+        self._output.end_step(stamp, scalars)
+        self._overhead.end(begun)
+        if self.is_finished:
+            return
+        self._control.handle_pending(self._clock.step - 1)
+        if not self._listener.is_idle:
+            self._listener.begin_step(self._clock.step, stamp.mode)

@@ -1,0 +1,163 @@
+"""Output of the recorder: rows, tensors and the ends of steps, on their way to the worker's writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from leadline.frameworks.adapter import Forward, Program
+from leadline.frameworks.installed import Frameworks
+from leadline.records.plan import CaptureItem
+from leadline.records.series import SeriesLayout, StepStamp
+from leadline.store.tensors import CaptureForm, TensorCapture
+from leadline.store.writer import Writer
+from leadline.training.recorder.mode_schedules import PlanSchedules
+from leadline.training.recorder.overhead import Overhead
+from leadline.training.recorder.scalar_buffer import ScalarBuffer
+from leadline.training.recorder.scalars import Scalar, ScalarRows
+from leadline.training.recorder.write_queue import WriteQueue
+from leadline.training.step_context import StepContext
+from leadline.training.timeline.step_timeline import StepTimeline
+
+_EVERYTHING: Final = (CaptureItem(),)
+_COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
+
+
+class StepOutput:
+    """Writes what was captured at a step, and ends the step.
+
+    Args:
+        open_writer: Opens the worker's writer; called at the first step, so that processes that never train leave no
+            trace.
+
+    Attributes:
+        queue: The queue to the writer; None until the first step.
+    """
+
+    def __init__(
+        self,
+        context: StepContext,
+        frameworks: Frameworks,
+        schedules: PlanSchedules,
+        scalars: ScalarBuffer,
+        *,
+        overhead: Overhead,
+        timeline: StepTimeline,
+        open_writer: Callable[[], Writer],
+    ) -> None:
+        self.queue: WriteQueue | None = None
+        self._context, self._frameworks, self._schedules, self._scalars = context, frameworks, schedules, scalars
+        self._overhead, self._timeline, self._open_writer = overhead, timeline, open_writer
+        self._rows = ScalarRows()
+        self._count_columns: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
+        self._last_stamp: StepStamp | None = None
+        self._last_names: frozenset[str] = frozenset()
+
+    def open(self) -> None:
+        """Open the worker's streams, if they are not open yet."""
+        context = self._context
+        if context.writer is None:
+            context.writer = self._open_writer()
+            self.queue = WriteQueue(context.writer)
+            self._timeline.open(context.writer)
+
+    def scalar_layout(self, scalars: Mapping[str, Scalar]) -> SeriesLayout:
+        """Return the layout of the row of these scalars."""
+        return self._rows.layout(scalars)
+
+    def put_scalars(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
+        """Write a row of scalars."""
+        if self.queue is not None:
+            layout, values = self._rows.row(scalars, self._frameworks.row)
+
+            def keep_losses(layout: SeriesLayout, values: bytes) -> bool:
+                return self._keep_losses(stamp, layout, values)
+
+            self.queue.put_row(layout, stamp, values, keep_losses)
+
+    def put_tensors(self, form: CaptureForm, stamp: StepStamp, source: Program | Forward) -> None:
+        """Write raw tensors, if there is memory for them."""
+        writer = self._context.writer
+        buffer = writer.acquire(form, stamp.step) if writer is not None else None
+        copied = source.fill(buffer)
+        if buffer is not None and self.queue is not None:
+            self.queue.put_tensors(TensorCapture(buffer, stamp.step, stamp.time_ns), copied)
+
+    def put_forward(self, forward: Forward, stamp: StepStamp, items: Sequence[CaptureItem]) -> None:
+        """Write what was captured in a forward pass.
+
+        Args:
+            items: The items that were captured.
+        """
+        if forward.accuracy:
+            self._scalars.add_accuracies(forward.accuracy)
+        if self._context.writer is None:
+            return
+        self._overhead.add(forward.own_ns, forward.begun_ns)
+        budget = self._schedules.budget
+        begun = budget.begin_capture()
+        row = forward.row()
+        if row is not None and self.queue is not None:
+            self.queue.put_row(row[0], stamp, row[1], self.has_non_finite)
+        form = forward.raw_form()
+        if form is not None and stamp.mode != "train" and self._frameworks.is_distributed():
+            self._context.note(
+                "raw tensors of eval steps are not stored in distributed training: the ranks' eval steps share a number"
+            )
+            form = None
+        if form is not None:
+            self.put_tensors(form, stamp, forward)
+        budget.end_capture("forward", items, begun, more_ns=forward.own_ns)
+
+    def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
+        """Write the scalars of a step and end it."""
+        if scalars:
+            self.put_scalars(stamp, scalars)
+        self.finish_step(stamp, frozenset(scalars))
+
+    def finish_step(self, stamp: StepStamp, names: frozenset[str]) -> None:
+        """End a step whose rows have all been put.
+
+        Args:
+            names: The scalars that the step has.
+        """
+        if self.queue is not None:
+            self.queue.finish_step(stamp)
+        self._last_stamp, self._last_names = stamp, names
+        for change in self._schedules.budget.end_step(stamp.mode, stamp.mode_step, self._overhead.until):
+            for args in change.events():
+                self._context.record_event("capture_thinned", args)
+        is_counted = stamp.mode == "train" or not self._frameworks.is_distributed()
+        self._context.clock.tick(stamp.mode, is_counted=is_counted)
+
+    def flush_logged(self) -> None:
+        """Write values logged since the last step ended as values of that step: no step follows.
+
+        Names that the last step has already are written at the current step. Metrics that a process without any step
+        logs through other libraries open no stream: helper processes stay silent.
+        """
+        scalars = self._scalars.take_logged(_EVERYTHING)
+        if self._context.writer is None and all(scalar.collection == "metrics" for scalar in scalars.values()):
+            return
+        self.open()
+        clock = self._context.clock
+        repeated = {name: scalar for name, scalar in scalars.items() if name in self._last_names}
+        first = {name: scalar for name, scalar in scalars.items() if name not in repeated}
+        for stamp, values in ((self._last_stamp or clock.last_stamp(), first), (clock.stamp(), repeated)):
+            if values:
+                self.put_scalars(stamp, values)
+
+    def has_non_finite(self, layout: SeriesLayout, values: Any) -> bool:
+        """Return whether a row reports an element that is NaN or infinite."""
+        known = self._count_columns.get(id(layout))
+        if known is None or known[0] is not layout:
+            columns = tuple(index for index, (_, statistic) in enumerate(layout.columns) if statistic in _COUNTS)
+            known = self._count_columns[id(layout)] = (layout, columns)
+        numbers = memoryview(values).cast("d")
+        return any(map(numbers.__getitem__, known[1]))
+
+    def _keep_losses(self, stamp: StepStamp, layout: SeriesLayout, values: bytes) -> bool:
+        """Keep the latest losses; return whether one of the row's numbers is not finite."""
+        numbers = memoryview(values).cast("d")
+        self._scalars.losses_of(stamp.mode).update_latest(layout, numbers)
+        return any(value - value != 0.0 for value in numbers)

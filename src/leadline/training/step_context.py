@@ -1,0 +1,70 @@
+"""The state that the parts of a session share: run directory, worker, current step, notes and events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from leadline.records.event import Event
+from leadline.training.timeline.step_clock import StepClock
+
+if TYPE_CHECKING:
+    from leadline.store.writer import Writer
+
+
+class StepContext:
+    """The run, the worker and the current step of a training process.
+
+    Args:
+        run: The run directory.
+        name_worker: Returns the worker's name as far as it is known.
+
+    Attributes:
+        clock: Counts the steps.
+        notes: Lines about what is not captured, each once.
+        writer: The worker's writer; None until the first step.
+    """
+
+    __slots__ = ("_name_worker", "_worker", "clock", "notes", "run", "writer")
+
+    def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
+        self.run = run
+        self.clock = StepClock(self._on_owner_change)
+        self.notes: list[str] = []
+        self.writer: Writer | None = None
+        self._name_worker = name_worker
+        self._worker = ""
+
+    @property
+    def worker(self) -> str:
+        """The worker's name; it may change until ``fix_worker`` is called."""
+        return self._worker or self._name_worker()
+
+    def fix_worker(self) -> str:
+        """Name the worker for good; return the name."""
+        self._worker = self._name_worker()
+        return self._worker
+
+    @property
+    def step(self) -> int:
+        """The current global step."""
+        return self.clock.step
+
+    def note(self, line: str) -> None:
+        """Keep a line about something that is not captured, once."""
+        if line not in self.notes:
+            self.notes.append(line)
+
+    def put_event(self, event: Event) -> None:
+        """Write an event, if the writer is open."""
+        if self.writer is not None:
+            self.writer.put_event(event)
+
+    def record_event(self, name: str, args: dict[str, Any]) -> None:
+        """Write an event of the current step, if the writer is open."""
+        if self.writer is not None:
+            self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
+
+    def _on_owner_change(self, optimizer: str) -> None:
+        self.record_event("clock_owner", {"optimizer": optimizer})

@@ -1,0 +1,182 @@
+"""Contract tests of the diagnostic rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from rule_scenarios import INFOS, captured, skipped
+
+from leadline.rules.losses.learning_rate import LearningRate
+from leadline.rules.losses.loss_at_start import LossAtStart
+from leadline.rules.losses.loss_spike import LossSpike
+from leadline.rules.losses.metric_not_improving import MetricNotImproving
+from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
+from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
+from leadline.rules.tensors.exploding_gradient import ExplodingGradient
+from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
+from leadline.rules.tensors.no_learning import NoLearning
+from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
+from leadline.rules.tensors.output_collapse import OutputCollapse
+from leadline.rules.tensors.replica_divergence import ReplicaDivergence
+from leadline.rules.tensors.skipped_steps import SkippedSteps
+from leadline.rules.tensors.unscaled_input import UnscaledInput
+from leadline.rules.tensors.unused_parameter import UnusedParameter
+from leadline.rules.tensors.weight_saturation import WeightSaturation
+from leadline.testing.contracts import RuleContract
+from leadline.testing.runs import ArrayStatistics, Capture, Part
+
+
+def numbers(name: str, values: Iterable[float]) -> tuple[Capture, ...]:
+    return tuple(captured(step, {name: {"value": value}}) for step, value in enumerate(values))
+
+
+def parameters(values: Mapping[str, Mapping[str, float]], count: int = 7, every: int = 10) -> tuple[Capture, ...]:
+    return tuple(captured(step * every, values) for step in range(count))
+
+
+def inputs(means: list[float], stds: list[float]) -> tuple[Part, ...]:
+    infos = {**INFOS, "Net_input_0": replace(INFOS["Net_input_0"], shape=(100, 2))}
+    batch = {"Net_input_0": {"unit_mean": means, "unit_std": stds}}
+    rows = [Capture(step, {"Net_input_0": {"abs_max": 1.0}}, infos=infos) for step in range(8)]
+    return tuple(part for row in rows for part in (row, ArrayStatistics(row.step, batch, infos=infos)))
+
+
+def replicas(*sums: tuple[float, float]) -> tuple[Capture, ...]:
+    return tuple(
+        captured(step, {"a.weight": {"checksum": each}}, worker=f"rank{rank}-{rank}")
+        for step, pair in enumerate(sums)
+        for rank, each in enumerate(pair)
+    )
+
+
+class TestNonfiniteOrigin(RuleContract):
+    rule = NonfiniteOrigin
+    fires_on = numbers("loss", [1.0, 0.9, math.nan])
+    silent_on = numbers("loss", [1.0, 0.9])
+
+
+class TestExplodingGradient(RuleContract):
+    rule = ExplodingGradient
+    fires_on = numbers("gradient_norm", [1.0] * 30 + [50.0, 60.0])
+    silent_on = numbers("gradient_norm", [1.0] * 40)
+
+
+class TestLossSpike(RuleContract):
+    rule = LossSpike
+    fires_on = numbers("loss", [1.0] * 30 + [9.0] * 5)
+    silent_on = numbers("loss", [1.0] * 30 + [9.0] * 4 + [1.0] * 5)
+
+
+def starting_at(loss: float) -> tuple[Capture, ...]:
+    return (
+        captured(0, {"CrossEntropyLoss_input_0": {"abs_max": 1.0}}),
+        *numbers("CrossEntropyLoss_output_0", [loss] * 3),
+    )
+
+
+class TestLossAtStart(RuleContract):
+    rule = LossAtStart
+    fires_on = starting_at(7.0)
+    silent_on = starting_at(0.7)
+
+
+def logits(low: float, high: float) -> tuple[Capture, ...]:
+    given = {"CrossEntropyLoss_input_0": {"min": low, "max": high, "mean": 0.5}}
+    return tuple(captured(step, given) for step in range(4))
+
+
+class TestProbabilitiesAsLogits(RuleContract):
+    rule = ProbabilitiesAsLogits
+    fires_on = logits(0.1, 0.9)
+    silent_on = logits(-0.1, 1.1)
+
+
+PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
+
+
+class TestNoLearning(RuleContract):
+    rule = NoLearning
+    fires_on = parameters({**PUSHED, "a.weight": {"checksum": 7.0}})
+    silent_on = tuple(captured(10 * step, {**PUSHED, "a.weight": {"checksum": float(step)}}) for step in range(7))
+
+
+class TestMissingZeroGrad(RuleContract):
+    rule = MissingZeroGrad
+    fires_on = numbers("SGD/steps_without_zero_grad", [0.0, 10.0])
+    silent_on = numbers("SGD/steps_without_zero_grad", [0.0, 0.0])
+
+
+class TestUnusedParameter(RuleContract):
+    rule = UnusedParameter
+    fires_on = parameters({"a.weight": {"checksum": 7.0, "update_ratio": 0.0}})
+    silent_on = parameters({**PUSHED, "a.weight": {"checksum": 7.0, "update_ratio": 0.1}})
+
+
+def outputs(std: float) -> tuple[Capture, ...]:
+    return tuple(captured(step, {"Net_output_0": {"batch_std": std, "abs_mean": 1.0}}) for step in range(12))
+
+
+class TestOutputCollapse(RuleContract):
+    rule = OutputCollapse
+    fires_on = outputs(0.0)
+    silent_on = outputs(0.1)
+
+
+class TestUnscaledInput(RuleContract):
+    rule = UnscaledInput
+    fires_on = inputs([0.0, 0.0], [1.0, 5000.0])
+    silent_on = inputs([0.0, 0.5], [1.0, 2.0])
+
+
+def weights(largest: float) -> tuple[Capture, ...]:
+    return (captured(0, {"a.weight": {"abs_max": largest, "p0.5": -largest, "p99.5": 1.0}}),)
+
+
+class TestWeightSaturation(RuleContract):
+    rule = WeightSaturation
+    fires_on = weights(51.0)
+    silent_on = weights(49.0)
+
+
+class TestEvalInTrainMode(RuleContract):
+    rule = EvalInTrainMode
+    fires_on = numbers("Net/train_steps_in_eval_mode", [0.0, 10.0])
+    silent_on = numbers("Net/train_steps_in_eval_mode", [0.0, 9.0])
+
+
+def updates(ratio: float) -> tuple[Capture, ...]:
+    return parameters({"a.weight": {"update_ratio": ratio}, "b.bias": {"update_ratio": math.inf}}, count=12)
+
+
+class TestLearningRate(RuleContract):
+    rule = LearningRate
+    fires_on = updates(0.5)
+    silent_on = updates(1e-3)
+
+
+class TestMetricNotImproving(RuleContract):
+    rule = MetricNotImproving
+    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(60)])
+    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(60)])
+
+
+SKIPS = tuple(skipped(step) for step in range(10, 30))
+
+
+class TestSkippedSteps(RuleContract):
+    rule = SkippedSteps
+    fires_on = (*numbers("loss", [1.0] * 40), *SKIPS)
+    silent_on = (*numbers("loss", [1.0] * 40), *SKIPS[:10])
+
+
+class TestReplicaDivergence(RuleContract):
+    rule = ReplicaDivergence
+    fires_on = replicas((1.0, 1.0), (2.0, 2.0), (3.0, 4.0))
+    silent_on = replicas((1.0, 1.0), (2.0, 2.0), (3.0, 3.0))
+
+
+def test_the_default_rules_exist() -> None:
+    assert set(DEFAULT) <= set(BUILT_IN)

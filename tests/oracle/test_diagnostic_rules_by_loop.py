@@ -1,0 +1,456 @@
+"""Diagnostic rules against plain loops over the same scenario, without windows, views or numpy."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from rule_scenarios import INFOS, captured, diagnostic_scenarios
+
+from leadline.judge.evaluator import Evaluator
+from leadline.rules.losses.metric_not_improving import MetricNotImproving
+from leadline.rules.registry import find_rule
+from leadline.rules.robust import mann_kendall
+from leadline.rules.rule import Rule
+from leadline.testing.runs import START_NS, ArrayStatistics, Capture, Part, RunWriter
+
+Judged = list[tuple[int, str]]
+"""Step, and ``clear``, ``fired`` or ``undecided``."""
+
+
+def judged_by(rules: dict[str, Rule], scenario: Sequence[Part]) -> dict[str, Judged]:
+    """Return the verdict of each rule at each step, through store, reader and window."""
+    results: dict[str, Judged] = {name: [] for name in rules}
+
+    def spy(name: str, rule: Rule) -> Rule:
+        class Spy(Rule, frozen=True):
+            def needs(self):
+                return rule.needs()
+
+            def remember(self, memory, window):
+                return rule.remember(memory, window)
+
+            def evaluate(self, window):
+                verdict = rule.evaluate(window)
+                results[name].append((window.step, type(verdict).__name__.lower()))
+                return verdict
+
+        return Spy()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = RunWriter(f"{folder}/run", batch_rows=3, segment_batches=2).write_all(scenario).end().path
+        spies = [(name, spy(name, rule)) for name, rule in rules.items()]
+        progress = Evaluator(path, spies, started_ns=START_NS).advance(is_over=True)
+    assert [state["error"] for state in progress.rules.values() if state["error"]] == []
+    return results
+
+
+def verdict_name(fired: bool, judged: bool = True) -> str:
+    return "fired" if fired else "clear" if judged else "undecided"
+
+
+@dataclass
+class Step:
+    """The data of one step: numbers by (worker, tensor, statistic)."""
+
+    step: int
+    mode: str
+    mode_step: int
+    is_skipped: bool = False
+    numbers: dict[tuple[str, str, str], float] = field(default_factory=dict)
+    arrays: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+
+    def of(self, statistic: str, *collections: str, ends: str = "") -> dict[tuple[str, str], float]:
+        return {
+            (worker, name): value
+            for (worker, name, each), value in self.numbers.items()
+            if each == statistic and set(collections) & set(INFOS[name].collections) and name.endswith(ends)
+        }
+
+
+def steps(scenario: Sequence[Part]) -> Iterator[Step]:
+    found: dict[int, Step] = {}
+    for part in scenario:
+        mode_step = part.step if part.mode_step is None else part.mode_step
+        here = found.setdefault(part.step, Step(part.step, part.mode, mode_step))
+        if isinstance(part, ArrayStatistics):
+            here.arrays |= {(part.worker, n, s): v for n, value in part.values.items() for s, v in value.items()}
+            part = part.capture
+        assert isinstance(part, Capture)
+        if "clock" in part.values:
+            here.is_skipped = True
+        else:
+            here.numbers |= {(part.worker, n, s): v for n, value in part.values.items() for s, v in value.items()}
+    yield from (found[key] for key in sorted(found))
+
+
+def trained(scenario: Sequence[Part]) -> Iterator[Step]:
+    return (step for step in steps(scenario) if step.mode == "train")
+
+
+def is_finite(value: float) -> bool:
+    return math.isfinite(value)
+
+
+def nonfinite(scenario: Sequence[Part]) -> Judged:
+    results = []
+    for step in trained(scenario):
+        losses = any(not is_finite(value) for value in step.of("value", "losses").values())
+        gradients = any(value > 0 for value in step.of("nonfinite_count", "gradients").values()) and not step.is_skipped
+        if step.of("value", "losses") or step.of("nonfinite_count", "gradients", "weights", "biases", "layers"):
+            results.append((step.step, verdict_name(losses or gradients)))
+    return results
+
+
+def exploding(scenario: Sequence[Part], factor: float, window: int, patience: int, warmup: int) -> Judged:
+    results, past = [], {}
+    for step in trained(scenario):
+        norms = step.of("value", "gradient_norms")
+        if not norms:
+            continue
+        fired = judged = False
+        for (worker, name), value in norms.items():
+            values = past.setdefault((worker, name), [])
+            values.append(value)
+            if name.endswith("norm") and (worker, f"{name}_before_clipping") in norms:
+                continue
+            seen = values[-(max(window, warmup) + 5) :]
+            before = [one for one in seen[:-5] if is_finite(one)]
+            if len(before) < warmup or statistics.median(before[-window:]) <= 0:
+                continue
+            judged = True
+            usual = statistics.median(before[-window:])
+            logs = [math.log(one) for one in before[-window:] if one > 0]
+            spread = 1.4826 * statistics.median(abs(one - statistics.median(logs)) for one in logs)
+            bound = usual * max(factor, math.exp(4 * spread))
+            fired |= sum(is_finite(one) and one > bound for one in seen[-5:]) >= patience
+        results.append((step.step, "undecided" if step.is_skipped else verdict_name(fired, judged)))
+    return results
+
+
+def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Judged:
+    results, past = [], {}
+    for step in trained(scenario):
+        fired = judged = False
+        for key, value in step.of("value", "losses").items():
+            values = past.setdefault(key, [])
+            values.append(value)
+            seen = values[-(window + patience) :]
+            before = [one for one in seen[:-patience] if is_finite(one)]
+            latest = seen[-patience:]
+            if len(before) < min(20, window) or not any(map(is_finite, latest)):
+                continue
+            judged = True
+            usual = statistics.median(before)
+            spread = 1.4826 * statistics.median(abs(one - usual) for one in before)
+            bound = max(usual + k * spread, usual + abs(usual) / 2)
+            fired |= all(is_finite(one) and one > bound for one in latest) and len(latest) == patience
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judged:
+    results, seen, logits = [], {}, set()
+    for step in trained(scenario):
+        if step.mode_step >= 3:
+            continue
+        if step.mode_step < 1:
+            logits |= {worker for worker, name in step.of("abs_max", "predictions") if name.startswith("Cross")}
+        fired = judged = False
+        for (worker, name), value in step.of("value", "losses").items():
+            losses = seen.setdefault((worker, name), [])
+            losses.append(value)
+            known = classes or (2 if worker in logits and name.startswith("Cross") else None)
+            if len(losses) == 3 and known and is_finite(sum(losses)):
+                judged = True
+                fired |= sum(losses) / 3 > factor * math.log(known)
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def logits(scenario: Sequence[Part], patience: int) -> Judged:
+    results, runs = [], {}
+    for step in trained(scenario):
+        if not step.of("min", "predictions"):
+            continue
+        fired = False
+        for (worker, name), low in step.of("min", "predictions").items():
+            high, mean = step.numbers[worker, name, "max"], step.numbers[worker, name, "mean"]
+            is_softmax = name.startswith("Cross")
+            like = low >= 0 and (abs(mean * 2 - 1) <= 1e-3 if is_softmax else high <= 1)
+            run = runs.setdefault((worker, name), [])
+            run.append((low, high)) if like else run.clear()
+            latest = run[-patience:]
+            reaches = is_softmax or (
+                latest and min(one for one, _ in latest) <= 0.05 and max(one for _, one in latest) >= 0.95
+            )
+            fired |= len(latest) == patience and bool(reaches)
+        results.append((step.step, verdict_name(fired)))
+    return results
+
+
+def counted(scenario: Sequence[Part], patience: int, ends: tuple[str, ...], modes: tuple[str, ...]) -> Judged:
+    results = []
+    for step in steps(scenario):
+        counts = [value for end in ends for value in step.of("value", "checks", ends=end).values()]
+        if counts and step.mode in modes:
+            results.append((step.step, verdict_name(max(counts) >= patience)))
+    return results
+
+
+def learning(scenario: Sequence[Part], limit: int) -> Judged:
+    results: Judged = []
+    zero: dict[str, int] = {}
+    rate: dict[str, float] = {}
+    outside: dict[str, int] = {}
+    first: dict[str, int] = {}
+    still: dict[tuple[str, str], tuple[int, float, float]] = {}
+    for step in trained(scenario):
+        sums = step.of("checksum", "weights", "biases")
+        rates = step.of("value", "hyperparameters", ends="/lr")
+        lost = step.of("value", "checks", ends="/outside_optimizers")
+        if not sums and not rates and not lost and not step.of("abs_max", "gradients"):
+            continue
+        fired, now = False, step.mode_step
+        for (worker, _), value in lost.items():
+            if value <= 0:
+                outside.pop(worker, None)
+            fired |= value > 0 and now - outside.setdefault(worker, now) >= limit
+        for (worker, _), value in rates.items():
+            rate[worker] = value
+            if value:
+                zero.pop(worker, None)
+            fired |= value == 0 and now - zero.setdefault(worker, now) >= limit
+        for (worker, name), value in sums.items():
+            gradient = step.numbers.get((worker, f"gradient/{name}", "abs_max"), math.nan)
+            since, known, then = still.get((worker, name), (now, value, math.nan))
+            current = rate.get(worker, math.nan)
+            others = [size for (who, _), size in step.of("abs_max", "gradients").items() if who == worker]
+            if not 1e-5 * max((size for size in others if size < math.inf), default=0) < gradient < math.inf:
+                still.pop((worker, name), None)
+                continue
+            if (worker, name) not in still or known != value or current > then:
+                since, then = now, current
+            still[worker, name] = (since, value, then)
+            fired |= now - since >= limit
+        ages = [now - first.setdefault(worker, now) >= limit for worker, _ in sums]
+        results.append((step.step, verdict_name(fired, any(ages))))
+    return results
+
+
+def unused(scenario: Sequence[Part], limit: int) -> Judged:
+    results: Judged = []
+    first: dict[tuple[str, str], tuple[int, float]] = {}
+    held: set[tuple[str, str]] = set()
+    used: set[tuple[str, str]] = set()
+    for step in trained(scenario):
+        sums = step.of("checksum", "weights", "biases")
+        if not sums:
+            continue
+        held |= set(step.of("update_ratio", "weights", "biases"))
+        fired = judged = False
+        for (worker, name), value in sums.items():
+            since, known = first.setdefault((worker, name), (step.mode_step, value))
+            if (worker, f"gradient/{name}", "abs_max") in step.numbers or known != value:
+                used.add((worker, name))
+            is_old = step.mode_step - since >= limit
+            if (worker, name) in held:
+                judged |= is_old or (worker, name) in used
+                fired |= is_old and (worker, name) not in used
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def collapsed(scenario: Sequence[Part], eps: float, patience: int) -> Judged:
+    results, runs = [], {}
+    for step in trained(scenario):
+        stds = step.of("batch_std", "outputs")
+        if not stds:
+            continue
+        fired = judged = False
+        for (worker, name), std in stds.items():
+            size = step.numbers[worker, name, "abs_mean"]
+            is_judged = is_finite(std) and is_finite(size)
+            judged |= is_judged
+            runs[worker] = runs.get(worker, 0) + 1 if is_judged and std < eps * (1 + size) else 0
+            fired |= is_judged and runs[worker] >= patience
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def saturated(scenario: Sequence[Part]) -> Judged:
+    results = []
+    for step in trained(scenario):
+        sizes = step.of("abs_max", "weights")
+        if not sizes:
+            continue
+        fired = judged = False
+        for (worker, name), size in sizes.items():
+            ends = [abs(step.numbers[worker, name, one]) for one in ("p0.5", "p99.5")]
+            finite_ends = [one for one in ends if is_finite(one)]
+            if is_finite(size) and finite_ends:
+                judged = True
+                fired |= size > 65504 / 2 or max(finite_ends) > 100 / math.sqrt(4)
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> Judged:
+    results, past = [], {}
+    for step in trained(scenario):
+        ratios = step.of("update_ratio", "weights", "biases")
+        if not ratios:
+            continue
+        fired = judged = False
+        for worker in {worker for worker, _ in ratios}:
+            known = [value for (who, _), value in ratios.items() if who == worker and is_finite(value)]
+            if not known:
+                continue
+            latest = past.setdefault(worker, [])
+            latest.append(statistics.median(known))
+            if len(latest) >= patience:
+                judged = True
+                fired |= all(one > high for one in latest[-patience:]) or all(one < low for one in latest[-patience:])
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+def skips(scenario: Sequence[Part], share: float, window: int) -> Judged:
+    results, latest, count = [], [], 0
+    for step in trained(scenario):
+        if not step.of("value", "losses"):
+            continue
+        count += 1
+        if latest or not step.is_skipped or count > window:
+            latest.append(step.is_skipped)
+        small = any(value < 1 for value in step.of("value", "hyperparameters", ends="/scale").values())
+        results.append((step.step, verdict_name(small or sum(latest[-window:]) / window > share, bool(latest))))
+    return results
+
+
+def replicas(scenario: Sequence[Part]) -> Judged:
+    results: Judged = []
+    agreed: dict[str, list[float]] = {}
+    for step in trained(scenario):
+        sums = step.of("checksum", "weights", "biases")
+        if not sums:
+            continue
+        fired = False
+        for tensor in {name for _, name in sums}:
+            values = [value for (_, name), value in sums.items() if name == tensor]
+            if len(values) < 2:
+                continue
+            if len(set(values)) == 1:
+                agreed.setdefault(tensor, []).append(values[0])
+            else:
+                fired |= len(set(agreed.get(tensor, ()))) > 1
+        results.append((step.step, verdict_name(fired)))
+    return results
+
+
+def scaled(scenario: Sequence[Part], ratio: float, offset: float, scale: float) -> Judged:
+    results: Judged = []
+    pools: dict[str, list[tuple[list[float], list[float]]]] = {}
+    for step in trained(scenario):
+        if not step.of("abs_max", "inputs"):
+            continue
+        fired = judged = False
+        for worker, name in step.of("abs_max", "inputs"):
+            means = step.arrays[worker, name, "unit_mean"]
+            stds = step.arrays[worker, name, "unit_std"]
+            pool = pools.setdefault(worker, [])
+            if all(map(is_finite, means + stds)) and 250 * len(pool) < 500:
+                pool.append((means, stds))
+            if 250 * len(pool) < 500:
+                continue
+            judged = True
+            mean = [sum(m[unit] for m, _ in pool) / len(pool) for unit in range(2)]
+            square = [sum(s[unit] ** 2 + m[unit] ** 2 for m, s in pool) / len(pool) for unit in range(2)]
+            std = [math.sqrt(max(square[unit] - mean[unit] ** 2, 0.0)) for unit in range(2)]
+            alive = [unit for unit in range(2) if std[unit] > 1e-9 * max(abs(mean[unit]), 1e-300)]
+            whole = math.sqrt(max(sum(square) / 2 - (sum(mean) / 2) ** 2, 0.0))
+            if alive:
+                sizes = [std[unit] for unit in alive]
+                fired |= max(sizes) / min(sizes) > ratio
+                fired |= any(abs(mean[unit]) / std[unit] > offset for unit in alive)
+            fired |= not 1 / scale <= whole <= scale
+        results.append((step.step, verdict_name(fired, judged)))
+    return results
+
+
+CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tuple[object, ...]]] = {
+    "nonfinite_origin": (nonfinite, {}, ()),
+    "exploding_gradient": (exploding, {"factor": 5.0, "window": 4, "patience": 1, "warmup": 2}, (5.0, 4, 1, 2)),
+    "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
+    "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
+    "probabilities_as_logits": (logits, {"patience": 2}, (2,)),
+    "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
+    "eval_in_train_mode": (
+        counted,
+        {},
+        (10, ("/train_steps_in_eval_mode", "/eval_calls_in_train_mode"), ("train", "eval")),
+    ),
+    "no_learning": (learning, {"steps": 4}, (4,)),
+    "unused_parameter": (unused, {"steps": 5}, (5,)),
+    "output_collapse": (collapsed, {"patience": 2}, (1e-5, 2)),
+    "weight_saturation": (saturated, {}, ()),
+    "unscaled_input": (scaled, {}, (1e3, 10.0, 100.0)),
+    "learning_rate": (rated, {"patience": 2}, (1e-6, 0.1, 2)),
+    "skipped_steps": (skips, {"window": 5, "share": 0.3}, (0.3, 5)),
+    "replica_divergence": (replicas, {}, ()),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(scenario=diagnostic_scenarios())
+def test_rules_equal_a_plain_loop(scenario: Sequence[Part]) -> None:
+    rules = {name: find_rule(name)(**parameters) for name, (_, parameters, _) in CASES.items()}
+    rules["classes_given"] = find_rule("loss_at_start")(classes=3)
+    results = judged_by(rules, scenario)
+    for name, (oracle, _, arguments) in CASES.items():
+        assert (name, results[name]) == (name, oracle(scenario, *arguments))
+    assert results["classes_given"] == starts(scenario, 2.0, 3)
+
+
+def test_a_constant_metric_equals_a_plain_loop() -> None:
+    values = [0.5 + 0.05 * math.sin(7 * step) + (0.01 * step if step > 200 else 0.0) for step in range(300)]
+    scenario = [captured(at, {"accuracy": {"value": value}}) for at, value in enumerate(values)]
+    results = judged_by({"it": MetricNotImproving()}, scenario)["it"]
+    expected: Judged = []
+    length, means, current, now = 1, [], [], "undecided"
+    for step, value in enumerate(values):
+        current.append(value)
+        if len(current) == length:
+            means.append(sum(current) / length)
+            current = []
+            if len(means) == 128:
+                means = [(means[2 * at] + means[2 * at + 1]) / 2 for at in range(64)]
+                length *= 2
+            if len(means) >= 40:
+                half = means[len(means) // 2 :]
+                rises = sum((b > a) - (b < a) for i, a in enumerate(half) for b in half[i + 1 :])
+                n = len(half)
+                z = (rises - math.copysign(1, rises)) / math.sqrt(n * (n - 1) * (2 * n + 5) / 18) if rises else 0.0
+                p = 1 - statistics.NormalDist().cdf(z)
+                start = statistics.fmean(means[: max(1, len(means) // 10)])
+                better = statistics.fmean(half) - start
+                now = verdict_name(p > 0.01 and better <= 2 * statistics.pstdev(half) / math.sqrt(n))
+        expected.append((step, now))
+    assert results == expected
+    assert {verdict for _, verdict in results} == {"undecided", "fired", "clear"}
+
+
+def test_mann_kendall_is_the_published_one() -> None:
+    """Gilbert 1987, example 16.4: S = 8 of 10, 15, 14, 20 … with ties counted as none."""
+    assert mann_kendall([10, 15, 14, 20]).score == 4
+    tied = mann_kendall([10, 22, 21, 30, 22, 30, 40, 40])
+    count, ties = 8, (2, 2, 2)
+    variance = (count * 7 * 21 - sum(t * (t - 1) * (2 * t + 5) for t in ties)) / 18
+    assert tied.z == pytest.approx((tied.score - 1) / math.sqrt(variance))
+    assert mann_kendall([1.0, 1.0, 1.0]).z == 0.0
+    assert mann_kendall([]).p_of_rising() == 0.5

@@ -1,0 +1,157 @@
+"""The second try of tests that failed beside others: what it forgives, what it names, and what it never forgives."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launching import PATIENCE
+
+RUN_TESTS = Path(__file__).parents[2] / "scripts" / "run_tests.py"
+AGAIN = "once more, one after the other"
+UNSTEADY = "unsteady: passed only when run alone"
+FINE = "def test_fine(): pass\n"
+BROKEN = "import nothing_of_that_name\n"
+WRONG = "def test_wrong(): assert False\n"
+FIRST_TIME = """
+import pathlib
+
+def test_first_time():
+    seen = pathlib.Path(__file__).with_suffix(".seen")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError
+"""
+"""It fails once."""
+SKIPPED_THEN = FIRST_TIME.replace("def ", "import pytest\ndef ") + "    pytest.skip('not here')\n"
+ENDS_BADLY = """
+import pathlib
+import pytest
+
+@pytest.fixture
+def there():
+    seen = pathlib.Path(__file__).with_suffix(".seen")
+    yield
+    if not seen.exists():
+        seen.touch()
+        raise OSError
+
+@pytest.mark.parametrize("name", ["a::b[c]", "é/x"])
+def test_ends_badly(there, name): pass
+"""
+"""Its teardown fails once."""
+DRAWN = """
+from hypothesis import given, strategies as st
+
+@given(st.integers())
+def test_drawn(number): assert number < 1000
+"""
+
+pytestmark = pytest.mark.slow
+
+
+def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
+    """Status and output of a folder of tests."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    ended = subprocess.run(
+        [sys.executable, str(RUN_TESTS), *options],
+        cwd=folder,
+        env=clean,
+        timeout=PATIENCE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return ended.returncode, ended.stdout
+
+
+def summaries(said: str) -> list[str]:
+    """What pytest summed up, run by run."""
+    return [found[1] for line in said.splitlines() if (found := re.match(r"=+ (\d.*) in [\d.]+s", line))]
+
+
+def named(said: str) -> list[str]:
+    return re.findall("^UNSTEADY (.*)$", said, re.M)
+
+
+def test_where_all_pass_there_is_one_try(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, fine=FINE)
+    assert status == 0
+    assert summaries(said) == ["1 passed"]
+
+
+def test_a_test_that_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, fine=FINE, first=FIRST_TIME)
+    assert status == 0
+    assert summaries(said) == ["1 failed, 1 passed", "1 passed"]
+    assert UNSTEADY in said
+    assert named(said) == ["test_first.py::test_first_time"]
+    assert re.fullmatch(r"=+ 1 passed in [\d.]+s =+", said.splitlines()[-1])
+
+
+def test_a_test_that_fails_again_is_a_failure_whatever_else_passes(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, fine=FINE, first=FIRST_TIME, wrong=WRONG)
+    assert status == 1
+    assert summaries(said) == ["2 failed, 1 passed", "1 failed, 1 passed"]
+    assert named(said) == ["test_first.py::test_first_time"]
+
+
+def test_an_error_of_a_fixture_is_tried_again_too_under_any_name(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, bad=ENDS_BADLY)
+    assert status == 0
+    assert summaries(said) == ["2 passed, 1 error", "1 passed"]
+    assert named(said) == ["test_bad.py::test_ends_badly[a::b[c]]"]
+
+
+def test_who_does_not_pass_alone_but_skips_is_not_forgiven(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, first=SKIPPED_THEN)
+    assert status == 1
+    assert summaries(said) == ["1 failed", "1 skipped"]
+    assert named(said) == []
+
+
+def test_what_hypothesis_found_is_found_again(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, drawn=DRAWN)
+    assert status == 1
+    assert summaries(said) == ["1 failed", "1 failed"]
+
+
+@pytest.mark.parametrize(("count", "tries"), [(10, 2), (11, 1)])
+def test_many_failures_are_failures_at_once(tmp_path: Path, count: int, tries: int) -> None:
+    many = f"import pytest\n@pytest.mark.parametrize('number', range({count}))\ndef test_it(number): assert False\n"
+    status, said = tried(tmp_path, many=many)
+    assert status == 1
+    assert summaries(said) == [f"{count} failed"] * tries
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        (["--no-such-option"], {"fine": FINE}),
+        (["nowhere.py"], {"fine": FINE}),
+        (["-k", "nothing"], {"fine": FINE}),
+        ([], {"broken": BROKEN, "first": FIRST_TIME}),
+        (["--continue-on-collection-errors"], {"broken": BROKEN, "first": FIRST_TIME}),
+        (["-x"], {"first": FIRST_TIME}),
+        (["-n", "0", "--maxfail", "1"], {"first": FIRST_TIME, "wrong": WRONG}),
+    ],
+    ids=["option", "path", "none", "import", "import-passed-over", "stopped", "stopped-alone"],
+)
+def test_anything_but_failed_tests_ends_at_once(tmp_path: Path, options: list[str], files: dict[str, str]) -> None:
+    status, said = tried(tmp_path, *options, **files)
+    assert status != 0
+    assert AGAIN not in said
+
+
+@pytest.mark.parametrize("options", [["-k", "first"], ["test_first.py", "-n", "1"], ["test_first.py::test_first_time"]])
+def test_options_and_paths_count_in_both_tries(tmp_path: Path, options: list[str]) -> None:
+    status, said = tried(tmp_path, *options, first=FIRST_TIME, wrong=WRONG)
+    assert status == 0
+    assert named(said) == ["test_first.py::test_first_time"]

@@ -1,0 +1,164 @@
+"""Reporting of boosting rounds to the step callbacks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from leadline.frameworks.boosting.rounds import Rounds
+from leadline.frameworks.scores import Score, Scores
+from leadline.training.guard import Guard
+
+SCORES = (Score("held-rmse", True, ("validation_set",)), Score("held-auc", False, ("validation_set",)))
+
+
+class Owner: ...
+
+
+class Booster:
+    features = ()
+
+    def settings(self) -> dict[str, float]:
+        return {}
+
+    def evaluation_name(self) -> None:
+        return None
+
+
+class Callbacks:
+    """Records the calls; one training owns the steps at a time."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.owner: object = None
+        self.is_metrics_only = False
+        self.timeline = self
+
+    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
+        self.calls += [f"{score.name}={value}" for score, value in zip(scores, values, strict=True)]
+
+    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
+        if self.is_metrics_only:
+            self.calls.append("metrics only")
+        return self.is_metrics_only
+
+    def capture_last_step(self, family: str) -> None:
+        self.calls.append("last")
+
+    def begin_training(self, owner: object) -> bool:
+        if self.owner not in (None, owner):
+            return False
+        self.owner = owner
+        return True
+
+    def end_training(self, owner: object) -> None:
+        self.owner = None if self.owner is owner else self.owner
+
+    def after_update(self, owner: object, *, is_skipped: bool) -> None:
+        self.calls.append("step")
+
+    def record_event(self, name: str, args: dict[str, Any]) -> None:
+        self.calls.append(f"{name} {args['number']}")
+
+    def begin_update(self) -> None: ...
+
+    def end_update(self) -> None: ...
+
+    def end_forward(self) -> None:
+        self.calls.append("scored")
+
+    def before_update(self, owner: object) -> None: ...
+
+
+def scored() -> tuple[Scores, Sequence[float]]:
+    return SCORES, (0.5, 0.9)
+
+
+def nothing() -> tuple[Scores, Sequence[float]]:
+    return (), ()
+
+
+def make() -> tuple[Rounds, Callbacks, list[str]]:
+    callbacks, warnings = Callbacks(), []
+    return Rounds(callbacks, Guard(warnings.append), warnings.append, {}), callbacks, warnings  # type: ignore[arg-type]
+
+
+def test_a_round_is_its_scores_and_a_step() -> None:
+    rounds, callbacks, warnings = make()
+    owner = Owner()
+    rounds.begin(owner)
+    rounds.end_scoring(Owner())
+    for _ in range(2):
+        rounds.end_scoring(owner)
+        rounds.end_round(owner, None, scored)
+    rounds.end(owner)
+    assert callbacks.calls[0] == "scored"  # like a fold: a booster that is scored within a training belongs to it
+    scoring = ["scored", "held-rmse=0.5", "held-auc=0.9"]
+    assert callbacks.calls[1:] == [*scoring, "training 1", "step", *scoring, "step"]
+    assert (callbacks.owner, warnings) == (None, [])
+
+
+def test_a_round_with_metrics_only_is_one_call_except_the_first_and_the_last() -> None:
+    rounds, callbacks, _ = make()
+    callbacks.is_metrics_only = True
+    owner, booster = Owner(), Booster()
+    rounds.begin(owner)
+    for index in range(3):
+        rounds.end_round(owner, booster, nothing, is_last=index == 2)  # type: ignore[arg-type]
+    assert callbacks.calls == ["training 1", "step", "metrics only", "last", "step"]
+
+
+def test_consecutive_trainings_are_counted_even_if_one_never_reports_its_end() -> None:
+    rounds, callbacks, _ = make()
+    owners = [Owner() for _ in range(3)]
+    for owner in owners:
+        rounds.begin(owner)
+        rounds.end_round(owner, None, nothing)
+    assert [call for call in callbacks.calls if call != "step"] == ["training 1", "training 2", "training 3"]
+
+
+def test_a_nested_training_owns_the_steps_until_it_ends() -> None:
+    rounds, callbacks, _ = make()
+    outer, inner = Owner(), Owner()
+    rounds.begin(outer)
+    rounds.end_round(outer, None, nothing)
+    rounds.begin(inner)
+    rounds.end_round(inner, None, nothing)
+    rounds.end(inner)
+    rounds.end_round(outer, None, nothing)
+    assert callbacks.owner is outer
+    assert callbacks.calls.count("step") == 3
+
+
+def test_of_two_threads_the_first_is_captured_and_the_other_reported() -> None:
+    rounds, callbacks, warnings = make()
+    first, second = Owner(), Owner()
+    rounds.begin(first)
+
+    def other() -> None:
+        rounds.begin(second)
+        rounds.end_round(second, None, nothing)
+        rounds.end(second)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    rounds.end_round(first, None, nothing)
+    assert callbacks.calls.count("step") == 1
+    assert warnings == ["another booster is trained at the same time: its rounds are not captured"]
+
+
+def test_an_error_in_leadline_only_ends_the_capture() -> None:
+    rounds, callbacks, warnings = make()
+    owner = Owner()
+    rounds.begin(owner)
+
+    def fail() -> tuple[Scores, Sequence[float]]:
+        raise RuntimeError("planted")
+
+    rounds.end_round(owner, None, fail)
+    rounds.end_round(owner, None, nothing)
+    assert callbacks.calls == []
+    assert len(warnings) == 1
+    assert "planted" in warnings[0]

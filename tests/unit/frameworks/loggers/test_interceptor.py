@@ -1,0 +1,287 @@
+"""Logged values become one scalar each, and patched libraries behave as before."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Mapping
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leadline.frameworks.loggers.interceptor import Interceptor
+from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
+from leadline.frameworks.loggers.registry import Loggers
+from leadline.frameworks.loggers.unique_names import UniqueNames
+from leadline.frameworks.loggers.values import scalar
+from leadline.training.guard import Guard
+
+
+class Sink:
+    """Keeps the values that a recorder would record for the current step."""
+
+    def __init__(self) -> None:
+        self.clock: Any = SimpleNamespace(step=0)
+        self.cost: Any = SimpleNamespace(own_ns=0, loop_ns=0)
+        self.kept: dict[str, Any] = {}
+
+    def log(self, values: Mapping[str, Any], collection: str) -> None:
+        assert collection == "metrics"
+        self.kept |= values
+
+    def withdraw(self, name: str, collection: str) -> None:
+        self.kept.pop(name, None)
+
+    def next_step(self) -> dict[str, Any]:
+        kept, self.kept = self.kept, {}
+        self.clock.step += 1
+        return kept
+
+
+class Metric:
+    def __init__(self) -> None:
+        self._computed: Any = None
+
+
+class Writer:
+    """A library's writer."""
+
+    def write(self, name: str, value: object, *, twice: bool = False) -> str:
+        """Its own words."""
+        if value == "refused":
+            raise ValueError("the library's own")
+        return f"{name}={value}"
+
+
+LIBRARY = ModuleType("library")
+LIBRARY.Writer = Writer  # type: ignore[attr-defined]
+
+
+def written(writer: object, name: str, value: object, **others: object) -> dict[str, Any]:
+    if value == "unexpected":
+        raise KeyError("ours")
+    return {name: value}
+
+
+def patches(library: ModuleType, interceptor: Interceptor) -> list[FunctionPatch]:
+    return [FunctionPatch(library.Writer, "write", interceptor.after(written))]
+
+
+@pytest.fixture
+def sink() -> Sink:
+    return Sink()
+
+
+@pytest.fixture
+def interceptor(sink: Sink) -> Interceptor:
+    return Interceptor(sink, Guard(pytest.fail), float)
+
+
+def installed(sink: Sink, warnings: list[str], wrap: Any = patches) -> Loggers:
+    return Loggers(sink, float, warnings.append, (LoggingLibrary("library", {"library_waited_for": wrap}),))
+
+
+def test_a_patched_library_behaves_as_before_and_is_restored(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "library_waited_for", LIBRARY)
+    before = vars(Writer)["write"]
+    loggers = installed(sink, [])
+    loggers.install()
+    assert vars(Writer)["write"] is not before
+    assert Writer().write("a", 1.5) == "a=1.5"
+    assert Writer().write(name="b", value=torch.tensor(2.5), twice=True) == "b=2.5"
+    with pytest.raises(ValueError, match="the library's own"):
+        Writer().write("c", "refused")
+    assert sink.kept == {"a": 1.5, "b": 2.5}
+    assert inspect.signature(Writer.write) == inspect.signature(before)
+    assert (Writer.write.__doc__, Writer.write.__qualname__) == ("Its own words.", "Writer.write")
+    assert pickle.loads(pickle.dumps(Writer.write)) is Writer.write
+    loggers.uninstall()
+    assert vars(Writer)["write"] is before
+
+
+def test_an_error_in_leadline_ends_the_interception_and_nothing_else(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "library_waited_for", LIBRARY)
+    before, warnings = vars(Writer)["write"], list[str]()
+    installed(sink, warnings).install()
+    assert Writer().write("a", "unexpected") == "a=unexpected"
+    assert vars(Writer)["write"] is before
+    assert len(warnings) == 1
+    assert warnings[0].startswith("values logged by the script are no longer captured: KeyError")
+
+
+def test_an_unsupported_version_is_reported_and_left_alone(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "library_waited_for", ModuleType("library_waited_for"))
+    warnings = list[str]()
+    loggers = installed(sink, warnings)
+    loggers.install()
+    assert len(warnings) == 1
+    assert warnings[0].startswith("values logged through library are not captured: unsupported version")
+    loggers.uninstall()
+
+
+def test_a_later_patch_of_other_code_is_kept(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "library_waited_for", LIBRARY)
+    before = vars(Writer)["write"]
+    loggers = installed(sink, [])
+    loggers.install()
+    wrapper = vars(Writer)["write"]
+
+    def other(writer: Any, *args: Any) -> Any:
+        return wrapper(writer, *args)
+
+    monkeypatch.setattr(Writer, "write", other)
+    loggers.uninstall()
+    assert vars(Writer)["write"] is other
+    assert Writer().write("a", 1) == "a=1"
+    monkeypatch.setattr(Writer, "write", before)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        (True, 1.0),
+        (0.5, 0.5),
+        (np.float32(0.5), 0.5),
+        (np.array([2]), 2.0),
+        (np.bool_(True), 1.0),
+        (torch.tensor([3.0]), 3.0),
+        (torch.nn.Parameter(torch.tensor(3.0)), 3.0),
+        (torch.tensor(True), 1.0),
+        ("1", None),
+        (None, None),
+        (1j, None),
+        (10**400, None),
+        (np.array([1.0, 2.0]), None),
+        (np.array("a"), None),
+        (torch.tensor([1.0, 2.0]), None),
+        (torch.tensor(1j), None),
+        (torch.empty(1, device="meta"), None),
+        (torch.tensor([1.0]).to_sparse(), None),
+        ([1.0], None),
+        ({"a": 1.0}, None),
+        (np.array(1j), None),
+    ],
+)
+def test_only_real_scalars_count(value: Any, expected: float | None) -> None:
+    found = scalar(value)
+    assert (found is None) if expected is None else (torch.as_tensor(found).detach().item() == expected)
+
+
+def test_a_value_forwarded_to_another_library_is_recorded_once(sink: Sink, interceptor: Interceptor) -> None:
+    def inner(name: str, value: float) -> None:
+        return None
+
+    inner = interceptor.after(lambda name, value: {name: value})(inner)
+
+    def outer(logs: dict[str, float]) -> None:
+        logs["added"] = 7.0
+        for name, value in logs.items():
+            inner("train/" + name, value)
+        inner("a callback's own", 9.0)
+
+    outer = interceptor.around(lambda logs: logs, lambda logs: logs)(outer)
+    outer({"loss": 0.5, "bad": float("nan")})
+    assert sink.kept.keys() == {"loss", "bad", "added", "a callback's own"}
+    inner("train/loss", 0.5)
+    assert "train/loss" in sink.kept
+
+
+def test_an_error_of_the_library_ends_the_forwarding(sink: Sink, interceptor: Interceptor) -> None:
+    def outer(fails: bool) -> None:
+        if fails:
+            raise ValueError("its own")
+
+    outer = interceptor.around(lambda fails: None, lambda fails: {})(outer)
+    with pytest.raises(ValueError, match="its own"):
+        outer(True)
+    interceptor.after(lambda: {"after": 1.0})(lambda: None)()
+    assert sink.kept == {"after": 1.0}
+
+
+def log(interceptor: Interceptor, name: str, value: Any) -> None:
+    interceptor.after(lambda: {name: value})(lambda: None)()
+
+
+def test_a_metric_that_is_not_logged_is_recorded_under_its_own_name(sink: Sink, interceptor: Interceptor) -> None:
+    metric = Metric()
+    for step in range(6):
+        interceptor.log_unnamed(metric, {"Metric_step": step / 10})
+        log(interceptor, "other", 5.0 + step)
+        assert sink.next_step() == {"Metric_step": step / 10, "other": 5.0 + step}
+
+
+def test_a_metric_that_is_logged_in_its_step_is_one_scalar(sink: Sink, interceptor: Interceptor) -> None:
+    metric = Metric()
+    for step in range(6):
+        if not interceptor.is_named(metric):
+            interceptor.log_unnamed(metric, {"Metric_step": step / 10})
+        log(interceptor, "accuracy", step / 10)
+        assert sink.next_step() == {"accuracy": step / 10}
+    assert interceptor.is_named(metric)
+
+
+def test_a_metric_that_is_logged_a_step_later_becomes_one_scalar(sink: Sink, interceptor: Interceptor) -> None:
+    metric, unnamed = Metric(), []
+    for step in range(6):
+        if not interceptor.is_named(metric):
+            interceptor.log_unnamed(metric, {"Metric_step": step / 10})
+        unnamed.append("Metric_step" in sink.next_step())
+        log(interceptor, "accuracy", step / 10)
+    assert unnamed == [True, True, True, False, False, False]
+
+
+def test_logging_the_returned_object_names_its_metric_at_once(sink: Sink, interceptor: Interceptor) -> None:
+    metric = Metric()
+    metric._computed = torch.tensor(0.5)
+    interceptor.log_unnamed(metric, {"Metric": metric._computed.clone()})
+    log(interceptor, "accuracy", metric._computed)
+    assert sink.next_step() == {"accuracy": 0.5}
+    assert interceptor.is_named(metric)
+
+
+def test_numbers_equal_by_chance_name_no_metric(sink: Sink, interceptor: Interceptor) -> None:
+    """Two metrics of small batches are often equal, and only one of them is logged."""
+    logged, other = Metric(), Metric()
+    values = [(0.5, 0.25), (0.0, 0.0), (1.0, 1.0), (0.25, 0.25), (0.5, 0.0), (0.0, 0.0)]
+    kept = []
+    for one, another in values:
+        if not interceptor.is_named(logged):
+            interceptor.log_unnamed(logged, {"Logged_step": one})
+        interceptor.log_unnamed(other, {"Other_step": another})
+        log(interceptor, "f1", one)
+        kept.append(sink.next_step())
+    assert [scalars["Other_step"] for scalars in kept] == [another for _, another in values]
+    assert [scalars["f1"] for scalars in kept] == [one for one, _ in values]
+    assert not any("Logged_step" in scalars for scalars in kept)
+
+
+def test_a_metric_object_that_is_logged_needs_no_name(sink: Sink, interceptor: Interceptor) -> None:
+    metric = Metric()
+    interceptor.log_unnamed(metric, {"Metric_step": 0.5})
+    interceptor.name_owner(metric)
+    assert sink.next_step() == {}
+    assert interceptor.is_named(metric)
+
+
+def test_repeated_names_are_numbered_and_released() -> None:
+    names, first, second = UniqueNames(), Metric(), Metric()
+    assert [names.give(metric, "Metric") for metric in (first, second, first)] == ["Metric", "Metric_1", "Metric"]
+    assert names.give(second, "val/Metric") == "val/Metric"
+    assert names.find(second) == "val/Metric"
+    del first
+    third = Metric()
+    assert names.give(third, "Metric") == "Metric"
+
+
+def test_overhead_counts_once_the_training_has_begun(sink: Sink, interceptor: Interceptor) -> None:
+    log(interceptor, "early", 1.0)
+    assert sink.cost.own_ns == 0
+    sink.cost.loop_ns = 1
+    log(interceptor, "late", 1.0)
+    assert sink.cost.own_ns > 0

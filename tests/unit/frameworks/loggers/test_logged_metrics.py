@@ -1,0 +1,70 @@
+"""Logged metrics next to losses and accuracy, after the last step, and in processes that never train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import leadline
+import leadline.torch
+from leadline.reader.run import Run
+from leadline.training.session import api
+
+
+def log(values: dict[str, float]) -> None:
+    current = api.current()
+    assert current is not None
+    current.recorder.log(values, "metrics")
+
+
+def recorded(folder: Path, train: Any) -> Run:
+    hook = leadline.torch.Hook(out=str(folder), name="run", preset="light")
+    train()
+    assert hook.close()
+    return leadline.open_run(hook.run)
+
+
+def steps_of(run: Run, name: str) -> dict[int, float]:
+    return {row["step"]: row["value"] for row in run.scalars(name).to_pylist()}
+
+
+def test_a_value_of_every_step_and_one_after_the_last(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        for step in range(3):
+            loss = torch.nn.functional.cross_entropy(model(torch.randn(4, 2)), torch.randint(3, (4,)))
+            loss.backward()
+            optimizer.step()
+            log({"logged": step / 10, "accuracy": 0.75, "cross_entropy_output_0": 9.0})
+        log({"last": 1.0})
+
+    run = recorded(tmp_path, train)
+    assert steps_of(run, "logged") == {1: 0.0, 2: pytest.approx(0.1), 3: pytest.approx(0.2)}
+    assert steps_of(run, "last") == {2: 1.0}
+    assert set(steps_of(run, "metrics/accuracy").values()) == {0.75}
+    assert set(steps_of(run, "metrics/cross_entropy_output_0").values()) == {9.0}
+    assert set(run.tensor_names(collection="losses")) == {"cross_entropy_output_0"}
+    assert 0 in steps_of(run, "accuracy")
+
+
+def test_the_scripts_own_accuracy_takes_precedence(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        log({"accuracy": 0.75})
+        for _ in range(2):
+            torch.nn.functional.cross_entropy(model(torch.randn(4, 2)), torch.randint(3, (4,))).backward()
+            optimizer.step()
+
+    assert steps_of(recorded(tmp_path, train), "accuracy") == {0: 0.75}
+
+
+def test_a_process_that_never_trains_writes_no_document(tmp_path: Path) -> None:
+    run = recorded(tmp_path, lambda: log({"logged": 1.0}))
+    assert run.worker_documents() == {}

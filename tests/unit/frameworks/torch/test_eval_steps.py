@@ -1,0 +1,212 @@
+"""Eval steps: detected automatically, counted separately, and bit-identical."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hooked_run import scalars, watch
+from torch import nn
+from torch.nn import functional
+from torch.nn.modules import module as torch_module
+
+import leadline
+
+X, Y = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 3
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3))
+
+
+class Loop:
+    """Epochs of four train steps and three eval steps, recording every loss by mode."""
+
+    def __init__(self, model: nn.Module, measure: Callable[..., torch.Tensor] = functional.cross_entropy) -> None:
+        self.model, self.measure = model, measure
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        self.losses: dict[str, list[float]] = {"train": [], "eval": []}
+        self.accuracies: list[float] = []
+        self.outputs: list[torch.Tensor] = []
+
+    def train(self, count: int = 4) -> None:
+        self.model.train()
+        for _ in range(count):
+            self.optimizer.zero_grad()
+            loss = self.measure(self.model(X), Y)
+            self.losses["train"].append(loss.item())
+            loss.backward()
+            self.optimizer.step()
+
+    def evaluate(self, *, reduction: str = "mean") -> None:
+        self.model.eval()
+        with torch.no_grad():
+            for part in range(3):
+                out = self.model(X[part::3])
+                self.outputs.append(out)
+                options = {} if reduction == "mean" else {"reduction": reduction}
+                loss = self.measure(out, Y[part::3], **options)
+                self.losses["eval"].append(loss.item() / (4 if reduction == "sum" else 1))
+                self.accuracies.append(float((out.argmax(1) == Y[part::3]).float().mean()))
+
+    def run(self) -> None:
+        for _ in range(2):
+            self.train()
+            self.evaluate()
+
+
+@pytest.mark.parametrize("measure", [functional.cross_entropy, nn.CrossEntropyLoss()])
+def test_losses_and_accuracy_of_eval_steps(tmp_path: Path, measure: Callable[..., torch.Tensor]) -> None:
+    loop = Loop(net(), measure)
+    run = watch(tmp_path, loop.run, preset="standard")
+    name = "cross_entropy_output_0" if measure is functional.cross_entropy else "CrossEntropyLoss_output_0"
+    assert scalars(run, "losses") == {name: pytest.approx(dict(enumerate(loop.losses["train"])))}
+    assert scalars(run, "losses", "eval") == {name: pytest.approx(dict(enumerate(loop.losses["eval"])))}
+    assert scalars(run, "metrics", "eval") == {"accuracy": pytest.approx(dict(enumerate(loop.accuracies)))}
+    assert run.steps(mode="eval") == [4, 5, 6, 11, 12, 13]
+    assert run.steps(mode="train") == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert next(iter(run.worker_documents().values()))["steps"] == {"train": 8, "eval": 6}
+
+
+def test_a_summed_eval_loss_is_reported_as_a_mean(tmp_path: Path) -> None:
+    loop = Loop(net())
+
+    def train() -> None:
+        loop.train()
+        loop.evaluate(reduction="sum")
+
+    losses = scalars(watch(tmp_path, train, preset="light"), "losses", "eval")
+    assert losses == {"cross_entropy_output_0": pytest.approx(dict(enumerate(loop.losses["eval"])))}
+
+
+def test_schedules_count_the_steps_of_their_mode(tmp_path: Path) -> None:
+    loop = Loop(net())
+    run = watch(tmp_path, loop.run, "outputs:every=2,modes=eval,raw=true", "outputs:every=3")
+    both = run.tensor("Sequential_output_0")
+    assert both.steps(mode="eval") == [4, 6, 12]
+    assert both.steps(mode="train") == [0, 3, 9]
+    for step, index in ((4, 0), (6, 2), (12, 4)):
+        assert torch.equal(torch.tensor(both.value(step)), loop.outputs[index])
+
+
+def test_evaluation_keeps_pytorchs_fast_paths_and_every_bit(tmp_path: Path) -> None:
+    def outputs() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        model = nn.Sequential(nn.Linear(4, 8), nn.Unflatten(1, (1, 8)), layer, nn.Flatten(), nn.Linear(8, 3))
+        loop = Loop(model)
+        loop.run()
+        return loop.outputs
+
+    without_hook = outputs()
+    with_hook: list[torch.Tensor] = []
+    watch(tmp_path, lambda: with_hook.extend(outputs()), "all:every=1,raw=true,modes=global", preset="standard")
+    assert all(torch.equal(a, b) for a, b in zip(without_hook, with_hook, strict=True))
+
+
+def test_no_hooks_remain_when_training_continues(tmp_path: Path) -> None:
+    loop = Loop(net())
+    has_hooks: list[bool] = []
+
+    def train() -> None:
+        loop.run()
+        loop.train(1)
+        has_hooks.append(bool(torch_module._global_forward_hooks))
+
+    watch(tmp_path, train, preset="light")
+    assert has_hooks == [False]
+
+
+def test_evaluation_with_gradients_counts_unless_a_backward_pass_follows(tmp_path: Path) -> None:
+    loop = Loop(net())
+
+    def train() -> None:
+        loop.train(3)
+        loop.model.eval()
+        for _ in range(3):
+            functional.cross_entropy(loop.model(X), Y).item()
+        loop.train(1)
+
+    run = watch(tmp_path, train, preset="light")
+    assert list(scalars(run, "losses", "eval")["cross_entropy_output_0"]) == [0, 1, 2]
+    assert run.steps(mode="train") == [0, 1, 2, 6]
+
+
+def test_a_model_trained_in_eval_mode_has_only_train_steps(tmp_path: Path) -> None:
+    loop = Loop(net())
+    has_hooks: list[bool] = []
+
+    def train() -> None:
+        loop.train(3)
+        loop.model.eval()
+        for _ in range(8):
+            loop.optimizer.zero_grad()
+            functional.cross_entropy(loop.model(X), Y).backward()
+            loop.optimizer.step()
+        has_hooks.append(bool(torch_module._global_forward_hooks))
+
+    run = watch(tmp_path, train, preset="light")
+    assert run.steps(mode="train") == list(range(11))
+    assert run.modes() == ["train"]
+    assert has_hooks == [False]
+
+
+def test_a_teacher_model_makes_no_eval_steps(tmp_path: Path) -> None:
+    loop = Loop(net())
+    teacher = copy.deepcopy(loop.model).eval()
+
+    def train() -> None:
+        for _ in range(4):
+            with torch.no_grad():
+                functional.cross_entropy(teacher(X), Y)
+            loop.train(1)
+
+    assert watch(tmp_path, train, preset="light").modes() == ["train"]
+
+
+def test_the_script_can_set_the_mode(tmp_path: Path) -> None:
+    loop = Loop(net())
+
+    def train() -> None:
+        loop.train(2)
+        with leadline.mode("predict"):
+            loop.model.eval()
+            with torch.no_grad():
+                for _ in range(2):
+                    loop.model(X)
+                    leadline.log(score=0.5)
+        loop.train(1)
+
+    run = watch(tmp_path, train, preset="standard")
+    assert scalars(run, "scalars", "predict") == {"score": {0: 0.5, 1: 0.5}}
+    assert next(iter(run.worker_documents().values()))["steps"] == {"train": 3, "predict": 2}
+
+
+def test_an_evaluation_process_is_captured_if_its_model_is_registered(tmp_path: Path) -> None:
+    model = net()
+    hook = leadline.torch.Hook(model, out=str(tmp_path), name="run")
+    model.eval()
+    with torch.no_grad():
+        for _ in range(3):
+            functional.cross_entropy(model(X), Y)
+    hook.close()
+    run = leadline.open_run(hook.run)
+    assert list(scalars(run, "losses", "eval")["cross_entropy_output_0"]) == [0, 1, 2]
+
+
+def test_a_nan_in_evaluation_is_captured(tmp_path: Path) -> None:
+    loop = Loop(net())
+
+    def train() -> None:
+        loop.train(1)
+        loop.model.eval()
+        with torch.no_grad():
+            functional.cross_entropy(loop.model(X * float("nan")), Y)
+
+    run = watch(tmp_path, train, preset="light")
+    value = scalars(run, "losses", "eval")["cross_entropy_output_0"][0]
+    assert value != value

@@ -1,0 +1,213 @@
+"""Checks of the training loop: stale gradients, modules in the wrong mode, parameters without an optimizer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hooked_run import scalars, watch
+from torch import nn
+
+from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
+
+STEPS = 6
+
+
+def small() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.Dropout(0.5), nn.Linear(5, 2))
+
+
+def check_values(folder: Path, train: Callable[[], None]) -> dict[str, list[float]]:
+    run = watch(folder, train, "checks:every=1")
+    return {name: [values[step] for step in sorted(values)] for name, values in scalars(run, "checks").items()}
+
+
+def loop(
+    model: nn.Module, optimizer: torch.optim.Optimizer, reset: Callable[[], None], micro_batches: int = 1
+) -> Callable[[], None]:
+    def train() -> None:
+        for _ in range(STEPS):
+            reset()
+            for _ in range(micro_batches):
+                model(torch.randn(3, 4)).square().mean().backward()
+            optimizer.step()
+
+    return train
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+@pytest.mark.parametrize(
+    "reset",
+    [
+        lambda optimizer, model: optimizer.zero_grad(),
+        lambda optimizer, model: optimizer.zero_grad(set_to_none=False),
+        lambda optimizer, model: model.zero_grad(),
+        lambda optimizer, model: [p.grad.zero_() for p in model.parameters() if p.grad is not None],
+        lambda optimizer, model: [setattr(p, "grad", None) for p in model.parameters()],
+    ],
+)
+def test_gradients_reset_in_any_way_are_not_stale(tmp_path: Path, reset, micro_batches: int) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    values = check_values(tmp_path, loop(model, optimizer, lambda: reset(optimizer, model), micro_batches))
+    assert values["SGD/steps_without_zero_grad"] == [0.0] * (STEPS - 1)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_gradients_that_are_never_reset_are_counted(tmp_path: Path, micro_batches: int) -> None:
+    model = small()
+    optimizer = torch.optim.AdamW(model.parameters())
+    values = check_values(tmp_path, loop(model, optimizer, lambda: None, micro_batches))
+    assert values["AdamW/steps_without_zero_grad"] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("to_none", [True, False])
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_two_alternating_networks_are_distinguished(tmp_path: Path, to_none: bool, is_frozen: bool) -> None:
+    """The backward pass of one network reaches the other, unless the other is frozen for it."""
+    one, other = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizers = [torch.optim.Adam(network.parameters()) for network in (one, other)]
+
+    def train() -> None:
+        for _ in range(STEPS):
+            optimizers[1].zero_grad(set_to_none=to_none)
+            other(one(torch.randn(3, 4)).detach()).mean().backward()
+            optimizers[1].step()
+            other.requires_grad_(not is_frozen)
+            optimizers[0].zero_grad(set_to_none=to_none)
+            other(one(torch.randn(3, 4))).mean().backward()
+            optimizers[0].step()
+            other.requires_grad_(True)
+
+    values = check_values(tmp_path, train)
+    counts = {name: steps for name, steps in values.items() if name.endswith("zero_grad")}
+    assert set(counts) == {"Adam/steps_without_zero_grad", "Adam_1/steps_without_zero_grad"}
+    assert all(set(steps) == {0.0} for steps in counts.values())
+
+
+def test_one_of_two_networks_without_zero_grad_is_counted(tmp_path: Path) -> None:
+    one, other = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizers = [torch.optim.Adam(one.parameters()), torch.optim.SGD(other.parameters(), lr=0.1)]
+
+    def train() -> None:
+        for _ in range(STEPS):
+            for optimizer, model in zip(optimizers, (one, other), strict=True):
+                if model is one:
+                    optimizer.zero_grad()
+                other(one(torch.randn(3, 4))).mean().backward()
+                optimizer.step()
+
+    values = check_values(tmp_path, train)
+    assert set(values["Adam/steps_without_zero_grad"]) == {0.0}
+    assert values["SGD/steps_without_zero_grad"] == [1.0, 2.0, 3.0, 4.0]  # the last belongs to an unfinished step
+
+
+def test_a_recorded_gradient_is_not_kept_alive(tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    stale_gradients = StaleGradients()
+    model(torch.randn(3, 4)).mean().backward()
+    stale_gradients.after_update(optimizer)
+    import gc
+    import weakref
+
+    gradient = weakref.ref(model.weight.grad)
+    model.zero_grad()
+    gc.collect()
+    assert gradient() is None
+
+
+def test_training_in_evaluation_mode_is_counted(tmp_path: Path) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        loop(model, optimizer, optimizer.zero_grad)()
+        model.eval()
+        loop(model, optimizer, optimizer.zero_grad)()
+
+    assert check_values(tmp_path, train)["Sequential/train_steps_in_eval_mode"] == [0.0] * STEPS + [
+        1.0,
+        2.0,
+        3.0,
+        4.0,
+        5.0,
+        6.0,
+    ]
+
+
+@pytest.mark.parametrize("model", [nn.Linear(4, 2), nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.0))])
+def test_a_model_without_mode_dependent_modules_is_not_checked(tmp_path: Path, model: nn.Module) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    assert set(check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))) == {"SGD/steps_without_zero_grad"}
+
+
+def test_calls_without_gradients_in_training_mode_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for _ in range(3):
+            loop(model, optimizer, optimizer.zero_grad)()
+            with torch.no_grad():
+                for _ in range(4):
+                    model(torch.randn(3, 4))
+
+    run = watch(tmp_path, train, "checks:every=1", "outputs:every=1")
+    assert max(scalars(run, "checks")["Sequential/eval_calls_in_train_mode"].values()) == 8.0
+
+
+def test_a_parameter_in_no_optimizer_is_reported(tmp_path: Path) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
+    values = check_values(tmp_path, loop(model, optimizer, model.zero_grad))
+    assert values["0.weight/outside_optimizers"] == values["0.bias/outside_optimizers"] == [1.0] * STEPS
+    assert {name for name in values if name.endswith("optimizers")} == {
+        "0.weight/outside_optimizers",
+        "0.bias/outside_optimizers",
+    }
+
+
+def test_parameters_in_another_optimizer_or_frozen_are_not_reported(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    model[1].requires_grad_(False)
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
+    other_optimizer = torch.optim.Adam(model[0].parameters())
+    values = check_values(tmp_path, loop(model, optimizer, model.zero_grad))
+    assert not [name for name in values if name.endswith("optimizers")]
+    assert other_optimizer.param_groups
+
+
+def test_a_parameter_added_to_an_optimizer_is_no_longer_reported(tmp_path: Path) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
+
+    def train() -> None:
+        loop(model, optimizer, model.zero_grad)()
+        optimizer.add_param_group({"params": list(model[0].parameters())})
+        loop(model, optimizer, model.zero_grad)()
+
+    assert check_values(tmp_path, train)["0.weight/outside_optimizers"] == [1.0] * STEPS + [0.0] * STEPS
+
+
+def test_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be in use: PyTorch writes them without holding the GIL, and reading them then would crash."""
+    stale_gradients, model = StaleGradients(), small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inspected: list[bool] = []
+    monkeypatch.setattr(
+        "leadline.frameworks.torch.diagnose.stale_gradients._LastGradient.inspect",
+        lambda gradient, is_only_optimizer: inspected.append(is_only_optimizer),
+    )
+    model(torch.ones(1, 4)).sum().backward()
+    stale_gradients.after_update(optimizer)
+    other = threading.Thread(target=stale_gradients.before_backward)
+    other.start()
+    other.join()
+    assert inspected == []
+    stale_gradients.before_backward()
+    assert inspected == [True]

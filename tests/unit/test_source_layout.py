@@ -1,0 +1,68 @@
+"""Limits on the source that no linter checks, and the table of processes in docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+PACKAGE = PROJECT / "src" / "leadline"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 400
+SAME_NAME_ON_PURPOSE = {"Hook"}
+"""``leadline.torch.Hook`` is ``leadline.Hook`` for a PyTorch model."""
+
+
+def test_no_source_file_is_longer_than_400_lines() -> None:
+    lengths = {str(path.relative_to(PACKAGE)): path.read_text().count("\n") for path in SOURCES}
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    modules = defaultdict(list)
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].append(str(path.relative_to(PACKAGE)))
+    duplicates = {name: paths for name, paths in modules.items() if len(paths) > 1 and name not in SAME_NAME_ON_PURPOSE}
+    assert duplicates == {}
+
+
+def test_nothing_overrules_the_formatter() -> None:
+    override = "fmt" + ": "
+    folders = ("src", "tests", "benchmarks", "scripts", "examples")
+    python_files = [path for folder in folders for path in (PROJECT / folder).rglob("*.py")]
+    assert [path for path in python_files if re.search(rf"# {override}(skip|off)", path.read_text())] == []
+
+
+def test_the_architecture_page_lists_every_process_that_is_started() -> None:
+    assert documented_processes() == started_processes()
+
+
+def documented_processes() -> set[tuple[str, str]]:
+    """Starting module and started module of each row of the table under "Processes"."""
+    page = (PROJECT / "docs" / "architecture.md").read_text()
+    section = page.split("## Processes", 1)[1].split("\n## ", 1)[0]
+    rows = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("| `")]
+    return {
+        (parent, module)
+        for parents, _, modules in rows
+        for parent in re.findall(r"`([\w.]+)`", parents)
+        for module in re.findall(r"`([\w.]+)`", modules)
+    }
+
+
+def started_processes() -> set[tuple[str, str]]:
+    """The same from the source: ``"-m", "leadline…"`` in an argument list."""
+    started = set()
+    for path in SOURCES:
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.List):
+                values = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
+                started |= {
+                    (module, name) for flag, name in zip(values, values[1:], strict=False) if flag == "-m" and name
+                }
+    return started

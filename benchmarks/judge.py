@@ -29,7 +29,7 @@ from leadline.judge.rule_plan import resolve_rules
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
-from leadline.testing.runs import START_NS, SystemSample, RunWriter
+from leadline.testing.runs import START_NS, RunWriter, SystemSample
 
 SHARE_LIMIT = Limit(10.0)
 LATENCY_LIMIT = Limit(1.0, figure="most")

@@ -18,7 +18,7 @@ from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, applies_to_mode
 from leadline.records.series import TensorInfo
 from leadline.statistics.definitions import is_vector
-from leadline.testing.runs import Capture, Part, ArrayStatistics
+from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 LAYERS, UNITS, BATCH, CLASSES = 95, 64, 32, 10
 _AGAIN = (

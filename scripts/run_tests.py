@@ -1,4 +1,4 @@
-"""Run pytest; if a few tests fail in the parallel run, run them once more, one after the other, and list those that pass."""
+"""Run pytest, retry a few failures of the parallel run one after the other, and list those that then pass."""
 
 from __future__ import annotations
 

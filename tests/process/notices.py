@@ -43,6 +43,6 @@ FINDING = Notification(
 )
 
 
-def make_context(notice: Notification = FINDING) -> ActionContext:
+def make_context(notification: Notification = FINDING) -> ActionContext:
     """Return the context of an action for a notification."""
-    return ActionContext(notice.uri, notice, (), notice.time_ns)
+    return ActionContext(notification.uri, notification, (), notification.time_ns)

@@ -40,9 +40,13 @@ def test_commands_run_on_a_finding_and_their_outcomes_are_reported(tmp_path: Pat
         TOKEN="s3cret-of-the-user",
     )
     assert ended.status == 0, ended.err
-    notice = json.loads((tmp_path / "notice.json").read_text())
-    step = notice["step"]
-    assert (notice["kind"], notice["rule"], notice["run"]) == ("finding", "high", Path(ended.run.uri).name)
+    notification = json.loads((tmp_path / "notice.json").read_text())
+    step = notification["step"]
+    assert (notification["kind"], notification["rule"], notification["run"]) == (
+        "finding",
+        "high",
+        Path(ended.run.uri).name,
+    )
     assert (tmp_path / "event").read_text() == f"high at {step} for s3cret-of-the-user"
     done, failed, hung, last = final(ended)
     assert (done["state"], failed["state"], hung["state"], last["state"]) == ("done", "failed", "failed", "done")

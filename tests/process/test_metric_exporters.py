@@ -91,8 +91,8 @@ def opened() -> Iterator[Callable[..., PublishMetric]]:
 
 
 def tell(action: PublishMetric, *rules: RuleState, run: Path = Path("/nowhere"), **given: Any) -> Outcome:
-    notice = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, **given)
-    return action.run(ActionContext(str(run), notice, (), 0))
+    notification = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, **given)
+    return action.run(ActionContext(str(run), notification, (), 0))
 
 
 def scrape(url: str) -> dict[str, dict[str, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -62,7 +63,5 @@ def started_processes() -> set[tuple[str, str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.List):
                 values = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
-                started |= {
-                    (module, name) for flag, name in zip(values, values[1:], strict=False) if flag == "-m" and name
-                }
+                started |= {(module, name) for flag, name in itertools.pairwise(values) if flag == "-m" and name}
     return started

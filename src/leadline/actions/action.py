@@ -32,7 +32,7 @@ class ActionContext:
 
     run: str
     """The run directory."""
-    notice: Notification
+    notification: Notification
     workers: tuple[TrainingProgress, ...]
     """The workers that are still running."""
     now_ns: int

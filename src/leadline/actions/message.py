@@ -21,55 +21,64 @@ _WIDTH: Final = 96
 _LABEL: Final = 10
 
 
-def title(notice: Notification) -> str:
+def title(notification: Notification) -> str:
     """Return what happened and in which run, in one line."""
-    return _cut(_event(notice), _TITLE_CHARACTERS)
+    return _cut(_event(notification), _TITLE_CHARACTERS)
 
 
-def short(notice: Notification, max_characters: int) -> str:
+def short(notification: Notification, max_characters: int) -> str:
     """Return everything in one line of limited length, for a text message."""
-    head = f"leadline: {title(notice)}"
-    details = _one_line(notice.message or notice.why)
+    head = f"leadline: {title(notification)}"
+    details = _one_line(notification.message or notification.why)
     return _cut(f"{head}: {details}" if details else head, max_characters)
 
 
-def text(notice: Notification) -> str:
+def text(notification: Notification) -> str:
     """Return the full message: the event, the run, what to try, and the first tensors with their statistics."""
-    blocks = [[_cut(_one_line(notice.message or notice.why) or _event(notice), _MESSAGE_CHARACTERS)], _facts(notice)]
-    if notice.suggestion:
-        blocks.append(textwrap.wrap(f"Try: {_one_line(notice.suggestion)}", _WIDTH))
-    blocks += [_evidence(notice.evidence), _tensors(notice), _rules(notice), _commands(notice)]
+    blocks = [
+        [_cut(_one_line(notification.message or notification.why) or _event(notification), _MESSAGE_CHARACTERS)],
+        _facts(notification),
+    ]
+    if notification.suggestion:
+        blocks.append(textwrap.wrap(f"Try: {_one_line(notification.suggestion)}", _WIDTH))
+    blocks += [_evidence(notification.evidence), _tensors(notification), _rules(notification), _commands(notification)]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _event(notice: Notification) -> str:
+def _event(notification: Notification) -> str:
     """Return what happened and in which run."""
-    if notice.kind in ("finding", "closed"):
-        at = "" if notice.step is None else f" at step {notice.step:,}"
-        return f"{notice.rule} {'fired' if notice.kind == 'finding' else 'resolved'}{at} in {notice.run}"
-    of = f"{notice.rule} in {notice.run}" if notice.rule else notice.run
-    verdict = f" ({notice.verdict})" if notice.verdict else ""
-    before = f", before {notice.previous}" if notice.previous and notice.previous != notice.status else ""
-    return f"{of}: {notice.status}{verdict}{before}"
+    if notification.kind in ("finding", "closed"):
+        at = "" if notification.step is None else f" at step {notification.step:,}"
+        return (
+            f"{notification.rule} {'fired' if notification.kind == 'finding' else 'resolved'}{at} in {notification.run}"
+        )
+    of = f"{notification.rule} in {notification.run}" if notification.rule else notification.run
+    verdict = f" ({notification.verdict})" if notification.verdict else ""
+    before = (
+        f", before {notification.previous}"
+        if notification.previous and notification.previous != notification.status
+        else ""
+    )
+    return f"{of}: {notification.status}{verdict}{before}"
 
 
-def _facts(notice: Notification) -> list[str]:
-    since = f", started {_moment(notice.started_ns)}" if notice.started_ns else ""
+def _facts(notification: Notification) -> list[str]:
+    since = f", started {_moment(notification.started_ns)}" if notification.started_ns else ""
     facts = {
-        "run": f"{notice.run} ({notice.job_status}{since})",
-        "rule": _named(notice),
-        "step": "" if notice.step is None else f"{notice.step:,}",
-        "worker": notice.worker or "",
-        "time": _moment(notice.time_ns) if notice.time_ns else "",
-        "folder": notice.uri,
+        "run": f"{notification.run} ({notification.job_status}{since})",
+        "rule": _named(notification),
+        "step": "" if notification.step is None else f"{notification.step:,}",
+        "worker": notification.worker or "",
+        "time": _moment(notification.time_ns) if notification.time_ns else "",
+        "folder": notification.uri,
     }
     return [f"{label:<{_LABEL}}{value}" for label, value in facts.items() if value]
 
 
-def _named(notice: Notification) -> str:
-    if notice.rule and notice.kind_of_rule and notice.kind_of_rule != notice.rule:
-        return f"{notice.rule} ({notice.kind_of_rule})"
-    return notice.rule or ""
+def _named(notification: Notification) -> str:
+    if notification.rule and notification.kind_of_rule and notification.kind_of_rule != notification.rule:
+        return f"{notification.rule} ({notification.kind_of_rule})"
+    return notification.rule or ""
 
 
 def _evidence(evidence: dict[str, Any]) -> list[str]:
@@ -78,11 +87,11 @@ def _evidence(evidence: dict[str, Any]) -> list[str]:
     return ["Numbers:", *shown] if shown else []
 
 
-def _tensors(notice: Notification) -> list[str]:
-    if not notice.tensors:
+def _tensors(notification: Notification) -> list[str]:
+    if not notification.tensors:
         return []
-    count = max(notice.tensor_count, len(notice.tensors))
-    shown = notice.tensors[:MAX_TENSORS]
+    count = max(notification.tensor_count, len(notification.tensors))
+    shown = notification.tensors[:MAX_TENSORS]
     first = f", the first {len(shown)}" if count > len(shown) else ""
     lines = [line for tensor in shown for line in _tensor(tensor)]
     return [f"{count:,} tensor{'' if count == 1 else 's'}{first}:", *lines]
@@ -105,18 +114,18 @@ def _has_more(tensor: TensorSnapshot) -> bool:
     return count > min(len(tensor.values or ()), _MAX_VALUES)
 
 
-def _rules(notice: Notification) -> list[str]:
-    fired = [rule for rule in notice.rules if rule.verdict == "fired"]
-    if not notice.rules:
+def _rules(notification: Notification) -> list[str]:
+    fired = [rule for rule in notification.rules if rule.verdict == "fired"]
+    if not notification.rules:
         return []
     names = [rule.name for rule in fired[:_MAX_RULES]] + (["…"] if len(fired) > _MAX_RULES else [])
-    counted = f"{len(fired)} of {len(notice.rules)} rules fired"
+    counted = f"{len(fired)} of {len(notification.rules)} rules fired"
     return textwrap.wrap(f"{counted}: {', '.join(names)}" if names else counted, _WIDTH)
 
 
-def _commands(notice: Notification) -> list[str]:
-    path = shlex.quote(notice.uri)
-    stop = [f"stop: leadline stop {path}"] if notice.job_status in ("Starting", "InProgress") else []
+def _commands(notification: Notification) -> list[str]:
+    path = shlex.quote(notification.uri)
+    stop = [f"stop: leadline stop {path}"] if notification.job_status in ("Starting", "InProgress") else []
     return [f"details: leadline show {path}", *stop]
 
 

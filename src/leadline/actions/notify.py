@@ -48,10 +48,10 @@ class Notify(Action, frozen=True, kw_only=True):
                 check_reachable(*service.host, min(self.timeout, _PROBE_SECONDS))
 
     def describe(self, context: ActionContext) -> str:
-        return f"would send ({self._target_names()}): {message.title(context.notice)}"
+        return f"would send ({self._target_names()}): {message.title(context.notification)}"
 
     def run(self, context: ActionContext) -> Outcome:
-        failures = [error for url in self._urls() if (error := _send(url, context.notice))]
+        failures = [error for url in self._urls() if (error := _send(url, context.notification))]
         if failures:
             why = "; ".join(map(str, failures))
             is_final = all(isinstance(error, RejectedError) for error in failures)
@@ -65,25 +65,29 @@ class Notify(Action, frozen=True, kw_only=True):
         return ", ".join(url if url.startswith("$") else Service(url).name for url in self._urls())
 
 
-def _send(url: str, notice: Notification) -> Exception | None:
+def _send(url: str, notification: Notification) -> Exception | None:
     """Send to one target unless that was done already; return the error, since the others are sent to anyway."""
-    key = (notice.uri, notice.id, url)
+    key = (notification.uri, notification.id, url)
     if key in _sent:
         return None
     service = Service(url)
     limit = service.max_characters
-    title, text = (message.title(notice), message.text(notice)) if limit is None else ("", message.short(notice, limit))
+    title, text = (
+        (message.title(notification), message.text(notification))
+        if limit is None
+        else ("", message.short(notification, limit))
+    )
     try:
-        service.send(title, text, _severity(notice))
+        service.send(title, text, _severity(notification))
     except (RejectedError, ConnectionError) as error:
         return error
     _sent.add(key)
     return None
 
 
-def _severity(notice: Notification) -> str:
-    if notice.status in ("Error", "Failed"):
+def _severity(notification: Notification) -> str:
+    if notification.status in ("Error", "Failed"):
         return "failure"
-    if notice.kind == "finding" or notice.status in ("IssuesFound", "Stopped", "Interrupted"):
+    if notification.kind == "finding" or notification.status in ("IssuesFound", "Stopped", "Interrupted"):
         return "warning"
-    return "success" if notice.status in ("NoIssuesFound", "Completed") else "info"
+    return "success" if notification.status in ("NoIssuesFound", "Completed") else "info"

@@ -107,7 +107,7 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
             self._check_cloudwatch()
 
     def describe(self, context: ActionContext) -> str:
-        return f"would publish the gauges of {len(context.notice.rules)} rules: {self.to}"
+        return f"would publish the gauges of {len(context.notification.rules)} rules: {self.to}"
 
     def run(self, context: ActionContext) -> Outcome:
         self._metrics.take(context)

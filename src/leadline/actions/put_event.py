@@ -57,16 +57,16 @@ class PutEvent(Action, frozen=True, kw_only=True):
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 
     def describe(self, context: ActionContext) -> str:
-        return f"would put {context.notice.id} on the bus {self.bus}"
+        return f"would put {context.notification.id} on the bus {self.bus}"
 
     def run(self, context: ActionContext) -> Outcome:
-        notice = context.notice
-        moment = datetime.fromtimestamp(notice.time_ns / 1e9, tz=UTC)
+        notification = context.notification
+        moment = datetime.fromtimestamp(notification.time_ns / 1e9, tz=UTC)
         entry = {
             "Time": moment,
             "Source": SOURCE,
             "DetailType": DETAIL_TYPE,
-            "Detail": detail(notice).decode(),
+            "Detail": detail(notification).decode(),
             "EventBusName": self.bus,
         }
         return Outcome(f"put on the bus {self.bus}: event {self._put(entry)}")

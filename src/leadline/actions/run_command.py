@@ -56,14 +56,14 @@ class RunCommand(Action, frozen=True, kw_only=True):
     def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
-        notice = context.notice
+        notification = context.notification
         request = Request(
             id=control.new_request_id(),
             kind="run_command",
-            reason=notice.message,
-            by=f"rule:{notice.rule}" if notice.rule else "action",
+            reason=notification.message,
+            by=f"rule:{notification.rule}" if notification.rule else "action",
             time_ns=context.now_ns,
-            parameters={"command": self.command, "timeout": self.timeout, "notice": notice.to_dict()},
+            parameters={"command": self.command, "timeout": self.timeout, "notice": notification.to_dict()},
         )
         control.write_request(context.run, request)
         return Outcome(f"asked to run {_short(self.command)}", request=request.id)

@@ -31,7 +31,7 @@ _OMISSIONS: Final[tuple[Mapping[str, Any], ...]] = (
 """What is left out of the notification in turn, until it fits."""
 
 
-def detail(notice: Notification, max_bytes: int = MAX_BYTES) -> bytes:
+def detail(notification: Notification, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the detail of the event as JSON: Amazon's fields, and the notification itself under ``leadline``.
 
     If it is too large, evidence, tensors and rules are left out in this order, and ``leadline.left_out`` lists them;
@@ -44,63 +44,67 @@ def detail(notice: Notification, max_bytes: int = MAX_BYTES) -> bytes:
     """
     limit = max_bytes - _TIME_BYTES - len(SOURCE) - len(DETAIL_TYPE)
     for omission in _OMISSIONS:
-        data = _encoded(notice, omission, _DETAILS_CHARACTERS)
+        data = _encoded(notification, omission, _DETAILS_CHARACTERS)
         if len(data) <= limit:
             return data
     for max_characters in (100, 0):
-        data = _encoded(_cut(notice), _OMISSIONS[-1], max_characters)
+        data = _encoded(_cut(notification), _OMISSIONS[-1], max_characters)
         if len(data) <= limit:
             return data
     raise RejectedError(f"the event exceeds the {max_bytes:,} bytes that EventBridge accepts")
 
 
-def _encoded(notice: Notification, without: Mapping[str, Any], max_characters: int) -> bytes:
-    ours = replace(notice, **without).to_dict()
+def _encoded(notification: Notification, without: Mapping[str, Any], max_characters: int) -> bytes:
+    ours = replace(notification, **without).to_dict()
     if without:
         ours["left_out"] = sorted(without)
-    return encode({**_amazon_fields(notice, max_characters), "leadline": ours})
+    return encode({**_amazon_fields(notification, max_characters), "leadline": ours})
 
 
-def _cut(notice: Notification) -> Notification:
-    texts = {name: getattr(notice, name)[:_DETAILS_CHARACTERS] for name in ("message", "suggestion", "why")}
-    return replace(notice, **texts)
+def _cut(notification: Notification) -> Notification:
+    texts = {name: getattr(notification, name)[:_DETAILS_CHARACTERS] for name in ("message", "suggestion", "why")}
+    return replace(notification, **texts)
 
 
-def _amazon_fields(notice: Notification, max_characters: int) -> dict[str, Any]:
-    status = notice.job_status
+def _amazon_fields(notification: Notification, max_characters: int) -> dict[str, Any]:
+    status = notification.job_status
     fields: dict[str, Any] = {
-        "TrainingJobName": notice.run,
-        "TrainingJobArn": f"arn:leadline:training:::training-job/{notice.run}",
+        "TrainingJobName": notification.run,
+        "TrainingJobArn": f"arn:leadline:training:::training-job/{notification.run}",
         "TrainingJobStatus": _JOB.get(status, status),
         "SecondaryStatus": _SECONDARY.get(status, status),
-        "CreationTime": _milliseconds(notice.started_ns),
-        "TrainingStartTime": _milliseconds(notice.started_ns),
-        "LastModifiedTime": _milliseconds(notice.time_ns),
-        "DebugRuleEvaluationStatuses": [_rule(notice, state, max_characters) for state in _states(notice)],
+        "CreationTime": _milliseconds(notification.started_ns),
+        "TrainingStartTime": _milliseconds(notification.started_ns),
+        "LastModifiedTime": _milliseconds(notification.time_ns),
+        "DebugRuleEvaluationStatuses": [_rule(notification, state, max_characters) for state in _states(notification)],
     }
     if status == "Failed":
-        fields["FailureReason"] = (notice.message or notice.why)[:_DETAILS_CHARACTERS]
+        fields["FailureReason"] = (notification.message or notification.why)[:_DETAILS_CHARACTERS]
     return fields
 
 
-def _states(notice: Notification) -> list[RuleState]:
+def _states(notification: Notification) -> list[RuleState]:
     """Return the states of all rules, that of the notification's own rule updated from the notification."""
-    if notice.rule is None:
-        return list(notice.rules)
-    state = next((state for state in notice.rules if state.name == notice.rule), None)
-    state = state or RuleState(notice.rule, notice.kind_of_rule or notice.rule, notice.status, notice.verdict)
-    state = replace(state, status=notice.status, why=notice.message or notice.why, updated_ns=notice.time_ns)
-    others = [other for other in notice.rules if other.name != notice.rule]
+    if notification.rule is None:
+        return list(notification.rules)
+    state = next((state for state in notification.rules if state.name == notification.rule), None)
+    state = state or RuleState(
+        notification.rule, notification.kind_of_rule or notification.rule, notification.status, notification.verdict
+    )
+    state = replace(
+        state, status=notification.status, why=notification.message or notification.why, updated_ns=notification.time_ns
+    )
+    others = [other for other in notification.rules if other.name != notification.rule]
     return [state, *others]
 
 
-def _rule(notice: Notification, state: RuleState, max_characters: int) -> dict[str, Any]:
+def _rule(notification: Notification, state: RuleState, max_characters: int) -> dict[str, Any]:
     return {
         "RuleConfigurationName": state.name,
-        "RuleEvaluationJobArn": f"arn:leadline:judge:::rule-evaluation/{notice.run}/{state.name}",
+        "RuleEvaluationJobArn": f"arn:leadline:judge:::rule-evaluation/{notification.run}/{state.name}",
         "RuleEvaluationStatus": state.status,
         "StatusDetails": state.why[:max_characters],
-        "LastModifiedTime": _milliseconds(state.updated_ns or notice.started_ns),
+        "LastModifiedTime": _milliseconds(state.updated_ns or notification.started_ns),
     }
 
 

@@ -32,13 +32,13 @@ class StopTraining(Action, frozen=True, kw_only=True):
     def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
-        step, notice = _step(context), context.notice
-        by = f"rule:{notice.rule}" if notice.rule else "action"
+        step, notification = _step(context), context.notification
+        by = f"rule:{notification.rule}" if notification.rule else "action"
         request = Request(
             id=control.new_request_id(),
             kind="stop",
             step=step,
-            reason=notice.message,
+            reason=notification.message,
             by=by,
             time_ns=context.now_ns,
             grace_seconds=self.grace,
@@ -48,7 +48,7 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
 
 def _step(context: ActionContext) -> int:
-    step = context.notice.step
+    step = context.notification.step
     return stop_step(context.workers, now_ns=context.now_ns, at_least=0 if step is None else step + 1)
 
 

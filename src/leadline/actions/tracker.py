@@ -35,28 +35,28 @@ class Tracker(Action, frozen=True, kw_only=True):
     to: Literal["every", "wandb", "mlflow", "tensorboard"] = "every"
 
     def describe(self, context: ActionContext) -> str:
-        notice = context.notice
-        return _reason_to_skip(notice) or f"would log leadline/{notice.rule} = {_value(notice):g}"
+        notification = context.notification
+        return _reason_to_skip(notification) or f"would log leadline/{notification.rule} = {_value(notification):g}"
 
     def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
-        notice, reason = context.notice, _reason_to_skip(context.notice)
+        notification, reason = context.notification, _reason_to_skip(context.notification)
         if reason:
             return Outcome(reason, is_nothing=True)
-        rule, value = notice.rule, _value(notice)
+        rule, value = notification.rule, _value(notification)
         parameters = {
             "rule": rule,
             "value": value,
-            "status": notice.status,
-            "step": _step(notice),
-            "message": notice.message,
+            "status": notification.status,
+            "step": _step(notification),
+            "message": notification.message,
             "to": self.to,
         }
         request = Request(
             id=control.new_request_id(),
             kind="track",
-            reason=f"{rule}: {notice.status}",
+            reason=f"{rule}: {notification.status}",
             by=f"rule:{rule}",
             time_ns=context.now_ns,
             parameters=parameters,
@@ -65,23 +65,27 @@ class Tracker(Action, frozen=True, kw_only=True):
         return Outcome(f"asked to log {value:g}", request=request.id)
 
 
-def _reason_to_skip(notice: Notification) -> str:
-    if notice.rule is None:
+def _reason_to_skip(notification: Notification) -> str:
+    if notification.rule is None:
         return "nothing to log: only rules are logged"
-    is_evaluated = notice.kind != "rule_status" or notice.verdict is not None or notice.status == "Error"
+    is_evaluated = (
+        notification.kind != "rule_status" or notification.verdict is not None or notification.status == "Error"
+    )
     return "" if is_evaluated else "nothing to log: not evaluated yet"
 
 
-def _step(notice: Notification) -> int | None:
+def _step(notification: Notification) -> int | None:
     """Return the step from which on the value holds: a finding closes after the step at which it was last seen."""
-    return notice.step + 1 if notice.kind == "closed" and notice.step is not None else notice.step
+    return (
+        notification.step + 1 if notification.kind == "closed" and notification.step is not None else notification.step
+    )
 
 
-def _value(notice: Notification) -> float:
+def _value(notification: Notification) -> float:
     """Return 1, 0 or NaN for the rule of a notification."""
-    if notice.kind in ("finding", "closed"):
-        return 1.0 if notice.kind == "finding" else 0.0
-    return next((_of(state) for state in notice.rules if state.name == notice.rule), math.nan)
+    if notification.kind in ("finding", "closed"):
+        return 1.0 if notification.kind == "finding" else 0.0
+    return next((_of(state) for state in notification.rules if state.name == notification.rule), math.nan)
 
 
 def _of(state: RuleState) -> float:

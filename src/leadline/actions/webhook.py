@@ -63,16 +63,16 @@ class Webhook(Action, frozen=True, kw_only=True):
             check_reachable(parts.hostname or "", port(parts), min(self.timeout, _PROBE_SECONDS), scheme=parts.scheme)
 
     def describe(self, context: ActionContext) -> str:
-        return f"would post {context.notice.id} to {host(urlsplit(self.url)) or self.url}"
+        return f"would post {context.notification.id} to {host(urlsplit(self.url)) or self.url}"
 
     def run(self, context: ActionContext) -> Outcome:
-        notice = context.notice
+        notification = context.notification
         headers = {
             "Content-Type": "application/json; charset=utf-8",
             "User-Agent": f"leadline/{__version__}",
-            "Idempotency-Key": quote(f"{notice.uri}/{notice.id}", safe="/:"),
+            "Idempotency-Key": quote(f"{notification.uri}/{notification.id}", safe="/:"),
         }
-        status = self._post(encode(notice.to_dict()), headers)
+        status = self._post(encode(notification.to_dict()), headers)
         return Outcome(f"posted to {host(urlsplit(self.url))}: {status}")
 
     def _post(self, data: bytes, headers: dict[str, str]) -> str:

@@ -165,15 +165,15 @@ class Commands:
         self._running = RunningCommand(request, output, pid, now, _timeout_seconds(request))
 
     def _start(self, request: Request, output: Output) -> int:
-        notice = request.parameters.get("notice")
-        notice = notice if isinstance(notice, dict) else {}
+        notification = request.parameters.get("notice")
+        notification = notification if isinstance(notification, dict) else {}
         words = ["/bin/sh", "-c", _IN_FOLDER, self._folder, str(request.parameters["command"])]
         standard_input = os.memfd_create("notice", os.MFD_CLOEXEC)
         try:
-            os.write(standard_input, encode(notice) + b"\n")
+            os.write(standard_input, encode(notification) + b"\n")
             os.lseek(standard_input, 0, os.SEEK_SET)
             streams = {0: standard_input, 1: output.writing, 2: output.writing}
-            environment = self._environment | event_environment(notice)
+            environment = self._environment | event_environment(notification)
             return spawn(words, environment, self._gate, has_own_session=True, streams=streams)
         finally:
             os.close(standard_input)
@@ -206,9 +206,9 @@ class Commands:
         self._answer(running.request, f"{prefix}{outcome}{suffix}")
 
 
-def event_environment(notice: Mapping[str, Any]) -> dict[str, str]:
+def event_environment(notification: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a notification as variables: ``LEADLINE_EVENT_RULE`` …; empty where a field is absent."""
-    return {f"LEADLINE_EVENT_{key.upper()}": _text(notice.get(key)) for key in _EVENT_FIELDS}
+    return {f"LEADLINE_EVENT_{key.upper()}": _text(notification.get(key)) for key in _EVENT_FIELDS}
 
 
 def _text(value: Any) -> str:

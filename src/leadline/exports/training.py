@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.errors import LeadlineError
 from leadline.exports.span import Span
 from leadline.exports.trace import Trace, TraceSpan
-from leadline.reader.profiles import Profiles
+from leadline.reader.profiles import RecordedProfiles
 from leadline.reader.python_profiles import CallTrees, FunctionTables
 from leadline.reader.recorded_window import RecordedWindow
 from leadline.reader.tables import filter_equal
@@ -42,7 +42,7 @@ TRACKS: Final = ("start and end", "steps", "phases", "collectives", "checkpoints
 def write_workers(trace: Trace, run: Run, span: Span) -> list[str]:
     """Write one process for each worker; return one line for each window that could not be read."""
     lost: list[str] = []
-    profiles = Profiles(run.path)
+    profiles = RecordedProfiles(run.path)
     documents, horovod, known = run.worker_documents(), run.horovod(), profiles.windows()
     for worker in sorted({*run.workers(), *run.archive.timeline, *(window.worker for window in known)}):
         document = documents.get(worker, {})
@@ -100,7 +100,7 @@ def _put_row(trace: Trace, pid: int, track: str, row: Mapping[str, Any]) -> None
 
 
 def _put_windows(
-    trace: Trace, pid: int, profiles: Profiles, windows: Iterable[RecordedWindow], span: Span
+    trace: Trace, pid: int, profiles: RecordedProfiles, windows: Iterable[RecordedWindow], span: Span
 ) -> list[str]:
     lost = []
     for window in windows:
@@ -112,7 +112,7 @@ def _put_windows(
     return lost
 
 
-def _operators(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+def _operators(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     for slice_ in read_slices(window.folder):
         args: dict[str, Any] = {"step": slice_.step, "mode": slice_.mode, "phase": slice_.phase}
         if slice_.module:
@@ -121,7 +121,7 @@ def _operators(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str
         yield track, TraceSpan(slice_.name or "model", slice_.start_ns, slice_.duration_ns, args, slice_.kind)
 
 
-def _functions(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+def _functions(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     tables = _python(profiles, window)
     assert isinstance(tables, FunctionTables)
     timer = window.document["timer"]
@@ -137,7 +137,7 @@ def _functions(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str
         yield "Python functions (cProfile)", TraceSpan(part["phase"], part["start_ns"], length_ns, args, "cprofile")
 
 
-def _stacks(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+def _stacks(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     trees = _python(profiles, window)
     assert isinstance(trees, CallTrees)
     track = "Python calls (pyinstrument)"
@@ -148,14 +148,14 @@ def _stacks(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, T
             yield track, TraceSpan(frame.function, frame.start_ns, frame.duration_ns, location, "pyinstrument")
 
 
-def _python(profiles: Profiles, window: RecordedWindow) -> Any:
+def _python(profiles: RecordedProfiles, window: RecordedWindow) -> Any:
     document = window.document
     return profiles.python(
         kind=window.kind, timer=document["timer"], part=document["part"], window=window.id, worker=window.worker
     )
 
 
-def _loading(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+def _loading(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     rows = profiles.data_loading(window=window.id, worker=window.worker).to_pylist()
     slices = []
     for row in rows:
@@ -165,7 +165,7 @@ def _loading(profiles: Profiles, window: RecordedWindow) -> Iterator[tuple[str, 
     yield from sorted(slices, key=lambda entry: (entry[0], entry[1].start_ns, -entry[1].duration_ns))
 
 
-_WINDOWS: Final[Mapping[str, Callable[[Profiles, RecordedWindow], Iterator[tuple[str, TraceSpan]]]]] = {
+_WINDOWS: Final[Mapping[str, Callable[[RecordedProfiles, RecordedWindow], Iterator[tuple[str, TraceSpan]]]]] = {
     "detailed": _operators,
     "cprofile": _functions,
     "pyinstrument": _stacks,

@@ -308,7 +308,7 @@ class Distributes(Protocol):
 
 
 @runtime_checkable
-class Profiles(Protocol):
+class RecordsProfiles(Protocol):
     """The capability to record operators and data loaders."""
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:

@@ -16,7 +16,7 @@ from leadline.frameworks.adapter import (
     Evaluates,
     Forward,
     MeasuresMemory,
-    Profiles,
+    RecordsProfiles,
     StepCallbacks,
     Subject,
 )
@@ -45,7 +45,7 @@ class Frameworks:
     """
 
     def __init__(self, note: Callable[[str], None], on_new_family: Callable[[], None]) -> None:
-        self.profiles: Profiles | None = None
+        self.profiles: RecordsProfiles | None = None
         self.memory: MeasuresMemory | None = None
         self._note, self._on_new_family = note, on_new_family
         self._adapters: list[Adapter] = []
@@ -59,7 +59,7 @@ class Frameworks:
         self._callbacks: StepCallbacks | None = None
         self._guard: Guard | None = None
         self._imports: ImportWatch | None = None
-        self._connect_profiles: Callable[[Profiles], None] | None = None
+        self._connect_profiles: Callable[[RecordsProfiles], None] | None = None
 
     @property
     def families(self) -> frozenset[Family]:
@@ -110,7 +110,7 @@ class Frameworks:
         """Return the adapter of that name, if there is one."""
         return next((adapter for adapter in self._adapters if adapter.name == name), None)
 
-    def connect_profiles(self, connect: Callable[[Profiles], None]) -> None:
+    def connect_profiles(self, connect: Callable[[RecordsProfiles], None]) -> None:
         """Call ``connect`` with the adapter that profiles: now, or as soon as it has been added."""
         self._connect_profiles = connect
         if self.profiles is not None:
@@ -139,7 +139,7 @@ class Frameworks:
             self._scalars = self._scalars or adapter
         if isinstance(adapter, MeasuresMemory):
             self.memory = self.memory or adapter
-        if isinstance(adapter, Profiles) and self.profiles is None:
+        if isinstance(adapter, RecordsProfiles) and self.profiles is None:
             self.profiles = adapter
             if self._connect_profiles is not None:
                 self._connect_profiles(adapter)

@@ -97,7 +97,7 @@ class ActionDispatcher:
             if not any(spec.rule in ("*", alias) and canonical(spec.action) == canonical(action) for spec in specs):
                 self._add(ActionSpec(alias, action))
 
-    def dispatch(self, notice: Notification) -> str | None:
+    def dispatch(self, notification: Notification) -> str | None:
         """Hand a notification to the actions that follow it.
 
         What an earlier judge did is not done again: the id of a notification does not depend on the judge.
@@ -107,16 +107,16 @@ class ActionDispatcher:
         """
         announcement = None
         for entry in self._entries:
-            if _matches(entry.queue.spec, notice) and notice.id not in entry.followed:
-                entry.followed.add(notice.id)
-                announcement = self._enqueue(entry, notice) or announcement
+            if _matches(entry.queue.spec, notification) and notification.id not in entry.followed:
+                entry.followed.add(notification.id)
+                announcement = self._enqueue(entry, notification) or announcement
         return announcement
 
-    def _enqueue(self, entry: _Entry, notice: Notification) -> str | None:
-        known = self._before.get((notice.id, entry.name, entry.position))
+    def _enqueue(self, entry: _Entry, notification: Notification) -> str | None:
+        known = self._before.get((notification.id, entry.name, entry.position))
         if known is None and isinstance(entry.queue, ActionQueue):
-            self._write_line(entry, Delivery(notice), "asked", Outcome("in progress"))
-        return entry.queue.add(notice, known)
+            self._write_line(entry, Delivery(notification), "asked", Outcome("in progress"))
+        return entry.queue.add(notification, known)
 
     def advance(self) -> None:
         """Start what is ready to be delivered; never blocks."""
@@ -144,7 +144,7 @@ class ActionDispatcher:
         def report(delivery: Delivery, result: Result, outcome: Outcome) -> None:
             self._write_line(entry, delivery, result, outcome)
             if isinstance(entry.queue, ActionQueue) or result != "done":
-                self._announce(entry, delivery.notice, result, outcome)
+                self._announce(entry, delivery.notification, result, outcome)
 
         entry = _Entry(self._make_queue(spec, report), name, position)
         self._entries.append(entry)
@@ -171,25 +171,25 @@ class ActionDispatcher:
         return ActionQueue(spec, setup, report, context.workers, is_volatile=is_volatile)
 
     def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
-        notice = delivery.notice
+        notification = delivery.notification
         line = {
-            "rule": notice.rule or JOB,
+            "rule": notification.rule or JOB,
             "action": entry.name,
             "outcome": outcome.outcome,
             "state": result,
             "time_ns": time.time_ns(),
             "step": outcome.step,
             "request": outcome.request,
-            "finding": notice.step if notice.kind == "finding" else None,
-            "notice": notice.id,
+            "finding": notification.step if notification.kind == "finding" else None,
+            "notice": notification.id,
             "attempts": delivery.attempts,
         }
         self._unwritten.append(line if entry.position == 0 else {**line, "entry": entry.position})
         self.write()
 
-    def _announce(self, entry: _Entry, notice: Notification, result: Result, outcome: Outcome) -> None:
+    def _announce(self, entry: _Entry, notification: Notification, result: Result, outcome: Outcome) -> None:
         """Announce final failures, up to a limit, and each announcement of an action once."""
-        rule = notice.rule or JOB
+        rule = notification.rule or JOB
         if result in ("failed", "given up"):
             entry.failures += 1
             if entry.failures <= _MAX_ANNOUNCED_FAILURES:
@@ -215,16 +215,18 @@ def display_name(spec: ActionSpec) -> str:
     return spec.spoken or canonical(spec.action)
 
 
-def _matches(spec: ActionSpec, notice: Notification) -> bool:
+def _matches(spec: ActionSpec, notification: Notification) -> bool:
     """Return whether an action follows a notification.
 
     The rule ``*`` matches every rule, and the job as well if every status is followed. A status of a rule is followed
     when it is reached; with every status, other changes are followed too: the verdict, closed findings.
     """
     is_every = EVERY_STATUS in spec.statuses
-    if notice.rule is None:
-        return (spec.rule == JOB or (spec.rule == "*" and is_every)) and spec.follows(notice.status)
-    if spec.rule not in ("*", notice.rule):
+    if notification.rule is None:
+        return (spec.rule == JOB or (spec.rule == "*" and is_every)) and spec.follows(notification.status)
+    if spec.rule not in ("*", notification.rule):
         return False
-    is_reached = notice.kind == "finding" or (notice.kind == "rule_status" and notice.previous != notice.status)
-    return is_every or (is_reached and spec.follows(notice.status))
+    is_reached = notification.kind == "finding" or (
+        notification.kind == "rule_status" and notification.previous != notification.status
+    )
+    return is_every or (is_reached and spec.follows(notification.status))

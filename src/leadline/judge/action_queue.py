@@ -59,14 +59,14 @@ class ActionQueue:
         """The descriptor that becomes readable when the worker answers."""
         return self._process.descriptor
 
-    def add(self, notice: Notification, known: Line | None = None) -> str | None:
+    def add(self, notification: Notification, known: Line | None = None) -> str | None:
         """Add a notification.
 
         Args:
             known: The last line that an earlier judge logged for it.
         """
         was_done = known is not None and (known["state"] in FINAL_STATES or bool(known.get("request")))
-        self._waiting.append(Delivery(notice, was_done=was_done))
+        self._waiting.append(Delivery(notification, was_done=was_done))
         return None
 
     def advance(self, now: float) -> None:
@@ -78,7 +78,7 @@ class ActionQueue:
             self._handle_failure(f"gave no answer for {limit:g} s")
         while self._waiting and now >= self._waiting[0].not_before and process.state in ("off", "idle"):
             if self._waiting[0].was_done and self._is_volatile is False:
-                self._rate_limit.record_delivered(self._waiting.popleft().notice)
+                self._rate_limit.record_delivered(self._waiting.popleft().notification)
             elif self._setup_error:
                 self._report_setup_error()
             elif process.state == "off":
@@ -118,17 +118,17 @@ class ActionQueue:
         policy = self._policy or _DEFAULT_POLICY
         if delivery.was_done and not self._is_volatile:
             self._waiting.popleft()
-            self._rate_limit.record_delivered(delivery.notice)
+            self._rate_limit.record_delivered(delivery.notification)
             return
-        reason_to_skip = self._rate_limit.reason_to_skip(delivery.notice, policy)
+        reason_to_skip = self._rate_limit.reason_to_skip(delivery.notification, policy)
         if reason_to_skip:
             self._waiting.popleft()
-            self._rate_limit.record_skipped(delivery.notice)
+            self._rate_limit.record_skipped(delivery.notification)
             self._report(delivery, "skipped", Outcome(f"skipped: {reason_to_skip}"))
             return
         delivery.attempts += 1
         workers = [asdict(worker) for worker in self._workers()]
-        self._process.ask({"notice": delivery.notice.to_dict(), "workers": workers, "now_ns": time.time_ns()})
+        self._process.ask({"notice": delivery.notification.to_dict(), "workers": workers, "now_ns": time.time_ns()})
 
     def _take(self, answer: dict[str, Any]) -> None:
         if "policy" in answer:
@@ -144,7 +144,7 @@ class ActionQueue:
 
     def _done(self, answer: dict[str, Any]) -> None:
         delivery = self._waiting.popleft()
-        self._rate_limit.record_delivered(delivery.notice)
+        self._rate_limit.record_delivered(delivery.notification)
         outcome = Outcome(answer["outcome"], answer["step"], answer["request"], answer["announcement"])
         is_dry = (self._policy or _DEFAULT_POLICY).dry_run
         # a request of a custom action stays "asked" here: readers of actions.jsonl look for its answers

@@ -68,12 +68,12 @@ class ActionWorker:
     def prepare(self, message: Message) -> None:
         """Take a notification; reads the snapshots of its tensors, which takes time."""
         if self._prepared == message["notice"]["id"] and self._notice is not None:
-            notice = self._notice  # another attempt
+            notification = self._notice  # another attempt
         else:
-            notice = self._with_snapshots(Notification.from_dict(message["notice"]))
-        self._notice, self._prepared = notice, notice.id
+            notification = self._with_snapshots(Notification.from_dict(message["notice"]))
+        self._notice, self._prepared = notification, notification.id
         workers = tuple(TrainingProgress(**document) for document in message["workers"])
-        self._context = ActionContext(self._run, notice, workers, message["now_ns"], self._follows)
+        self._context = ActionContext(self._run, notification, workers, message["now_ns"], self._follows)
 
     def deliver(self) -> Message:
         """Perform the action and return its outcome."""
@@ -90,17 +90,17 @@ class ActionWorker:
         self._action: Action = make_action(setup["action"], resolved, setup["folder"])
         return {"policy": asdict(RetryPolicy.of(self._plain)), "is_volatile": self._plain.is_volatile}
 
-    def _with_snapshots(self, notice: Notification) -> Notification:
+    def _with_snapshots(self, notification: Notification) -> Notification:
         wants = self._plain.wants_snapshot and not self._plain.dry_run
-        if notice.kind != "finding" or not notice.tensors or not wants:
-            return notice
+        if notification.kind != "finding" or not notification.tensors or not wants:
+            return notification
         from leadline.judge.snapshots import Segments, snapshots
 
         self._segments = self._segments or Segments()
         try:
-            return replace(notice, tensors=snapshots(self._run, notice, self._segments))
+            return replace(notification, tensors=snapshots(self._run, notification, self._segments))
         except (LeadlineError, OSError):  # a run that cannot be read must not prevent the notification
-            return notice
+            return notification
 
     def _run_action(self) -> Message:
         if self._plain.dry_run:

@@ -21,7 +21,7 @@ Result = Literal["asked", "done", "failed", "given up", "dry run", "skipped"]
 class Delivery:
     """One notification for one action."""
 
-    notice: Notification
+    notification: Notification
     attempts: int = 0
     why: str = ""
     """Why the last attempt failed."""
@@ -58,24 +58,24 @@ class RateLimit:
         self._done: dict[str | None, int] = {}
         self._skipped: set[str] = set()
 
-    def record_delivered(self, notice: Notification) -> None:
+    def record_delivered(self, notification: Notification) -> None:
         """Record that a finding was delivered."""
-        if notice.kind == "finding":
-            self._done[notice.rule] = notice.time_ns
+        if notification.kind == "finding":
+            self._done[notification.rule] = notification.time_ns
 
-    def record_skipped(self, notice: Notification) -> None:
+    def record_skipped(self, notification: Notification) -> None:
         """Record that a finding was suppressed; so will be its closing."""
-        self._skipped.add(notice.id.replace("/opened/", "/closed/"))
+        self._skipped.add(notification.id.replace("/opened/", "/closed/"))
 
-    def reason_to_skip(self, notice: Notification, policy: RetryPolicy) -> str:
+    def reason_to_skip(self, notification: Notification, policy: RetryPolicy) -> str:
         """Return why a notification is suppressed; empty: it is not."""
-        if notice.kind == "closed" and notice.id in self._skipped:
+        if notification.kind == "closed" and notification.id in self._skipped:
             return "its opening was not delivered"
-        if notice.kind != "finding" or notice.rule not in self._done:
+        if notification.kind != "finding" or notification.rule not in self._done:
             return ""
         if policy.is_once:
             return "only the first finding of a rule is delivered"
-        elapsed = (notice.time_ns - self._done[notice.rule]) / 1e9
+        elapsed = (notification.time_ns - self._done[notification.rule]) / 1e9
         return f"within the cool-down of {policy.cooldown:g} s" if 0 <= elapsed < policy.cooldown else ""
 
 
@@ -99,7 +99,7 @@ class DeliveryQueue(Protocol):
     @property
     def descriptor(self) -> int | None: ...
 
-    def add(self, notice: Notification, known: Line | None = None) -> str | None: ...
+    def add(self, notification: Notification, known: Line | None = None) -> str | None: ...
 
     def advance(self, now: float) -> None: ...
 

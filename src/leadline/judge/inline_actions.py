@@ -60,7 +60,7 @@ class InlineQueue:
         is_answered = self._action.place == "agent" and self._accepts_requests("agent")
         return len(self._waiting) + (len(self._pending) if is_answered else 0)
 
-    def add(self, notice: Notification, known: Line | None = None) -> str | None:
+    def add(self, notification: Notification, known: Line | None = None) -> str | None:
         """Add a notification and make the first attempt.
 
         Args:
@@ -68,11 +68,11 @@ class InlineQueue:
         Returns:
             What is to be announced in the terminal behind a finding.
         """
-        delivery = Delivery(notice)
+        delivery = Delivery(notification)
         if known is None or (known["state"] not in FINAL_STATES and not known.get("request")):
             self._waiting.append(delivery)
             return self._try(delivery, time.monotonic())
-        self._rate_limit.record_delivered(notice)
+        self._rate_limit.record_delivered(notification)
         if known["state"] not in FINAL_STATES:
             self._pending[known["request"]] = (delivery, Outcome(known["outcome"], known["step"], known["request"]))
         return None
@@ -105,32 +105,34 @@ class InlineQueue:
         """Do nothing: no resources are held."""
 
     def _try(self, delivery: Delivery, now: float) -> str | None:
-        reason_to_skip = "" if delivery.attempts else self._rate_limit.reason_to_skip(delivery.notice, self._policy)
+        reason_to_skip = (
+            "" if delivery.attempts else self._rate_limit.reason_to_skip(delivery.notification, self._policy)
+        )
         if reason_to_skip or not self._accepts_requests(self._action.place):
             self._waiting.remove(delivery)
-            self._rate_limit.record_skipped(delivery.notice)
+            self._rate_limit.record_skipped(delivery.notification)
             why = f"skipped: {reason_to_skip}" if reason_to_skip else _TOO_LATE
             self._report(delivery, "skipped", Outcome(why))
             return None
         delivery.attempts += 1
         context = ActionContext(
-            self._run, self._with_snapshots(delivery.notice), self._workers(), time.time_ns(), self.spec.rule
+            self._run, self._with_snapshots(delivery.notification), self._workers(), time.time_ns(), self.spec.rule
         )
         outcome = self._run_action(delivery, context, now)
         return outcome.announcement if outcome is not None else None
 
-    def _with_snapshots(self, notice: Notification) -> Notification:
+    def _with_snapshots(self, notification: Notification) -> Notification:
         """Add snapshots of the tensors to a notification that the agent passes on to other programs."""
         is_handed_on = self._action.place == "agent" and self._action.wants_snapshot and not self._action.dry_run
-        if notice.kind != "finding" or not notice.tensors or not is_handed_on:
-            return notice
+        if notification.kind != "finding" or not notification.tensors or not is_handed_on:
+            return notification
         from leadline.judge.snapshots import Segments, snapshots
 
         self._segments = self._segments or Segments()
         try:
-            return replace(notice, tensors=snapshots(self._run, notice, self._segments, wait_seconds=0.0))
+            return replace(notification, tensors=snapshots(self._run, notification, self._segments, wait_seconds=0.0))
         except (LeadlineError, OSError):  # a run that cannot be read must not prevent the notification
-            return notice
+            return notification
 
     def _run_action(self, delivery: Delivery, context: ActionContext, now: float) -> Outcome | None:
         """The boundary "action runner": record the failure of an action, and continue with the evaluation."""
@@ -150,10 +152,10 @@ class InlineQueue:
             return None
         self._waiting.remove(delivery)
         if outcome.is_nothing:
-            self._rate_limit.record_skipped(delivery.notice)
+            self._rate_limit.record_skipped(delivery.notification)
             self._report(delivery, "skipped", outcome)
             return outcome
-        self._rate_limit.record_delivered(delivery.notice)
+        self._rate_limit.record_delivered(delivery.notification)
         if self._action.dry_run or outcome.request is None:
             self._report(delivery, "dry run" if self._action.dry_run else "done", outcome)
         else:

@@ -192,15 +192,15 @@ class Judge:
         """Dispatch the changed states of rules to the actions that follow them."""
         if self._dispatcher.needs_statuses and self._reported_version != self._rule_results.version:
             self._reported_version = self._rule_results.version
-            for notice in self._notifications.of_rules(self._rule_results.states()):
-                self._dispatcher.dispatch(notice)
+            for notification in self._notifications.of_rules(self._rule_results.states()):
+                self._dispatcher.dispatch(notification)
 
     def _notify_job(self) -> None:
         """Dispatch the changed states of the job to the actions that follow them."""
         if self._dispatcher.queues:
             document, status = liveness.read_status(self._run), liveness.effective_status(self._run)
-            for notice in self._notifications.of_job(document, self._rule_results.states(), status=status):
-                self._dispatcher.dispatch(notice)
+            for notification in self._notifications.of_job(document, self._rule_results.states(), status=status):
+                self._dispatcher.dispatch(notification)
 
     def _check_run(self) -> None:
         """Find out by ``stat`` whether there is new data, and every second whether the run is over."""
@@ -305,8 +305,8 @@ class Judge:
         action = None
         if self._dispatcher.queues and (is_opening or self._dispatcher.needs_statuses):
             kind: NotificationKind = "finding" if is_opening else "closed"
-            notice = self._notifications.of_finding(finding, kind, self._rule_results.states())
-            action = self._dispatcher.dispatch(notice)
+            notification = self._notifications.of_finding(finding, kind, self._rule_results.states())
+            action = self._dispatcher.dispatch(notification)
         if is_opening:
             self._rule_results.announce(finding, action)
 

@@ -48,7 +48,7 @@ class Segments:
 
 
 def snapshots(
-    run: str, notice: Notification, segments: Segments | None = None, wait_seconds: float = _WAIT_SECONDS
+    run: str, notification: Notification, segments: Segments | None = None, wait_seconds: float = _WAIT_SECONDS
 ) -> tuple[TensorSnapshot, ...]:
     """Return what was captured of the tensors of a notification, at its step and in its worker.
 
@@ -58,16 +58,16 @@ def snapshots(
     Returns:
         In the order of the notification, as many as fit into ``MAX_BYTES``; values are left out before tensors are.
     """
-    names = [tensor.name for tensor in notice.tensors]
-    if notice.step is None or not names:
-        return notice.tensors
-    workers, segments = [notice.worker] if notice.worker else _workers(run), segments or Segments()
+    names = [tensor.name for tensor in notification.tensors]
+    if notification.step is None or not names:
+        return notification.tensors
+    workers, segments = [notification.worker] if notification.worker else _workers(run), segments or Segments()
     result = {name: TensorSnapshot(name) for name in names}
     for worker in workers:
-        for name, snapshot in _captured(run, worker, notice.step, names, segments).items():
+        for name, snapshot in _captured(run, worker, notification.step, names, segments).items():
             if not result[name].statistics:
                 result[name] = snapshot
-    for name, stored in _stored(run, workers, notice.step, names, wait_seconds).items():
+    for name, stored in _stored(run, workers, notification.step, names, wait_seconds).items():
         result[name] = _with_values(result[name], stored)
     return fitting(list(result.values()))
 

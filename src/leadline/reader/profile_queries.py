@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from leadline.reader.horovod import read_horovod
-from leadline.reader.profiles import BY, Profiles, window_table
+from leadline.reader.profiles import BY, RecordedProfiles, window_table
 from leadline.reader.python_profiles import PythonProfile
 
 
@@ -19,8 +19,8 @@ class ProfileQueries:
     path: str
 
     @cached_property
-    def _profiles(self) -> Profiles:
-        return Profiles(self.path)
+    def _profiles(self) -> RecordedProfiles:
+        return RecordedProfiles(self.path)
 
     def profiles(self) -> pa.Table:
         """Return the completely written profile windows.

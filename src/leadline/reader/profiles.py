@@ -29,7 +29,7 @@ def window_table(windows: Sequence[RecordedWindow]) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
 
 
-class Profiles:
+class RecordedProfiles:
     """The profile windows of a run.
 
     Args:

@@ -55,7 +55,7 @@ class ActionSpec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ActionSpec:
-        """Create an action from ``asdict`` output; early manifests of format 1 have ``status`` instead of ``statuses``."""
+        """Create an action from ``asdict`` output; early manifests of format 1 have ``status``, not ``statuses``."""
         known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
         known["statuses"] = tuple(data.get("statuses") or (data.get("status", "IssuesFound"),))
         return cls(**known)

@@ -41,8 +41,8 @@ def latest_lines(run: str) -> dict[Key, Line]:
     """
     latest: dict[Key, Line] = {}
     for line in read_lines(os.path.join(run, layout.ACTIONS)):
-        notice = line.get("notice") or f"{line['rule']}/opened/{line.get('finding')}"
-        latest[notice, line["action"], line.get("entry", 0)] = {"state": "done", "attempts": 1, **line}
+        notification = line.get("notice") or f"{line['rule']}/opened/{line.get('finding')}"
+        latest[notification, line["action"], line.get("entry", 0)] = {"state": "done", "attempts": 1, **line}
     return latest
 
 

@@ -76,9 +76,9 @@ def test_links_to_files_and_sections_are_valid(page: str) -> None:
 
 def test_the_example_is_a_valid_notification() -> None:
     example = json.loads(blocks(EVENTS, "json")[0])
-    notice = Notification.from_dict(example)
-    assert json.loads(encode(notice.to_dict())) == example
-    assert notice.tensors[0].statistics["abs_max"] == float("inf")
+    notification = Notification.from_dict(example)
+    assert json.loads(encode(notification.to_dict())) == example
+    assert notification.tensors[0].statistics["abs_max"] == float("inf")
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_every_field_is_described_in_order_and_in_the_example(above: str, kind: 
 
 
 def test_the_example_for_amazon_matches_the_notification() -> None:
-    notice, event = map(json.loads, blocks(EVENTS, "json"))
-    made = json.loads(detail(Notification.from_dict(notice)))
+    notification, event = map(json.loads, blocks(EVENTS, "json"))
+    made = json.loads(detail(Notification.from_dict(notification)))
     whole = made.pop("leadline")
     part = event["detail"].pop("leadline")
     assert (event["source"], event["detail-type"], event["detail"]) == (SOURCE, DETAIL_TYPE, made)

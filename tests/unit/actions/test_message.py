@@ -55,7 +55,7 @@ def test_a_finding_has_event_place_run_advice_and_first_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notice", "title"),
+    ("notification", "title"),
     [
         (of_rule("closed", "IssuesFound", step=12), "slow resolved at step 12 in demo"),
         (
@@ -69,9 +69,9 @@ def test_a_finding_has_event_place_run_advice_and_first_tensors() -> None:
         ),
     ],
 )
-def test_the_other_kinds(notice: Notification, title: str) -> None:
-    assert message.title(notice) == title
-    assert message.text(notice).startswith(f"{title}\n\nrun ")
+def test_the_other_kinds(notification: Notification, title: str) -> None:
+    assert message.title(notification) == title
+    assert message.text(notification).startswith(f"{title}\n\nrun ")
 
 
 def test_the_stop_command_is_not_shown_after_the_end() -> None:

@@ -27,8 +27,8 @@ def mail_url(server: MailEndpoint, login: str = "", to: str = "me@example.org") 
     return f"mailto://{login}127.0.0.1:{server.port}?from=train@example.org&to={to}"
 
 
-def tell(url: str, notice: Notification = FINDING, **parameters: Any) -> str:
-    return Notify(url=url, **parameters).run(make_context(notice)).outcome
+def tell(url: str, notification: Notification = FINDING, **parameters: Any) -> str:
+    return Notify(url=url, **parameters).run(make_context(notification)).outcome
 
 
 @pytest.mark.parametrize("has_login", [False, True])
@@ -108,7 +108,7 @@ def test_a_refusal_is_retried_only_together_with_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("notice", "kind"),
+    ("notification", "kind"),
     [
         (replace(FINDING, id="s1"), "warning"),
         (replace(FINDING, id="s2", kind="rule_status", status="NoIssuesFound"), "success"),
@@ -117,12 +117,12 @@ def test_a_refusal_is_retried_only_together_with_a_failure() -> None:
         (replace(FINDING, id="s5", kind="job_status", status="InProgress"), "info"),
     ],
 )
-def test_services_receive_the_severity(notice: Notification, kind: str) -> None:
+def test_services_receive_the_severity(notification: Notification, kind: str) -> None:
     with http_endpoint() as server:
-        tell(f"json://127.0.0.1:{server.port}/", notice)
+        tell(f"json://127.0.0.1:{server.port}/", notification)
     (got,) = server.received
     assert got.json["type"] == kind
-    assert (got.json["title"], got.json["message"]) == (message.title(notice), message.text(notice))
+    assert (got.json["title"], got.json["message"]) == (message.title(notification), message.text(notification))
 
 
 def test_a_server_that_hangs_times_out() -> None:

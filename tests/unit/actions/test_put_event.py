@@ -87,8 +87,10 @@ def test_a_custom_bus(server: str) -> None:
     ],
 )
 def test_the_job_status_is_one_of_amazons(ours: Any, status: str, secondary: str) -> None:
-    notice = Notification(f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1")
-    said = json.loads(detail(notice))
+    notification = Notification(
+        f"job/{ours}", "job_status", "demo", "/a", ours, 5_000_000, job_status=ours, message="exit 1"
+    )
+    said = json.loads(detail(notification))
     assert (said["TrainingJobStatus"], said["SecondaryStatus"]) == (status, secondary)
     assert said.get("FailureReason") == ("exit 1" if ours == "Failed" else None)
     assert (said["DebugRuleEvaluationStatuses"], said["LastModifiedTime"]) == ([], 5)

@@ -20,9 +20,9 @@ NOTICE = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule
 COMMAND = "curl -H \"Bearer $TOKEN\" 'https://h/?a=b,c=d'"
 
 
-def make_context(path: Path, notice: Notification = NOTICE) -> ActionContext:
+def make_context(path: Path, notification: Notification = NOTICE) -> ActionContext:
     os.makedirs(path / layout.ACKS, exist_ok=True)
-    return ActionContext(str(path), notice, (), 5)
+    return ActionContext(str(path), notification, (), 5)
 
 
 def test_the_request_has_the_command_as_written(tmp_path: Path) -> None:

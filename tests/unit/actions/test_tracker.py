@@ -19,9 +19,9 @@ from leadline.store import control, layout
 FINDING = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
 
 
-def make_context(path: Path, notice: Notification) -> ActionContext:
+def make_context(path: Path, notification: Notification) -> ActionContext:
     os.makedirs(path / layout.ACKS, exist_ok=True)
-    return ActionContext(str(path), notice, (), 1_000)
+    return ActionContext(str(path), notification, (), 1_000)
 
 
 def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notification:
@@ -32,8 +32,8 @@ def changed(status: str, verdict: str | None, *, is_open: bool = False) -> Notif
     return replace(FINDING, kind="rule_status", status=status, verdict=verdict, rules=states)
 
 
-def asked(path: Path, notice: Notification) -> float:
-    outcome = Tracker().run(make_context(path, notice))
+def asked(path: Path, notification: Notification) -> float:
+    outcome = Tracker().run(make_context(path, notification))
     request = control.read_requests(str(path))[-1]
     assert outcome.request == request.id
     return float(request.parameters["value"])
@@ -71,9 +71,9 @@ def test_a_status_has_the_current_value_of_the_rule(tmp_path: Path) -> None:
     assert asked(tmp_path, changed("NoIssuesFound", "clear")) == 0.0
 
 
-@pytest.mark.parametrize("notice", [changed("NoIssuesFound", "undecided"), changed("Error", None)])
-def test_an_unknown_state_is_not_a_number(tmp_path: Path, notice: Notification) -> None:
-    assert math.isnan(asked(tmp_path, notice))
+@pytest.mark.parametrize("notification", [changed("NoIssuesFound", "undecided"), changed("Error", None)])
+def test_an_unknown_state_is_not_a_number(tmp_path: Path, notification: Notification) -> None:
+    assert math.isnan(asked(tmp_path, notification))
 
 
 def test_before_the_evaluation_there_is_nothing_to_log(tmp_path: Path) -> None:

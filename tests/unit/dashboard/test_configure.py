@@ -124,9 +124,9 @@ def test_invalid_fields_show_an_error(
     RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     answer = open_dashboard(tmp_path).get("/runs/first/configure", params=form(**given_form))
     assert answer.status_code == 200
-    notice = answer.text.partition('class="notice bad"')[2].partition("</p>")[0]
-    assert said in notice.replace("&#39;", "'"), notice
-    assert "secret@" not in notice
+    notification = answer.text.partition('class="notice bad"')[2].partition("</p>")[0]
+    assert said in notification.replace("&#39;", "'"), notification
+    assert "secret@" not in notification
 
 
 def test_a_form_executes_no_code(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:

@@ -86,7 +86,7 @@ class Reports:
         self.all: list[tuple[str, Result, str]] = []
 
     def __call__(self, delivery: Delivery, result: Result, outcome: Outcome) -> None:
-        self.all.append((delivery.notice.id, result, outcome.outcome))
+        self.all.append((delivery.notification.id, result, outcome.outcome))
 
     @property
     def final(self) -> list[tuple[str, Result, str]]:
@@ -94,7 +94,7 @@ class Reports:
 
     @property
     def results(self) -> list[tuple[str, Result]]:
-        return [(notice, result) for notice, result, _ in self.all]
+        return [(notification, result) for notification, result, _ in self.all]
 
 
 def spec(name: str, folder: str, **parameters: Any) -> ActionSpec:

@@ -76,8 +76,8 @@ def test_actions_follow_the_statuses_of_their_rules(
     tmp_path: Path, rule: str, statuses: tuple[str, ...], followed: list[str]
 ) -> None:
     scenario = Scenario(tmp_path, stop(rule, *statuses, dry_run=True))
-    for notice in (finding(7), closing(7), REACHED, replace(DECIDED, previous="InProgress"), JOB):
-        scenario.dispatcher.dispatch(notice)
+    for notification in (finding(7), closing(7), REACHED, replace(DECIDED, previous="InProgress"), JOB):
+        scenario.dispatcher.dispatch(notification)
     assert [each["notice"] for each in scenario.lines()] == followed
     assert scenario.dispatcher.needs_statuses == (statuses != ("IssuesFound",) or rule == "job")
 

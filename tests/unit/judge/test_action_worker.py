@@ -65,8 +65,8 @@ def make_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def deliver(worker: ActionWorker, notice: Notification = FINDING) -> dict[str, Any]:
-    worker.prepare({"notice": notice.to_dict(), "workers": [], "now_ns": 5})
+def deliver(worker: ActionWorker, notification: Notification = FINDING) -> dict[str, Any]:
+    worker.prepare({"notice": notification.to_dict(), "workers": [], "now_ns": 5})
     return worker.deliver()
 
 

@@ -38,7 +38,7 @@ class Asks(Action, frozen=True, kw_only=True):
     def run(self, context: ActionContext) -> Outcome:
         if self.errors:
             raise self.errors.pop(0)
-        return Outcome(f"asked by {context.notice.id}", 9, f"request-{context.notice.step}", "asking")
+        return Outcome(f"asked by {context.notification.id}", 9, f"request-{context.notification.step}", "asking")
 
 
 class AsksAgent(Asks, frozen=True, kw_only=True):
@@ -120,7 +120,11 @@ def test_a_refusal_is_final_and_a_failure_is_retried(run: Path) -> None:
     for _ in range(3):
         rig.advance()
     assert rig.reports.all[-1] == ("other/opened/8", "failed", "failed after 2 attempts: exit status 1")
-    asked = [outcome for notice, result, outcome in rig.reports.all if (notice, result) == ("other/opened/8", "asked")]
+    asked = [
+        outcome
+        for notification, result, outcome in rig.reports.all
+        if (notification, result) == ("other/opened/8", "asked")
+    ]
     assert asked == [
         "asked by other/opened/8",
         "in progress; the first attempt failed: exit status 1",
@@ -172,8 +176,8 @@ def test_a_dry_run_makes_no_request(run: Path) -> None:
 
 def test_within_the_cool_down_no_request_is_made(run: Path) -> None:
     rig = InlineRig(run, Asks(cooldown=60.0))
-    for notice in (finding(7), finding(8), closing(8)):
-        rig.queue.add(notice)
+    for notification in (finding(7), finding(8), closing(8)):
+        rig.queue.add(notification)
     assert [result for _, result in rig.reports.results] == ["asked", "skipped", "skipped"]
 
 

@@ -119,10 +119,10 @@ def test_every_transition_of_the_job_is_reported_once(notices: Notifications) ->
     ],
 )
 def test_the_message_says_how_the_job_ended(notices: Notifications, document: dict[str, Any], said: str) -> None:
-    (notice,) = notices.of_job(status(document["status"]) | document, [], status=document["status"])
-    assert notice.message == said
+    (notification,) = notices.of_job(status(document["status"]) | document, [], status=document["status"])
+    assert notification.message == said
     facts = {name: document[name] for name in ("exit_status", "stopped_by") if document.get(name) is not None}
-    assert notice.evidence == facts
+    assert notification.evidence == facts
 
 
 def test_the_end_of_a_run_whose_agent_is_gone_is_reported_once(notices: Notifications) -> None:

@@ -23,7 +23,7 @@ from leadline.testing.runs import Capture, Part, RawTensors, RunWriter
 INFO = TensorInfo("fc.weight", ("weights",), (2, 3), "float32")
 
 
-def notice(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notification:
+def notification(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notification:
     tensors = tuple(map(TensorSnapshot, names))
     return Notification(
         "e/opened/7", "finding", "r", "/r", "IssuesFound", 0, rule="e", step=step, worker=worker, tensors=tensors
@@ -55,18 +55,18 @@ def storing(writer: RunWriter) -> None:
 def test_a_snapshot_has_the_statistics_of_its_step_and_worker(tmp_path: Path) -> None:
     parts = [*captures(), *captures("rank1-2", 100.0)]
     path = RunWriter(tmp_path / "run", segment_batches=3).write_all(parts).path
-    first, other = snapshots(path, notice("fc.weight", "loss"))
+    first, other = snapshots(path, notification("fc.weight", "loss"))
     assert first == TensorSnapshot("fc.weight", (2, 3), "float32", {"abs_max": 7.5, "l2": 1.0})
     assert other.statistics == {"value": 7.0}
-    (of_other,) = snapshots(path, notice("loss", worker="rank1-2"))
+    (of_other,) = snapshots(path, notification("loss", worker="rank1-2"))
     assert of_other.statistics == {"value": 700.0}
-    (of_any,) = snapshots(path, notice("loss", worker=None))
+    (of_any,) = snapshots(path, notification("loss", worker=None))
     assert of_any.statistics == {"value": 7.0}
 
 
 def test_a_tensor_that_was_not_captured_at_the_step_has_only_its_name(tmp_path: Path) -> None:
     path = RunWriter(tmp_path / "run").write_all(captures()).path
-    assert snapshots(path, notice("fc.weight", "no.such", step=70)) == (
+    assert snapshots(path, notification("fc.weight", "no.such", step=70)) == (
         TensorSnapshot("fc.weight"),
         TensorSnapshot("no.such"),
     )
@@ -76,7 +76,7 @@ def test_a_raw_tensor_has_its_first_values_and_its_location(tmp_path: Path) -> N
     values = np.arange(40.0).reshape(5, 8)
     values[0, 1] = np.nan
     path = RunWriter(tmp_path / "a run").write_all([*captures(), raw(values * 0, 6), raw(values)]).path
-    (found,) = snapshots(path, notice("fc.weight"))
+    (found,) = snapshots(path, notification("fc.weight"))
     assert found.shape == (5, 8)
     assert found.values is not None
     np.testing.assert_array_equal(found.values, values.reshape(-1)[:MAX_VALUES])
@@ -91,7 +91,7 @@ def test_a_tensor_that_is_written_a_moment_later_is_awaited(tmp_path: Path) -> N
     storing(writer)
     later = threading.Timer(0.3, lambda: writer.write(raw(np.ones((2, 3)))))
     later.start()
-    (found,) = snapshots(writer.path, notice("fc.weight"), wait_seconds=30.0)
+    (found,) = snapshots(writer.path, notification("fc.weight"), wait_seconds=30.0)
     later.join()
     assert found.values == (1.0,) * 6
 
@@ -105,7 +105,7 @@ def test_a_tensor_that_will_not_be_written_is_not_awaited(tmp_path: Path, is_ove
         writer.end()
     else:
         writer.write(raw(np.ones((2, 3)), 8))
-    (found,) = snapshots(writer.path, notice("fc.weight"), wait_seconds=3600.0)
+    (found,) = snapshots(writer.path, notification("fc.weight"), wait_seconds=3600.0)
     assert found.values is None
     assert found.statistics
 
@@ -114,7 +114,7 @@ def test_a_segment_that_cannot_be_read_hides_nothing_else(tmp_path: Path) -> Non
     writer = RunWriter(tmp_path / "run").write_all([*captures(), raw(np.ones((2, 3)))])
     Path(writer.path, layout.tensor_segment("rank0-1", 2)).write_bytes(b"not a safetensors file")
     Path(writer.path, layout.segment("series", "rank0-1", 99)).write_bytes(b"\0" * 64)
-    (found,) = snapshots(writer.path, notice("fc.weight"))
+    (found,) = snapshots(writer.path, notification("fc.weight"))
     assert (found.values, found.statistics["l2"]) == ((1.0,) * 6, 1.0)
 
 

@@ -51,33 +51,33 @@ class RunMetrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folder, self._follows = "", "*"
-        self._notice: Notification | None = None
+        self._notification: Notification | None = None
         self._step = -1
 
     @property
     def run(self) -> str:
         """The name of the run; empty before the first notification."""
         with self._lock:
-            return self._notice.run if self._notice else ""
+            return self._notification.run if self._notification else ""
 
     def take(self, context: ActionContext) -> None:
         """Update from a notification and the progress of the workers."""
         steps = [worker.step for worker in context.workers]
-        steps += [] if context.notice.step is None else [context.notice.step]
+        steps += [] if context.notification.step is None else [context.notification.step]
         with self._lock:
-            self._folder, self._follows, self._notice = context.run, context.follows, context.notice
+            self._folder, self._follows, self._notification = context.run, context.follows, context.notification
             self._step = max([self._step, *steps])
 
     def samples(self) -> list[MetricSample]:
         """Return all gauges as they are now; none before the first notification."""
         with self._lock:
-            folder, notice, step, follows = self._folder, self._notice, self._step, self._follows
-        if notice is None:
+            folder, notification, step, follows = self._folder, self._notification, self._step, self._follows
+        if notification is None:
             return []
-        status = str(liveness.read_status(folder).get("status") or notice.job_status)
+        status = str(liveness.read_status(folder).get("status") or notification.job_status)
         step = max([step, *_steps(folder)])
         # changes of rules that the action does not follow would not be noticed
-        rules = [rule for rule in notice.rules if follows in ("*", rule.name)]
+        rules = [rule for rule in notification.rules if follows in ("*", rule.name)]
         return [
             *(MetricSample("rule_fired", rule_value(rule), {"rule": rule.name}) for rule in rules),
             *(MetricSample("job_status", float(name == status), {"status": name}) for name in JOB_STATUSES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from leadline.frameworks.adapter import Profiles
+from leadline.frameworks.adapter import RecordsProfiles
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import Kind, ProfileWindow
 from leadline.store import layout
@@ -34,7 +34,7 @@ class _DataLoadingOpener:
         self._folder, self._guard = folder, guard
         self._open: Opener | None = None
 
-    def connect(self, profiles: Profiles) -> None:
+    def connect(self, profiles: RecordsProfiles) -> None:
         self._open = profiles.watch_data_loading(self._folder, self._guard)
 
     def open(self, window: ProfileWindow) -> Recording:

@@ -92,8 +92,6 @@ class StepTimeline:
         """Backward passes in the current step."""
         return self._sums.backwards
 
-    # --- calls from the hooks -----------------------------------------------------------------------------
-
     def is_elsewhere(self) -> bool:
         """Return whether this is not the thread whose steps are timed, or it waits for data already."""
         return self._data_ns != 0 or not self._is_own_thread()
@@ -256,8 +254,6 @@ class StepTimeline:
         )
         self._calls.add(CallKey(*key, within), begun_ns, now - begun_ns, size)
 
-    # --- steps --------------------------------------------------------------------------------------------
-
     def begin_eval(self) -> None:
         """Begin an eval step; the wait for data since the last step is part of it."""
         if not self._is_own_thread():
@@ -338,17 +334,8 @@ class StepTimeline:
         every = self._sampler.weight(step, duration, end_ns)
         marks = self._marks
         if every:
-            values = (
-                step,
-                MODES.index(mode),
-                self._start_ns,
-                duration,
-                own_ns - self._step_own_ns,
-                every,
-                self._native_thread,
-                sums.nesting,
-                *sums.flat(),
-            )
+            times = (step, MODES.index(mode), self._start_ns, duration, own_ns - self._step_own_ns)
+            values = (*times, every, self._native_thread, sums.nesting, *sums.flat())
             if marks is not None:
                 self._pending.add(list(values), marks)
             else:
@@ -385,8 +372,6 @@ class StepTimeline:
     ) -> None:
         thread = self._native_thread
         self._sink.put_event(timed_event(name, phase, step, start_ns, duration_ns, thread=thread, args=args))
-
-    # --- inside -------------------------------------------------------------------------------------------
 
     def _is_own_thread(self) -> bool:
         ident = get_ident()

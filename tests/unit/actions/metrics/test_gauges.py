@@ -24,9 +24,9 @@ def state(name: str = "loss", **given: Any) -> RuleState:
 def make_context(
     run: Path, *rules: RuleState, step: int | None = None, worker_step: int | None = None
 ) -> ActionContext:
-    notice = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
+    notification = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
     workers = () if worker_step is None else (TrainingProgress("rank0-1", worker_step, 0, 0.1),)
-    return ActionContext(str(run), notice, workers, 0)
+    return ActionContext(str(run), notification, workers, 0)
 
 
 def values(metrics: RunMetrics, name: str) -> dict[str, float]:

@@ -91,7 +91,7 @@ def test_a_shard_is_judged_as_each_run_alone(tmp_path: Path) -> None:
     assert there.rules[0] == judge_run(run, rules[:1]).rules[0]
     assert (there.rules[1].status, there.rules[1].why) == (
         "Error",
-        f"node {node} lacks the rule file {tmp_path}/mine.py; put it where all nodes see it under one path",
+        f"node {node} does not have the rule file {tmp_path}/mine.py; all nodes need it under the same path",
     )
     assert nowhere.problem.startswith(f"node {node} sees no run at {tmp_path}/nowhere; ")
     ray._worker_processes().close()
@@ -112,4 +112,4 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("address", ["nowhere", "host:port", ":1", "ray://host", "127.0.0.1:99999999"])
 def test_what_is_no_address_is_said(address: str) -> None:
     with pytest.raises(ConfigurationError, match="must be host:port"):
-        ray._knock(address)
+        ray._check_address(address)

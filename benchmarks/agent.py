@@ -1,7 +1,7 @@
-"""What the agent takes while it watches: its share of one core and its own memory, monitoring a `sleep`.
+"""CPU and memory usage of the agent while it monitors a `sleep`.
 
-The command line execs the agent, so that the process that is started is the agent. After a warm-up its processor
-time is read from /proc window by window, its unshared memory (USS) at the end of each.
+`leadline run` execs the agent, so the started process is the agent. After a warm-up, its CPU time is read from /proc
+for each window, and its unshared memory (USS) at the end of each window.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SHARE_LIMIT = Limit(0.5)
 MEMORY_LIMIT = Limit(60.0, figure="most")
 WARMUP_SECONDS = 8.0
 WINDOW_SECONDS = 5.0
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 @dataclass
 class Usage:
-    """What one process took, window by window."""
+    """CPU and memory usage of one process per window."""
 
     pid: int
     percent: list[float] = field(default_factory=list)
@@ -35,9 +35,9 @@ class Usage:
 
 
 def rows_at(interval_ms: int, windows: int, *, is_limited: bool) -> list[Row]:
-    """The agent's and the judge's rows at one sampling interval."""
+    """Return the rows of the agent and the judge at one sampling interval."""
     harness.progress(f"agent at {interval_ms} ms: {WARMUP_SECONDS + windows * WINDOW_SECONDS:.0f} s")
-    seconds = WARMUP_SECONDS + (windows + 2) * WINDOW_SECONDS + PATIENCE_SECONDS
+    seconds = WARMUP_SECONDS + (windows + 2) * WINDOW_SECONDS + TIMEOUT_SECONDS
     with tempfile.TemporaryDirectory() as root:
         command = [harness.LEADLINE, "run", "--out", root, "--name", "watched"]
         command += ["--interval-ms", str(interval_ms), "--", "sleep", f"{seconds:.0f}"]
@@ -47,8 +47,8 @@ def rows_at(interval_ms: int, windows: int, *, is_limited: bool) -> list[Row]:
         try:
             usages = _observe(process, windows)
         except _NotRunningError as error:
-            why = f"{error}: {log.read_text(errors='replace').strip()[-200:]}"
-            return [Row(f"agent at {interval_ms} ms", "%", None, SHARE_LIMIT if is_limited else None, note=why)]
+            note = f"{error}: {log.read_text(errors='replace').strip()[-200:]}"
+            return [Row(f"agent at {interval_ms} ms", "%", None, SHARE_LIMIT if is_limited else None, note=note)]
         finally:
             process.terminate()
             process.wait()
@@ -66,11 +66,11 @@ def _row(name: str, unit: str, values: list[float], limit: Limit | None) -> Row:
 
 
 class _NotRunningError(Exception):
-    """The agent did not come up."""
+    """The agent did not start."""
 
 
 def _observe(process: subprocess.Popen[bytes], windows: int) -> dict[str, Usage]:
-    _await_agent(process)
+    _wait_for_agent(process)
     time.sleep(WARMUP_SECONDS)
     usages = {"agent": Usage(process.pid)}
     judge = _judge_of(process.pid)
@@ -81,24 +81,24 @@ def _observe(process: subprocess.Popen[bytes], windows: int) -> dict[str, Usage]
         began = time.monotonic_ns()
         time.sleep(WINDOW_SECONDS)
         for name, usage in usages.items():
-            passed = time.monotonic_ns() - began
-            usage.percent.append(100 * (harness.processor_ns(usage.pid) - before[name]) / passed)
+            elapsed = time.monotonic_ns() - began
+            usage.percent.append(100 * (harness.processor_ns(usage.pid) - before[name]) / elapsed)
             usage.memory_mb.append(_unshared_bytes(usage.pid) / 1e6)
     return usages
 
 
-def _await_agent(process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
+def _wait_for_agent(process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while "leadline.agent" not in _command_line(process.pid):
         if process.poll() is not None:
             raise _NotRunningError(f"leadline run ended with status {process.returncode}")
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise _NotRunningError("leadline run did not become the agent")
         time.sleep(0.05)
 
 
 def _judge_of(agent: int) -> int | None:
-    return next((each for each in harness.children(agent) if "leadline.judge" in _command_line(each)), None)
+    return next((child for child in harness.children(agent) if "leadline.judge" in _command_line(child)), None)
 
 
 def _command_line(pid: int) -> str:
@@ -112,7 +112,7 @@ def _unshared_bytes(pid: int) -> int:
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=12, quick_rounds=2)
-    parser.add_argument("--interval-ms", type=int, action="append", help="may be given again; default 500 and 100")
+    parser.add_argument("--interval-ms", type=int, action="append", help="may be repeated; default 500 and 100")
     options: argparse.Namespace = parser.parse_args()
     started, windows = harness.machine(), harness.rounds_of(options)
     rows: list[Row] = []

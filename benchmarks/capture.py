@@ -1,9 +1,8 @@
-"""What it costs to store what a training does: Leadline and its peers against the bare training.
+"""Overhead of storing tensors and statistics: Leadline and its peers against the bare training.
 
-Blocks of steps with and without the contender take turns within one process (ABBA). A block's time includes
-closing the contender, so that nothing may be left undone. A row counts only when everything that was asked is on
-disk: the files of every block are opened and counted, then deleted. Ratios count; absolute times on shared
-machines do not.
+Blocks of steps with and without the contender alternate within one process (ABBA). A block's time includes closing the
+contender, so all work is counted. A row counts only if everything expected is on disk: the files of every block are
+opened and counted, then deleted. Only ratios are meaningful; absolute times on shared machines are not.
 """
 
 from __future__ import annotations
@@ -50,22 +49,22 @@ class Case:
     """One row to measure."""
 
     key: str
-    """Its name for ``--rows``."""
+    """The row's name for ``--rows``."""
     name: str
     make: Callable[[], Contender]
     limit: float | None = None
     steps: int = 20
-    """Steps of a block."""
+    """Steps per block."""
     factor: int = 1
-    """Times the asked rounds; a ratio of 1.02 needs 100 pairs."""
+    """Multiplies the requested rounds; a limit of 1.02 needs 100 pairs."""
     environment: str = "torch"
     is_idle: bool = False
-    """Whether microseconds a step count, instead of a ratio."""
+    """Whether the figure is microseconds per step instead of a ratio."""
     workload: Callable[[], workload.Workload] = workload.transformer
 
 
-WIDER = (*CORE, "std", "variance")
-WIDEST = (*WIDER, "zero_ratio", "nan_count", "nonfinite_count")
+WIDER_STATISTICS = (*CORE, "std", "variance")
+WIDEST_STATISTICS = (*WIDER_STATISTICS, "zero_ratio", "nan_count", "nonfinite_count")
 
 CASES = (
     Case("bare", "bare against itself", Bare),
@@ -78,32 +77,32 @@ CASES = (
     Case("raw10-tensorboard", "raw, every 10: TensorBoard histograms", lambda: TensorBoardHistograms(10)),
     Case("raw10-smdebug", "raw, every 10: smdebug 1.0.34", lambda: Smdebug(10), environment="smdebug"),
     Case("core-leadline", "core statistics: leadline", lambda: leadline_statistics(CORE), 1.10),
-    Case("core-naive", "core statistics: one torch call each", NaiveStatistics),
+    Case("core-naive", "core statistics: one torch call per statistic", NaiveStatistics),
     Case(
         "wider-leadline",
         "core + std, variance, update_ratio: leadline",
-        lambda: leadline_statistics(WIDER, ["update_ratio"]),
+        lambda: leadline_statistics(WIDER_STATISTICS, ["update_ratio"]),
         1.20,
     ),
     Case(
         "widest-leadline",
         "… + zero share, NaN, non-finite: leadline",
-        lambda: leadline_statistics(WIDEST, ["update_ratio"]),
+        lambda: leadline_statistics(WIDEST_STATISTICS, ["update_ratio"]),
         1.30,
     ),
     Case(
-        "standard-leadline", "preset standard, activations apart: leadline", leadline_preset, 1.02, steps=50, factor=5
+        "standard-leadline", "preset standard without activations: leadline", leadline_preset, 1.02, steps=50, factor=5
     ),
     Case(
         "rules-leadline",
-        "standard, all rules on, once in 500 apart: leadline",
+        "standard, all rules, without captures every 500: leadline",
         leadline_rules,
         1.02,
         steps=50,
         factor=5,
     ),
-    Case("first-leadline", "standard, all rules on, the first 20 steps: leadline", leadline_rules_first),
-    Case("layers-leadline", "activations once in 20 steps (standard: in 500): leadline", leadline_activations),
+    Case("first-leadline", "standard, all rules, first 20 steps: leadline", leadline_rules_first),
+    Case("layers-leadline", "activations every 20 steps (standard: every 500): leadline", leadline_activations),
     Case(
         "idle-leadline",
         "a step with nothing to capture: leadline",
@@ -126,7 +125,7 @@ CASES = (
     ),
     Case(
         "eval-leadline",
-        "an eval step, its loss and accuracy: leadline",
+        "an eval step with loss and accuracy: leadline",
         leadline_evaluation,
         steps=50,
         workload=workload.evaluation,
@@ -139,52 +138,53 @@ class Bench:
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
-        self._asked = self._found = 0
-        self._own: list[float] = []
-        """Of each block of Leadline's, the share of the time that its own code took in the training's thread."""
+        self._expected = self._found = 0
+        self._overhead_shares: list[float] = []
+        """The share of each block's time that Leadline's code took in the training's thread."""
 
     def measure(self, case: Case, rounds: int) -> Row:
-        """One row: ``rounds`` pairs of blocks."""
-        watched = case.workload()
-        watched.step()
-        self._asked = self._found = 0
-        self._own = []
+        """Measure one row: ``rounds`` pairs of blocks."""
+        training = case.workload()
+        training.step()
+        self._expected = self._found = 0
+        self._overhead_shares = []
         try:
             times = harness.pairs(
-                lambda: self._block(Bare(), watched, case),
-                lambda: self._block(case.make(), watched, case),
+                lambda: self._block(Bare(), training, case),
+                lambda: self._block(case.make(), training, case),
                 count=rounds,
                 on_pair=lambda index, bare, other: harness.progress(
                     f"  {case.key} {index + 1}/{rounds}: "
-                    f"bare {1e3 * bare / case.steps:.2f} ms a step, x{other / bare:.3f}"
+                    f"bare {1e3 * bare / case.steps:.2f} ms per step, x{other / bare:.3f}"
                 ),
             )
         except NotAvailableError as error:
             return unavailable(case, str(error))
         return self._row(case, times)
 
-    def _block(self, contender: Contender, watched: workload.Workload, case: Case) -> float:
+    def _block(self, contender: Contender, training: workload.Workload, case: Case) -> float:
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         gc.collect()
-        watched = contender.open(folder, watched)
+        training = contender.open(folder, training)
         if case.is_idle:
-            seconds = harness.elapsed_seconds(lambda: _train(watched, case.steps, contender))
+            seconds = harness.elapsed_seconds(lambda: _train(training, case.steps, contender))
             contender.close()
         else:
-            seconds = harness.elapsed_seconds(lambda: _train_and_close(watched, case.steps, contender))
+            seconds = harness.elapsed_seconds(lambda: _train_and_close(training, case.steps, contender))
         stored = contender.count(case.steps)
         self._add(stored)
         if not case.is_idle and hasattr(contender, "own_seconds"):
-            self._own.append(contender.own_seconds / seconds)
-        # before the next block, or the kernel would write this one's pages at its cost
+            self._overhead_shares.append(contender.own_seconds / seconds)
+        # now, or the kernel would write these pages back during the next block
         shutil.rmtree(folder)
         return seconds
 
-    def _own_share(self) -> str:
-        return f"; own code {100 * harness.spread(self._own).median:.2f} % of it" if self._own else ""
+    def _overhead_note(self) -> str:
+        shares = self._overhead_shares
+        return f"; overhead {100 * harness.spread(shares).median:.2f} % of the time" if shares else ""
 
     def _add(self, stored: Stored) -> None:
-        self._asked += stored.asked
+        self._expected += stored.asked
         self._found += min(stored.found, stored.asked)
 
     def _row(self, case: Case, times: Sequence[tuple[float, float]]) -> Row:
@@ -198,23 +198,23 @@ class Bench:
             unit="us" if case.is_idle else "x",
             spread=harness.spread(values),
             limit=_limit(case),
-            asked=self._asked,
+            asked=self._expected,
             found=self._found,
-            note=f"bare {bare_ms:.3g} ms a step" + self._own_share(),
+            note=f"bare {bare_ms:.3g} ms per step" + self._overhead_note(),
             values=tuple(values),
             details={"key": case.key, "seconds": times, "steps": case.steps},
         )
 
 
-def _train(watched: workload.Workload, steps: int, contender: Contender) -> None:
-    is_called = type(contender).before_update is not Contender.before_update
-    before_update = contender.before_update if is_called else None
+def _train(training: workload.Workload, steps: int, contender: Contender) -> None:
+    is_overridden = type(contender).before_update is not Contender.before_update
+    before_update = contender.before_update if is_overridden else None
     for _ in range(steps):
-        watched.step(before_update)
+        training.step(before_update)
 
 
-def _train_and_close(watched: workload.Workload, steps: int, contender: Contender) -> None:
-    _train(watched, steps, contender)
+def _train_and_close(training: workload.Workload, steps: int, contender: Contender) -> None:
+    _train(training, steps, contender)
     contender.close()
 
 
@@ -222,14 +222,14 @@ def _limit(case: Case) -> Limit | None:
     return None if case.limit is None else Limit(case.limit)
 
 
-def unavailable(case: Case, why: str) -> Row:
-    """The row of a case that cannot be measured."""
-    harness.progress(f"  {case.key}: {why}")
-    return Row(case.name, "us" if case.is_idle else "x", None, _limit(case), note=why, details={"key": case.key})
+def unavailable(case: Case, reason: str) -> Row:
+    """Return the row of a case that cannot be measured."""
+    harness.progress(f"  {case.key}: {reason}")
+    return Row(case.name, "us" if case.is_idle else "x", None, _limit(case), note=reason, details={"key": case.key})
 
 
-def measure_elsewhere(case: Case, options: argparse.Namespace, scratch: Path) -> Row:
-    """A row of a peer that needs an environment of its own, measured there against bare there."""
+def measure_in_smdebug_environment(case: Case, options: argparse.Namespace, scratch: Path) -> Row:
+    """Measure a row, and its bare training, in the environment of smdebug."""
     if not SMDEBUG.exists():
         return unavailable(case, "no .venvs/smdebug: run scripts/setup benchmarks")
     result = scratch / f"{case.key}.json"
@@ -237,31 +237,31 @@ def measure_elsewhere(case: Case, options: argparse.Namespace, scratch: Path) ->
     command += ["--scratch", str(scratch), "--rounds", str(harness.rounds_of(options))]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if not result.exists():
-        return unavailable(case, "failed in .venvs/smdebug; its message stands above")
+        return unavailable(case, "failed in .venvs/smdebug; see its message above")
     return harness.row_from_dict(json.loads(result.read_text())["rows"][0])
 
 
-def chosen(wanted: str | None) -> list[Case]:
-    """The cases whose key is named, or contains a name."""
-    if wanted is None:
+def select_cases(keys: str | None) -> list[Case]:
+    """Return the cases whose key contains one of the comma-separated keys; all for None."""
+    if keys is None:
         return list(CASES)
-    found = [each for each in CASES if any(part in each.key for part in wanted.split(","))]
-    if not found:
-        sys.exit(f"capture.py: no row named {wanted!r}; known: {', '.join(each.key for each in CASES)}")
-    return found
+    selected = [case for case in CASES if any(key in case.key for key in keys.split(","))]
+    if not selected:
+        sys.exit(f"capture.py: no row named {keys!r}; known: {', '.join(case.key for case in CASES)}")
+    return selected
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=20, quick_rounds=2)
     parser.add_argument("--rows", help="only rows whose key contains one of these, separated by commas")
     parser.add_argument("--list", action="store_true", help="print the keys of all rows")
-    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="folder on the disk to measure")
+    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="a folder on the disk to measure")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.list:
-        print("\n".join(f"{each.key:20}{each.name}" for each in CASES))
+        print("\n".join(f"{case.key:20}{case.name}" for case in CASES))
         return 0
-    cases = chosen(options.rows)
+    cases = select_cases(options.rows)
     started = harness.machine()
     options.scratch.mkdir(parents=True, exist_ok=True)
     rounds = harness.rounds_of(options)
@@ -271,7 +271,7 @@ def main() -> int:
         for case in cases:
             harness.progress(case.name)
             if case.environment != "torch" and not options.here:
-                rows.append(measure_elsewhere(case, options, Path(scratch)))
+                rows.append(measure_in_smdebug_environment(case, options, Path(scratch)))
             else:
                 rows.append(bench.measure(case, rounds if options.quick else rounds * case.factor))
             harness.save("capture", rows, started=started, options=options)

@@ -1,4 +1,4 @@
-"""The one harness of all benchmarks: pairs measured in turn, their spread, a table and a JSON file."""
+"""Shared benchmark harness: alternating measurements, their spread, a result table and a JSON file."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
 RESULTS = HERE / "results"
 LEADLINE = str(Path(sys.executable).parent / "leadline")
-"""The command that belongs to this interpreter."""
+"""The ``leadline`` command of this interpreter's environment."""
 _RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median of some measurements, and how far it can be trusted."""
+    """The median of some measurements, with its confidence interval and quartiles."""
 
     median: float
     low: float
     """Lower end of the 95 % bootstrap interval of the median."""
     high: float
-    """Upper end of it."""
+    """Upper end of the interval."""
     quartiles: tuple[float, float]
     least: float
     most: float
@@ -43,20 +43,20 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a row must keep: at most, or at least, so much."""
+    """The upper or lower limit of a row."""
 
     value: float
     at_least: bool = False
     figure: str = "median"
-    """Which figure of the spread the limit is about: ``median`` or ``most``."""
+    """The figure of the spread that the limit applies to: ``median`` or ``most``, the maximum."""
 
     def is_met(self, spread: Spread) -> bool:
-        seen: float = getattr(spread, self.figure)
-        return seen >= self.value if self.at_least else seen <= self.value
+        value: float = getattr(spread, self.figure)
+        return value >= self.value if self.at_least else value <= self.value
 
     def __str__(self) -> str:
-        of = "" if self.figure == "median" else " (max)"
-        return f"{'>=' if self.at_least else '<='} {self.value:g}{of}"
+        suffix = "" if self.figure == "median" else " (max)"
+        return f"{'>=' if self.at_least else '<='} {self.value:g}{suffix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,27 @@ class Row:
 
     name: str
     unit: str
-    """``x`` for a ratio, else the unit of the figures."""
+    """``x`` for a ratio, otherwise the unit of the figures."""
     spread: Spread | None
     """None: the row could not be measured; ``note`` says why."""
     limit: Limit | None = None
     asked: int | None = None
-    """How many tensors or statistics should be on disk."""
+    """Expected number of tensors or statistics on disk."""
     found: int | None = None
-    """How many are."""
+    """Actual number."""
     note: str = ""
     values: tuple[float, ...] = ()
-    """Every single measurement, in the order in which they were made."""
+    """All measurements in order."""
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
     def counts(self) -> bool:
-        """Whether the row was measured and everything that was asked is there."""
+        """Whether the row was measured and everything expected was found."""
         return self.spread is not None and self.asked == self.found
 
     @property
     def verdict(self) -> str:
-        """``yes``, ``NO`` or nothing where there is no limit."""
+        """``yes`` or ``NO``, ``NO DATA`` if the row does not count, empty without a limit."""
         if self.limit is None:
             return ""
         if self.spread is None or not self.counts:
@@ -94,7 +94,7 @@ class Row:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The spread of at least one value."""
+    """Return the spread of at least one value."""
     quartiles = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
     generator = random.Random(0)
     medians = sorted(statistics.median(generator.choices(values, k=len(values))) for _ in range(_RESAMPLES))
@@ -117,9 +117,9 @@ def pairs(
     warmups: int = 1,
     on_pair: Callable[[int, float, float], None] | None = None,
 ) -> list[tuple[float, float]]:
-    """Measure two things in turn, ``count`` times, after ``warmups`` pairs that are thrown away.
+    """Measure two callables alternately, ``count`` times, after ``warmups`` pairs that are discarded.
 
-    The order is ABBA, since whatever drifts steadily (heat, a filling page cache) then falls on both alike.
+    The order is ABBA, so that steady drift (heat, a filling page cache) affects both equally.
     """
     measured = []
     for index in range(-warmups, count):
@@ -137,50 +137,52 @@ def pairs(
 
 
 def elapsed_seconds(work: Callable[[], object]) -> float:
-    """How long ``work`` takes."""
+    """Return the duration of a call of ``work``."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def process_seconds(command: Sequence[str], environment: dict[str, str] | None = None) -> float:
-    """How long a process takes from its start to its end; it must succeed."""
+    """Return the duration of a process from start to exit; it must succeed."""
     began = time.perf_counter()
     subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def processor_ns(pid: int) -> int:
-    """Processor time of a process's threads, in ns from the scheduler: finer than the ticks of /proc/<pid>/stat."""
-    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    """Return the CPU time of all threads of a process in ns, from the scheduler: finer than the ticks of /proc/<pid>/stat."""
+    return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 def children(pid: int) -> list[int]:
-    """The processes that the main thread of one has started."""
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Return the child processes that the main thread of a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def arguments(description: str | None, *, rounds: int, quick_rounds: int) -> argparse.ArgumentParser:
-    """The options that all benchmarks share; ``rounds_of`` turns them into a number."""
-    # so that an ended benchmark takes its scratch folder with it
+    """Return a parser of the options that all benchmarks share; see ``rounds_of`` for the number of rounds."""
+    # so that a terminated benchmark removes its scratch folder
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(default_rounds=rounds, quick_rounds=quick_rounds)
-    parser.add_argument("--quick", action="store_true", help="few rounds: to see that it runs, not to quote")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rounds, to check that it runs; figures are not to be quoted"
+    )
     parser.add_argument("--rounds", type=int, help=f"pairs or repetitions of each row (default {rounds})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the result goes (default results/…)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="result file (default results/…)")
     return parser
 
 
 def rounds_of(options: argparse.Namespace) -> int:
-    """How many rounds were asked for."""
+    """Return the requested number of rounds."""
     if options.rounds is not None:
         return int(options.rounds)
     return int(options.quick_rounds if options.quick else options.default_rounds)
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Return a description of this machine and its software."""
     return {
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
@@ -198,35 +200,35 @@ def report(name: str, rows: Iterable[Row], *, started: dict[str, Any], options: 
     """Print the table and save the rows.
 
     Returns:
-        0, or 1 where a row could not be measured or misses something that it was asked to store.
+        0, or 1 if a row could not be measured or did not store everything expected.
     """
     rows = list(rows)
     load = os.getloadavg()[0]
-    print(f"\n{name}{'  (quick: not to quote)' if options.quick else ''}")
+    print(f"\n{name}{'  (quick: not to be quoted)' if options.quick else ''}")
     print(_machine_line(started, load))
     print(_table(rows))
     print(f"written to {save(name, rows, started=started, options=options)}")
-    return 0 if all(each.counts for each in rows) else 1
+    return 0 if all(row.counts for row in rows) else 1
 
 
 def save(name: str, rows: Sequence[Row], *, started: dict[str, Any], options: argparse.Namespace) -> Path:
-    """Write the JSON file; also called between the rows of a long benchmark, which may be interrupted."""
+    """Write the JSON file; long benchmarks call this after each row, since they may be interrupted."""
     path: Path = options.json or RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = {
+    document = {
         "benchmark": name,
         "quick": options.quick,
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "machine": started,
         "load_at_end": os.getloadavg()[0],
-        "rows": [{**asdict(each), "counts": each.counts, "verdict": each.verdict} for each in rows],
+        "rows": [{**asdict(row), "counts": row.counts, "verdict": row.verdict} for row in rows],
     }
-    path.write_text(json.dumps(written, indent=1) + "\n")
+    path.write_text(json.dumps(document, indent=1) + "\n")
     return path
 
 
 def row_from_dict(data: dict[str, Any]) -> Row:
-    """A row out of a JSON file that ``report`` wrote."""
+    """Return a row from a JSON file that ``report`` wrote."""
     known = {key: value for key, value in data.items() if key not in ("counts", "verdict")}
     if known["spread"]:
         known["spread"] = Spread(**{**known["spread"], "quartiles": tuple(known["spread"]["quartiles"])})
@@ -236,26 +238,26 @@ def row_from_dict(data: dict[str, Any]) -> Row:
 
 
 def progress(text: str) -> None:
-    """Say on the error stream what is under way."""
+    """Print a progress message to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 def _table(rows: Sequence[Row]) -> str:
-    lines = [("row", "median", "95 % interval", "quartiles", "n", "limit", "met", "found/asked", "")]
+    lines = [("row", "median", "95 % interval", "quartiles", "n", "limit", "met", "found/expected", "")]
     for row in rows:
-        seen = row.spread
+        figures = row.spread
         stored = "" if row.asked is None else f"{row.found}/{row.asked}"
-        if seen is None:
+        if figures is None:
             lines.append((row.name, "-", "", "", "", str(row.limit or ""), row.verdict, stored, row.note))
             continue
         unit = "x" if row.unit == "x" else f" {row.unit}"
         lines.append(
             (
                 row.name,
-                f"{_figure(seen.median)}{unit}",
-                f"{_figure(seen.low)} … {_figure(seen.high)}",
-                f"{_figure(seen.quartiles[0])} … {_figure(seen.quartiles[1])}",
-                str(seen.n),
+                f"{_figure(figures.median)}{unit}",
+                f"{_figure(figures.low)} … {_figure(figures.high)}",
+                f"{_figure(figures.quartiles[0])} … {_figure(figures.quartiles[1])}",
+                str(figures.n),
                 str(row.limit or ""),
                 row.verdict,
                 stored,
@@ -274,11 +276,11 @@ def _figure(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
-def _machine_line(seen: dict[str, Any], load_at_end: float) -> str:
+def _machine_line(machine: dict[str, Any], load_at_end: float) -> str:
     return (
-        f"{seen['cpu']}, {seen['cores']} cores, {seen['memory_bytes'] / 2**30:.0f} GiB, Linux {seen['kernel']}, "
-        f"Python {seen['python']}, torch {seen['torch']}, leadline {seen['leadline']} ({seen['commit']}), "
-        f"load {seen['load']:.1f} before, {load_at_end:.1f} after"
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, "
+        f"Python {machine['python']}, torch {machine['torch']}, leadline {machine['leadline']} ({machine['commit']}), "
+        f"load {machine['load']:.1f} before, {load_at_end:.1f} after"
     )
 
 
@@ -297,9 +299,9 @@ def _version(distribution: str) -> str | None:
 
 
 def _commit() -> str | None:
-    asked = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty"]
+    command = ["git", "-C", str(PROJECT), "describe", "--always", "--dirty"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         return None
-    return done.stdout.strip() or None
+    return result.stdout.strip() or None

@@ -1,4 +1,4 @@
-"""What the benchmarks train: a byte-level transformer of 4.9 M parameters, and a model so small that overhead shows."""
+"""Benchmark workloads: a byte-level transformer with 4.9 M parameters, and small models that make overhead visible."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 WIDTH, LAYERS, HEADS, BATCH, LENGTH = 256, 6, 4, 8, 64
-"""Which makes 75 parameters, 4.87 million elements; 39 MB with their gradients."""
+"""This makes 75 parameters with 4.87 million elements; 39 MB with their gradients."""
 
 Batches = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 class ByteEncoder(nn.Module):
-    """Bytes in, the distribution of each next byte out."""
+    """A transformer encoder over bytes that returns the logits of each next byte."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Workload:
         self._batches, self._next = batches, 0
 
     def step(self, before_update: Callable[[], None] | None = None) -> None:
-        """One step; ``before_update`` is called between backward and the optimizer."""
+        """Train one step; ``before_update`` is called between backward and the optimizer step."""
         inputs, targets = self._batches[self._next % len(self._batches)]
         self._next += 1
         self.optimizer.zero_grad()
@@ -53,10 +53,10 @@ class Workload:
 
 
 class Evaluation(Workload):
-    """The same model, evaluated."""
+    """Evaluation of the same model."""
 
     def step(self, before_update: Callable[[], None] | None = None) -> None:
-        """One step without gradients."""
+        """Evaluate one batch without gradients."""
         inputs, targets = self._batches[self._next % len(self._batches)]
         self._next += 1
         if self.model.training or self._next % 20 == 1:
@@ -67,13 +67,13 @@ class Evaluation(Workload):
 
 
 def evaluation() -> Workload:
-    """The transformer, evaluated: about 30 ms a step."""
-    trained = transformer()
-    return Evaluation(trained.model, trained.optimizer, trained._batches)
+    """Return the evaluation of the transformer: about 30 ms per step."""
+    training = transformer()
+    return Evaluation(training.model, training.optimizer, training._batches)
 
 
 def deep() -> Workload:
-    """200 modules, so small that overhead shows: a step of a few milliseconds."""
+    """Return a workload of 200 small modules: a few milliseconds per step."""
     torch.manual_seed(0)
     blocks = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(66)]
     model = nn.Sequential(*blocks, nn.Linear(16, 4))
@@ -82,16 +82,16 @@ def deep() -> Workload:
 
 
 def transformer() -> Workload:
-    """The workload of the limits: about 115 ms a step on two cores."""
+    """Return the transformer, to which the limits apply: about 115 ms per step on two cores."""
     torch.manual_seed(0)
     model = ByteEncoder()
     tokens = torch.randint(0, 256, (16, BATCH, LENGTH + 1))
-    batches = [(each[:, :-1].contiguous(), each[:, 1:].contiguous()) for each in tokens]
+    batches = [(batch[:, :-1].contiguous(), batch[:, 1:].contiguous()) for batch in tokens]
     return Workload(model, torch.optim.AdamW(model.parameters(), lr=1e-4), batches)
 
 
 def small() -> Workload:
-    """A step of about a tenth of a millisecond."""
+    """Return a tiny workload: about a tenth of a millisecond per step."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
     batches = [(torch.randn(8, 16), torch.randint(0, 4, (8,))) for _ in range(16)]

@@ -72,7 +72,7 @@ def test_the_last_steps_are_drawn_by_phase(tmp_path: Path, dashboard: Callable[.
     page.wait_for_function(f"() => ({count})() === 100")
 
 
-def test_it_fits_in_1280_pixels_and_charts_speak(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_the_page_fits_in_1280_pixels_and_charts_have_labels(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     cpu = page.locator("#chart-cpu")

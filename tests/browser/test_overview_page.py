@@ -46,7 +46,7 @@ def test_a_deep_link_opens_a_rule(tmp_path: Path, dashboard: Callable[..., str],
     expect(rule.locator("summary")).to_be_in_viewport()
 
 
-def test_the_whole_job_is_shown(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     end(write_live_run(tmp_path, "first", training_parts(60)), 60)
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     parts = page.get_by_label("Job phases", exact=True)

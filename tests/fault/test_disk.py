@@ -46,7 +46,7 @@ def fill(place: Path) -> None:
                 continue
 
 
-def test_a_disk_that_fills_up(tmp_path: Path, small_disk: Path, unwatched: Ended) -> None:
+def test_a_disk_that_fills_up_does_not_affect_the_training(tmp_path: Path, small_disk: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *STEPS, folder=tmp_path) as running:
         wait_for((tmp_path / "paused").exists, "the pause")
         wait_for(lambda: running.flushed_steps() == 50, "the flush of the last step before the pause")

@@ -445,7 +445,7 @@ def test_a_constant_metric_equals_a_plain_loop() -> None:
     assert {verdict for _, verdict in results} == {"undecided", "fired", "clear"}
 
 
-def test_mann_kendall_is_the_published_one() -> None:
+def test_mann_kendall_equals_a_published_example() -> None:
     """Gilbert 1987, example 16.4: S = 8 of 10, 15, 14, 20 … with ties counted as none."""
     assert mann_kendall([10, 15, 14, 20]).score == 4
     tied = mann_kendall([10, 22, 21, 30, 22, 30, 40, 40])

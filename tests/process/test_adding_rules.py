@@ -65,7 +65,7 @@ def test_an_added_rule_is_evaluated_on_a_running_job(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.slow
-def test_an_invalid_rule_is_one_clear_line_and_no_request(tmp_path: Path, word: str, said: str) -> None:
+def test_an_invalid_rule_is_reported_in_one_line_and_sends_no_request(tmp_path: Path, word: str, said: str) -> None:
     with started(LIGHT, "sh", "-c", "sleep 600", folder=tmp_path):
         wait_for(lambda: list((tmp_path / "runs").glob("*/status.json")), "a run")
         done = call(tmp_path, "set", word)

@@ -67,13 +67,13 @@ def test_arguments_with_spaces_and_quotes_arrive(run: Path) -> None:
     assert told.stdout == repr(["a b", "it's", '"', "--", "-x", ""]) + "\n"
 
 
-def test_standard_streams_are_the_jobs_own(run: Path) -> None:
+def test_standard_streams_are_passed_through_to_the_job(run: Path) -> None:
     done = launch(run, "sh", "-c", "cat; echo err >&2", input="line\nwithout end")
     assert done.stdout == "line\nwithout end"
     assert "err\n" in done.stderr
 
 
-def test_its_own_lines_go_to_standard_error(run: Path) -> None:
+def test_messages_of_the_agent_go_to_standard_error(run: Path) -> None:
     done = launch(run, "true", cwd=run.parent)
     lines = done.stderr.splitlines()
     assert lines[0] == "leadline  run a-run → ./run   preset standard, 0 rules"
@@ -85,7 +85,7 @@ def test_its_own_lines_go_to_standard_error(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "word"), [(0, "Completed"), (3, "Failed"), (130, "Interrupted")])
-def test_exit_status_is_the_jobs(run: Path, code: int, word: str) -> None:
+def test_the_exit_status_of_the_job_is_returned(run: Path, code: int, word: str) -> None:
     assert launch(run, "sh", "-c", f"exit {code}").returncode == code
     assert status(run)["status"] == word
     assert status(run)["exit_status"] == code
@@ -93,7 +93,7 @@ def test_exit_status_is_the_jobs(run: Path, code: int, word: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_a_signal_becomes_its_status(run: Path, number: int) -> None:
+def test_a_job_killed_by_a_signal_returns_128_plus_its_number(run: Path, number: int) -> None:
     done = launch(run, "sh", "-c", f"kill -{int(number)} $$")
     assert done.returncode == 128 + number
     assert f"killed by {signal.Signals(number).name}" in done.stderr
@@ -121,7 +121,7 @@ def test_a_file_that_the_system_cannot_run(run: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_wrong_use(tmp_path: Path, run: Path) -> None:
+def test_invalid_usage_is_reported(tmp_path: Path, run: Path) -> None:
     done = launch(tmp_path / "nothing", "true")
     assert done.returncode == 2
     assert done.stderr.startswith("leadline: no run at ")
@@ -150,7 +150,7 @@ def test_the_job_gets_the_default_signal_handlers(run: Path) -> None:
     assert [mask & 0x7FFFFFFF for mask in masks] == [0, 0]
 
 
-def test_the_job_knows_its_run(run: Path) -> None:
+def test_the_job_receives_run_node_and_bootstrap_in_its_environment(run: Path) -> None:
     done = launch(
         run, "sh", "-c", 'echo "$LEADLINE_RUN|$LEADLINE_NODE|$PYTHONPATH"', env={**os.environ, "PYTHONPATH": "/x"}
     )
@@ -212,7 +212,7 @@ def read_until(terminal: int, word: str | None) -> str:
     return seen.decode()
 
 
-def test_color_only_in_a_terminal(run: Path) -> None:
+def test_colors_are_used_only_in_a_terminal(run: Path) -> None:
     shown = {}
     for setting in ({}, {"NO_COLOR": "1"}):
         command = agent(run, "true")
@@ -227,7 +227,7 @@ def test_color_only_in_a_terminal(run: Path) -> None:
     assert "\x1b[2m" not in shown[True]
 
 
-def test_kill_9_of_the_agent_leaves_the_job_alone(run: Path, tmp_path: Path, background: Any) -> None:
+def test_kill_9_of_the_agent_does_not_affect_the_job(run: Path, tmp_path: Path, background: Any) -> None:
     ended = tmp_path / "ended"
     process = background(agent(run, *python(tmp_path, COUNTER + f"    open({str(ended)!r}, 'w').close()\n"), "1"))
     assert process.stdout.readline() == "ready\n"
@@ -387,7 +387,7 @@ def test_system_samples_are_stored_and_readable(run: Path) -> None:
     assert ("disk", "run", "free_bytes") in read
 
 
-def test_the_agent_stays_slim(run: Path) -> None:
+def test_the_agent_imports_no_heavy_modules(run: Path) -> None:
     call = (
         "import sys; from leadline.agent.entry import main; main(sys.argv[1:]); "
         "heavy = {'numpy', 'pyarrow', 'typer', 'rich', 'torch', 'duckdb', 'msgspec', 'asyncio'} & set(sys.modules); "

@@ -40,7 +40,7 @@ FILL = """
 """
 
 
-def test_a_full_disk_costs_samples_and_nothing_else(small: Path, tmp_path: Path) -> None:
+def test_a_full_disk_loses_samples_and_nothing_else(small: Path, tmp_path: Path) -> None:
     run = make_run(small / "run")
     script = tmp_path / "fill.py"
     script.write_text(textwrap.dedent(FILL))

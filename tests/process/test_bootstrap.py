@@ -28,22 +28,22 @@ def modules_of(*code: str, **changes: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_it_imports_next_to_nothing() -> None:
+def test_the_bootstrap_imports_only_os_and_importlib() -> None:
     allowed = modules_of("import os, importlib.machinery")
     assert modules_of(PYTHONPATH=str(SITE), LEADLINE_RUN="/nowhere") - allowed == {"sitecustomize"}
 
 
-def test_it_is_valid_in_any_python_3() -> None:
+def test_the_bootstrap_is_valid_in_any_python_3() -> None:
     ast.parse((SITE / "sitecustomize.py").read_text(), feature_version=(3, 4))
 
 
-def test_importing_leadline_loads_nothing_of_others() -> None:
+def test_importing_leadline_loads_no_third_party_modules() -> None:
     loaded = {name.partition(".")[0] for name in modules_of("import leadline") - modules_of()}
     assert loaded <= {*sys.stdlib_module_names, "leadline"}
     assert not loaded & {"asyncio", "logging", "dataclasses", "inspect"}
 
 
-def test_a_sitecustomize_of_the_users_own_runs_too(tmp_path: Path) -> None:
+def test_a_sitecustomize_of_the_user_runs_as_well(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("print('mine', __name__)")
     ended = watched((), sys.executable, "-c", "print('job')", folder=tmp_path, PYTHONPATH=str(tmp_path / "own"))
@@ -51,7 +51,7 @@ def test_a_sitecustomize_of_the_users_own_runs_too(tmp_path: Path) -> None:
     assert ended.out.endswith("mine sitecustomize\njob\n")  # before that it spoke in the launcher's own Python
 
 
-def test_a_run_that_is_not_there_is_one_line_and_the_script_goes_on(tmp_path: Path) -> None:
+def test_a_missing_run_does_not_stop_the_script(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, script("modules.py")],
         env=environment(PYTHONPATH=str(SITE), LEADLINE_RUN=str(tmp_path / "file" / "run")),
@@ -65,7 +65,7 @@ def test_a_run_that_is_not_there_is_one_line_and_the_script_goes_on(tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", ["replaced", "-E", "-S"])
-def test_a_training_out_of_reach_goes_on_and_the_verdict_says_that_it_was_not_seen(tmp_path: Path, way: str) -> None:
+def test_an_unreachable_training_continues_and_is_reported_as_unseen(tmp_path: Path, way: str) -> None:
     words = [sys.executable, *([way] if way == "-E" else []), script("conversation.py"), "0"]
     if way == "-S":
         words = [sys.executable, "-S", "-c", "print(1)"]

@@ -67,11 +67,11 @@ def due(told: list[dict[str, Any]], every: int) -> list[int]:
     return steps
 
 
-def test_the_training_is_the_same_bit_for_bit(unwatched: Ended, ended: Ended) -> None:
+def test_the_training_is_bit_identical(unwatched: Ended, ended: Ended) -> None:
     assert (ended.status, ended.out) == (0, unwatched.out)
 
 
-def test_the_rules_wish_is_thinned_as_the_events_tell(ended: Ended) -> None:
+def test_captures_of_the_rule_are_throttled_as_the_events_record(ended: Ended) -> None:
     told = events(ended.run)
     of_rule = [each for each in told if each["sources"] == ["rule:dear"]]
     assert {each["collection"] for each in of_rule} == {"gradients", "weights"}
@@ -86,7 +86,7 @@ def of_preset(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in told if "preset" in each["sources"] and each["collection"] == "weights"]
 
 
-def test_losses_non_finite_counts_and_what_options_name_are_whole(ended: Ended) -> None:
+def test_losses_nonfinite_counts_and_explicit_captures_are_not_throttled(ended: Ended) -> None:
     run = ended.run
     (loss,) = run.tensor_names(collection="losses")
     assert captured(run, loss, "value") == list(range(STEPS))
@@ -106,7 +106,7 @@ def test_the_rule_is_undecided_and_others_are_clear(ended: Ended) -> None:
     assert afterwards["exploding_tensor"] == ("clear", "")
 
 
-def test_it_is_shown(ended: Ended) -> None:
+def test_throttling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
     assert set(cost) == {"step_share", "bytes", "thinned"}
     assert {"rule:dear"} <= {source for each in cost["thinned"] for source in each["sources"]}
@@ -125,7 +125,7 @@ def test_it_is_shown(ended: Ended) -> None:
     assert spoken(cost["step_share"]) in leadline("ls", str(ended.root))
 
 
-def test_the_verdict_tells_it_in_few_words_and_with_the_same_number(ended: Ended) -> None:
+def test_the_summary_shows_the_overhead_with_the_same_number(ended: Ended) -> None:
     share = spoken(ended.show()["cost"]["step_share"])
     assert f"Overhead: {share} of step time, " in ended.err
     assert "leadline  throttled to stay within the overhead budget: gradients, weights every " in ended.err
@@ -148,7 +148,7 @@ def leadline(*words: str) -> str:
     return done.stdout
 
 
-def test_off_keeps_all(tmp_path: Path, unwatched: Ended) -> None:
+def test_without_a_budget_nothing_is_throttled(tmp_path: Path, unwatched: Ended) -> None:
     ended = train(tmp_path, "off")
     assert (ended.status, ended.out) == (0, unwatched.out)
     assert events(ended.run) == []
@@ -158,7 +158,7 @@ def test_off_keeps_all(tmp_path: Path, unwatched: Ended) -> None:
     assert "thinned" not in ended.err
 
 
-def test_each_rank_thins_by_itself(tmp_path: Path) -> None:
+def test_each_rank_throttles_independently(tmp_path: Path) -> None:
     """Nothing is asked of the other rank, so nothing waits; what one left out leaves the rule undecided."""
     (tmp_path / "dear.py").write_text(DEAR)
     steps = 60
@@ -182,7 +182,7 @@ def per_worker(run: Run, tensor: str, *, statistic: str) -> dict[str, int]:
     return {worker: workers.count(worker) for worker in run.workers()}
 
 
-def test_a_bad_budget_is_one_line(tmp_path: Path) -> None:
+def test_an_invalid_budget_is_reported_in_one_line(tmp_path: Path) -> None:
     ended = watched(("--budget", "2"), script("deep.py"), folder=tmp_path)
     assert (ended.status, ended.out) == (2, "")
     assert ended.err == (

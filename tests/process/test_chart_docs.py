@@ -43,7 +43,7 @@ def evaluate(code: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_every_line_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_code_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("default", "pyinstrument:at=20,for=5", "detailed:at=30,for=2")
     options = [word for each in asked for word in ("--profile", each)]
     options += ["--capture", "gradients:every=10,statistics=histogram", "--capture", "weights:every=20,raw=true"]
@@ -67,7 +67,7 @@ def test_every_line_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_notebook_shows_a_figure_as_it_is(tmp_path: Path) -> None:
+def test_a_notebook_displays_a_figure(tmp_path: Path) -> None:
     with warnings.catch_warnings(action="ignore"):  # of Jupyter's own
         from nbclient import NotebookClient
     from nbformat import v4
@@ -84,6 +84,6 @@ def test_a_notebook_shows_a_figure_as_it_is(tmp_path: Path) -> None:
     assert figure["layout"]["title"]["text"] == "Phases of steps 0 to 19"
 
 
-def test_every_chart_is_told_of_on_the_page() -> None:
+def test_every_chart_is_documented_on_the_page() -> None:
     text = PAGE.read_text()
     assert [name for name in figures.__all__ if name[0].islower() and f"figures.{name}(" not in text] == []

@@ -10,7 +10,7 @@ from launching import bare, script, watched
 
 
 @pytest.mark.slow
-def test_clipping_is_seen_where_it_is_not_compiled_and_compiled_as_without(tmp_path: Path) -> None:
+def test_clipping_is_captured_in_eager_code_and_compiled_code_is_unchanged(tmp_path: Path) -> None:
     options = ("--capture", "gradient_norms:every=1", "--capture", "gradients:every=1")
     without = bare("clipped.py", "bare.json", folder=tmp_path)
     ended = watched(options, script("clipped.py"), "watched.json", folder=tmp_path)

@@ -32,7 +32,7 @@ def check_optimizer(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_compiled_model_and_optimizer_compile_as_often_as_without(tmp_path: Path, backend: str) -> None:
+def test_a_compiled_model_and_optimizer_are_not_recompiled(tmp_path: Path, backend: str) -> None:
     without = bare("compiled.py", "bare.json", backend, folder=tmp_path)
     ended = watched(EVERYTHING, script("compiled.py"), "watched.json", backend, folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), without.err + ended.err
@@ -48,7 +48,7 @@ def test_a_compiled_model_and_optimizer_compile_as_often_as_without(tmp_path: Pa
         assert run.tensor(name).value(9).reshape(-1).tolist() == values
 
 
-def test_under_the_standard_preset_every_counter_is_the_same_and_activations_are_left_alone(tmp_path: Path) -> None:
+def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_captured(tmp_path: Path) -> None:
     without = bare("compiled.py", "bare.json", "eager", "56", "model", folder=tmp_path)
     ended = watched((), script("compiled.py"), "watched.json", "eager", "56", "model", folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), without.err + ended.err
@@ -63,7 +63,7 @@ def test_under_the_standard_preset_every_counter_is_the_same_and_activations_are
     assert any("torch.compile" in note for note in document["notes"])
 
 
-def test_one_who_comes_after_torch_compile_was_called_leaves_activations_alone_too(tmp_path: Path) -> None:
+def test_a_session_started_after_torch_compile_captures_no_activations(tmp_path: Path) -> None:
     without = bare("compiled.py", "bare.json", "eager", "12", "model", folder=tmp_path)
     ended = bare("compiled.py", "late.json", "eager", "12", "model", "late", folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), without.err + ended.err

@@ -76,7 +76,7 @@ def name_of(running: Running) -> str:
 
 
 @pytest.mark.slow
-def test_what_is_asked_in_the_browser_is_taken_up_and_told(tmp_path: Path) -> None:
+def test_requests_from_the_browser_are_applied_and_shown(tmp_path: Path) -> None:
     with started(OPTIONS, script("until.py"), str(tmp_path / "end"), folder=tmp_path) as running:
         name = name_of(running)
         with serving(tmp_path / "runs") as pages:

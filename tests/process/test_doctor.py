@@ -112,7 +112,7 @@ def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
     assert training["steps"] == {"train": 5}
 
 
-def test_the_page(tmp_path: Path) -> None:
+def test_the_report_page_is_written(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--", script("patient.py"), "frozen", COLUMNS="160")
     assert done.returncode == 0, done.stderr
     for part in (

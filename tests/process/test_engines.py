@@ -146,7 +146,7 @@ def alone(folder: Path, run: str) -> dict[str, Any]:
     return found
 
 
-def test_every_engine_comes_to_the_verdicts_of_each_run_judged_alone(root: Path, cluster: str) -> None:
+def test_every_engine_returns_the_same_verdicts_as_judging_each_run_alone(root: Path, cluster: str) -> None:
     local = told(judge(root, "runs", "--json", rules=rules()))
     there = told(judge(root, "runs", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules()))
     assert there == local
@@ -171,12 +171,12 @@ def test_every_engine_comes_to_the_verdicts_of_each_run_judged_alone(root: Path,
     assert of_long_run["dies"]["why"] == "its process exited with status 3"
 
 
-def test_fewer_runs_than_processors_are_cut_by_rules(root: Path, cluster: str) -> None:
+def test_fewer_runs_than_processors_are_split_by_rules(root: Path, cluster: str) -> None:
     one = told(judge(root, "loss_spike", "--json", rules=rules()))
     assert told(judge(root, "loss_spike", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules())) == one
 
 
-def test_what_a_node_does_not_see_is_said(root: Path, cluster: str) -> None:
+def test_runs_and_rule_files_missing_on_a_node_are_reported(root: Path, cluster: str) -> None:
     """As on a node that has not what the asking machine has: the engine is given paths that are not there."""
     asked = f"""
 import json
@@ -216,7 +216,7 @@ for each in RayEngine({cluster!r}).judge(tasks):
     ]
 
 
-def test_a_cluster_that_is_not_there_is_one_line_at_once(root: Path) -> None:
+def test_a_missing_cluster_is_reported_in_one_line(root: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -226,7 +226,7 @@ def test_a_cluster_that_is_not_there_is_one_line_at_once(root: Path) -> None:
         assert done.stderr.startswith(f"leadline: --ray-address {place}: {said}")
 
 
-def test_a_process_of_rays_that_is_killed_is_replaced_and_takes_its_rule_workers_with_it(root: Path) -> None:
+def test_a_killed_ray_process_is_replaced_and_its_rule_workers_end(root: Path) -> None:
     local = told(judge(root, "runs", "--json", rules=rules()))
     words = ["runs", "--json", "--engine", "ray", *(word for rule in rules() for word in ("--rule", rule))]
     process = subprocess.Popen(
@@ -262,7 +262,7 @@ def judging_for_ray(pid: int) -> psutil.Process | None:
 
 
 @pytest.mark.parametrize("engine", ["local", "ray"])
-def test_ctrl_c_ends_it_and_all_it_started(root: Path, engine: str) -> None:
+def test_ctrl_c_ends_the_command_and_all_its_processes(root: Path, engine: str) -> None:
     words = f"-m leadline judge runs --engine {engine} --rule mine.py:Hangs --rule exploding_tensor"
     process = subprocess.Popen(
         [RAY_PYTHON, *shlex.split(words)],
@@ -297,7 +297,7 @@ def hanging(pid: int) -> list[psutil.Process]:
     return found
 
 
-def test_the_runs_are_as_they_were(root: Path) -> None:
+def test_judging_does_not_modify_the_runs(root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (root / "runs").rglob("*")}
     told(judge(root, "runs", "--json", rules=["loss_spike"]))
     assert {path: path.stat().st_mtime_ns for path in (root / "runs").rglob("*")} == before

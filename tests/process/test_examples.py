@@ -43,7 +43,7 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.slow
-def test_a_rule_stops_a_loop_that_only_the_hook_watches(tmp_path: Path) -> None:
+def test_a_rule_stops_a_loop_that_is_captured_only_by_a_hook(tmp_path: Path) -> None:
     script = tmp_path / "loop.py"
     script.write_text(LOOP)
     words = [*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--on", "exploding_tensor=stop_training", str(script)]

@@ -43,7 +43,7 @@ def test_a_loss_that_becomes_nan_stops_the_job(tmp_path: Path, bad_step: int) ->
     assert "Traceback" not in ended.err
 
 
-def test_a_nan_in_one_gradient_alone_is_found_before_the_loss_shows_it(tmp_path: Path) -> None:
+def test_a_nan_in_a_single_gradient_is_found_before_the_loss_is_affected(tmp_path: Path) -> None:
     ended = watched(STOP, script("exploding.py"), "gradient", "23", folder=tmp_path)
     assert ended.status == 10
     finding = check_stopped(ended.show(), bad_step=23)
@@ -52,7 +52,7 @@ def test_a_nan_in_one_gradient_alone_is_found_before_the_loss_shows_it(tmp_path:
     assert finding["message"] == "2.weight: 1 of 16 gradients is NaN"
 
 
-def test_watch_in_the_script_does_the_same_without_a_launcher(tmp_path: Path) -> None:
+def test_watch_in_the_script_stops_the_training_without_a_launcher(tmp_path: Path) -> None:
     ended = bare("exploding.py", "loss", "37", "--watch", folder=tmp_path)
     assert ended.status == 10
     (run,) = ended.lines
@@ -62,7 +62,7 @@ def test_watch_in_the_script_does_the_same_without_a_launcher(tmp_path: Path) ->
     assert len(finding["tensors"]) == 5
 
 
-def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> None:
+def test_a_script_that_ignores_the_stop_exception_is_ended_by_signals(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training:grace=1"), script("exploding.py"), "stubborn", "20", folder=tmp_path
     )
@@ -74,7 +74,7 @@ def test_a_script_that_swallows_the_stop_is_ended_by_signals(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("way", "out"), [("retry", ""), ("cleanup", "finally\nat exit\n"), ("thread", "")])
-def test_the_stop_reaches_every_way_to_train(tmp_path: Path, way: str, out: str) -> None:
+def test_the_stop_works_in_every_kind_of_training_loop(tmp_path: Path, way: str, out: str) -> None:
     """A loop that tries again after every exception; one that cleans up; one in a thread, whose process outlives it."""
     grace = 1 if way == "thread" else 60
     ended = watched(

@@ -13,7 +13,7 @@ from leadline.cli import export
 
 
 @pytest.mark.slow
-def test_a_real_run_with_all_windows_as_one_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_real_run_with_all_windows_is_exported_as_one_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("default", "cprofile:at=start", "pyinstrument:at=20,for=2", "detailed:at=30,for=2")
     options = [word for each in asked for word in ("--profile", each)]
     run = watched(options, script("profiled.py"), "watched", "40", folder=tmp_path).run

@@ -69,7 +69,7 @@ OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", 
 """Their faults are planted in test_tree_faults."""
 
 
-def test_every_rule_has_its_fault() -> None:
+def test_every_rule_has_a_fault_example() -> None:
     assert set(EXAMPLES) == set(registry.BUILT_IN) - OF_THE_MACHINE - OF_OTHER_RULES - OF_TREES
     assert set(registry.BUILT_IN) >= OF_THE_MACHINE | OF_OTHER_RULES | OF_TREES
 
@@ -79,7 +79,7 @@ def test_a_fault_is_found_while_the_training_runs(tmp_path: Path, name: str) -> 
     check_found(EXAMPLES[name], found_live(EXAMPLES[name], tmp_path))
 
 
-def test_another_run_is_told_from_its_repetition(tmp_path: Path) -> None:
+def test_a_different_run_is_distinguished_from_a_repeated_run(tmp_path: Path) -> None:
     example = EXAMPLES["similar_across_runs"]
     first, again = example.commands
     assert watched(first, *training("similar_across_runs", healthy=True), folder=tmp_path).status == 0
@@ -95,7 +95,7 @@ def test_the_healthy_twin_is_clear(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("names", [CLASSIFIER, IMAGES], ids=["classifier", "images"])
-def test_twins_that_are_the_same_training_are_clear(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_healthy_twins_that_share_one_training_are_clear(tmp_path: Path, names: tuple[str, ...]) -> None:
     printed = bare("faults.py", *names, "--healthy", "--digest", folder=tmp_path).lines
     assert len(printed) == len(names)
     assert len({line.split()[1] for line in printed}) == 1

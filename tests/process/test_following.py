@@ -34,7 +34,7 @@ class Post(Action, frozen=True, kw_only=True):
     target = "url"
 
     def run(self, context):
-        request = urllib.request.Request(self.url, context.notice.id.encode(), method="POST")
+        request = urllib.request.Request(self.url, context.notification.id.encode(), method="POST")
         with urllib.request.urlopen(request, timeout=600) as answer:
             return Outcome(f"posted: {answer.status}")
 '''

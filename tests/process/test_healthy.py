@@ -26,7 +26,7 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
-def test_no_preset_changes_a_bit(tmp_path: Path, unwatched: Ended, preset: str) -> None:
+def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched: Ended, preset: str) -> None:
     ended = watched(("--preset", preset), script("healthy.py"), folder=tmp_path)
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
@@ -64,7 +64,7 @@ def gradients(expected: list[int]) -> list[str]:
     return [f"gradient/{name}" for name in WEIGHTS] if expected else []
 
 
-def test_raw_tensors_of_every_step_change_nothing_either(tmp_path: Path, unwatched: Ended) -> None:
+def test_raw_tensors_of_every_step_keep_the_training_bit_identical(tmp_path: Path, unwatched: Ended) -> None:
     ended = finish(
         [
             CONSOLE_SCRIPT,

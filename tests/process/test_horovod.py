@@ -65,7 +65,7 @@ def check_clock(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_what_an_earlier_run_left_is_not_this_ones(tmp_path: Path) -> None:
+def test_a_timeline_left_by_an_earlier_run_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "horovod.json").write_text('[\n{"ph": "X", "name": "OLD", "ts": 1, "dur": 1, "pid": 0},\n')
     ended = watched((), script("profiled.py"), "out", "5", folder=tmp_path, HOROVOD_TIMELINE="horovod.json")
     assert len(ended.run.horovod()) == 0

@@ -116,7 +116,7 @@ def test_a_cell_shows_the_verdict_and_running_it_again_replaces(kernel: Kernel) 
 
 
 @pytest.mark.parametrize("ending", ["kill", "restart", "shutdown"])
-def test_all_that_it_started_ends_with_the_kernel(kernel: Kernel, tmp_path: Path, ending: str) -> None:
+def test_all_processes_of_a_run_end_with_the_kernel(kernel: Kernel, tmp_path: Path, ending: str) -> None:
     kernel.run(TRAIN)
     run = kernel.run("import leadline\nstr(leadline.watch(model))")["text/plain"].strip("'")
     kernel.run("train(5)")
@@ -135,7 +135,7 @@ def test_all_that_it_started_ends_with_the_kernel(kernel: Kernel, tmp_path: Path
     assert only_run(tmp_path / "leadline-runs").path == run
 
 
-def test_an_agent_that_is_killed_takes_nothing_of_the_kernel_with_it(kernel: Kernel) -> None:
+def test_a_killed_agent_does_not_affect_the_kernel(kernel: Kernel) -> None:
     kernel.run(TRAIN)
     run = kernel.run("import leadline\nwatching = leadline.watch(model)\nstr(watching)")["text/plain"].strip("'")
     kernel.run("train(5)")

@@ -156,7 +156,7 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return Watched(runs, diaries)
 
 
-def test_all_kinds_are_told_of(watch: Watched) -> None:
+def test_all_kinds_are_listed(watch: Watched) -> None:
     done = finish(
         [sys.executable, "-c", "import kinds; print(*kinds.KINDS)"],
         Path(script(".")),
@@ -170,7 +170,7 @@ MODE_LEFT = frozenset({"adversarial", "fast_path", "within_backward"})
 
 
 @pytest.mark.parametrize("kind", DIARIES)
-def test_the_weights_are_bit_identical_and_the_process_is_as_it_was(watch: Watched, unwatched: Path, kind: str) -> None:
+def test_weights_are_bit_identical_and_the_process_state_is_unchanged(watch: Watched, unwatched: Path, kind: str) -> None:
     without, found = read_diary(unwatched, kind), watch.diary(kind)
     for what in ("digest", "facts"):
         assert found[what] == without[what]
@@ -180,7 +180,7 @@ def test_the_weights_are_bit_identical_and_the_process_is_as_it_was(watch: Watch
 
 
 @pytest.mark.parametrize("kind", DIARIES)
-def test_capture_stays_on_and_nothing_is_lost(watch: Watched, kind: str) -> None:
+def test_capture_stays_enabled_and_no_data_is_dropped(watch: Watched, kind: str) -> None:
     document = watch.document(kind)
     assert document["state"] == "ended"
     assert (document["off"], document["lost"]) == (None, None)
@@ -192,14 +192,14 @@ def test_the_steps_are_counted(watch: Watched, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_the_names_are_the_models(watch: Watched, kind: str) -> None:
+def test_names_are_those_of_the_model(watch: Watched, kind: str) -> None:
     diary = watch.diary(kind)
     gradients = {f"gradient/{name}" for name in diary["gradients"]}
     assert watch.names(kind) == {*diary["losses"], *diary["weights"], *gradients}
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_the_losses_are_what_the_script_saw(watch: Watched, kind: str) -> None:
+def test_losses_equal_those_of_the_script(watch: Watched, kind: str) -> None:
     diary = watch.diary(kind)
     for name, steps in diary["losses"].items():
         captured = watch.steps(kind, name, "value")
@@ -211,7 +211,7 @@ def test_the_losses_are_what_the_script_saw(watch: Watched, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_weights_and_gradients_are_stored_as_the_optimizer_used_them(watch: Watched, kind: str) -> None:
+def test_stored_weights_and_gradients_equal_those_used_by_the_optimizer(watch: Watched, kind: str) -> None:
     held = watch.stored(kind)
     for name, step, expected in captures(watch.diary(kind)):
         if kind == "sparse" and name == "gradient/0.weight":
@@ -223,7 +223,7 @@ def test_weights_and_gradients_are_stored_as_the_optimizer_used_them(watch: Watc
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_tensors_are_captured_at_those_steps_and_no_others(watch: Watched, kind: str) -> None:
+def test_tensors_are_captured_at_exactly_the_expected_steps(watch: Watched, kind: str) -> None:
     expected: dict[str, list[int]] = {}
     for name, step, _ in captures(watch.diary(kind)):
         expected.setdefault(name, []).append(step)
@@ -235,7 +235,7 @@ def test_tensors_are_captured_at_those_steps_and_no_others(watch: Watched, kind:
 
 
 @pytest.mark.parametrize("kind", TOLD)
-def test_statistics_are_those_of_the_tensors(watch: Watched, kind: str) -> None:
+def test_statistics_equal_those_of_the_tensors(watch: Watched, kind: str) -> None:
     for name, step, expected in captures(watch.diary(kind)):
         if TYPES.get(kind) == torch.complex64:
             expected = np.abs(expected.view(np.complex128))
@@ -262,18 +262,18 @@ def captures(diary: dict[str, Any]) -> list[tuple[str, int, np.ndarray[Any, Any]
 
 
 @pytest.mark.parametrize("kind", SCALED)
-def test_a_skipped_step_is_marked_and_its_gradients_are_seen(watch: Watched, kind: str) -> None:
+def test_a_skipped_step_is_marked_and_its_gradients_are_captured(watch: Watched, kind: str) -> None:
     assert watch.events(kind, "step_skipped") == [OVERFLOW_STEP]
     assert statistic(watch, kind, "gradient/2.weight", "nonfinite_count", OVERFLOW_STEP) > 0
     updates = watch.steps(kind, "2.weight", "update_ratio")
     assert sorted(updates) == [step for step in range(12) if step != OVERFLOW_STEP]
 
 
-def test_a_step_that_the_scaler_skips_is_no_alarm_nor_is_anything_else(watch: Watched) -> None:
+def test_no_rule_fires_even_for_steps_skipped_by_the_scaler(watch: Watched) -> None:
     assert watch.findings == []
 
 
-def test_processes_that_do_not_train_stay_silent(watch: Watched) -> None:
+def test_processes_that_do_not_train_write_nothing(watch: Watched) -> None:
     """Neither the parent of all kinds nor the workers of a data loader leave a trace."""
     workers = {watch.worker(kind) for kind in DIARIES}
     assert set(watch.documents) == workers
@@ -285,18 +285,18 @@ def test_micro_batches_are_counted(watch: Watched) -> None:
     assert set(watch.steps("together", "loss", "count").values()) == {2.0}
 
 
-def test_the_clock_changes_hands_when_a_model_is_rebuilt(watch: Watched) -> None:
+def test_the_step_clock_changes_its_owner_when_a_model_is_rebuilt(watch: Watched) -> None:
     assert watch.events("rebuilt", "clock_owner") == watch.events("collected", "clock_owner") == [4, 8]
     assert watch.events("phases", "clock_owner") == [4]
     assert watch.events("swept", "clock_owner") == [12, 15]
 
 
-def test_a_sparse_gradient_is_told_as_not_stored(watch: Watched) -> None:
+def test_a_sparse_gradient_is_reported_as_not_stored(watch: Watched) -> None:
     (note,) = watch.document("sparse")["notes"]
     assert note.startswith("gradient/0.weight is not stored: only dense tensors")
 
 
-def test_the_models_are_still_told_when_they_are_gone(watch: Watched) -> None:
+def test_models_are_still_listed_after_they_were_deleted(watch: Watched) -> None:
     told = {kind: (watch.document(kind)["models"], watch.document(kind)["optimizers"]) for kind in DIARIES}
     assert told["nested"] == ([{"name": "Sequential", "parameters": 4}], ["Careful"])
     assert told["tied"] == ([{"name": "Tied", "parameters": 1}], ["AdamW"])
@@ -307,7 +307,7 @@ def test_runs_can_be_verified(watch: Watched) -> None:
     assert [Run(each.path).verify() for each in watch.runs] == [[]] * len(GROUPS)
 
 
-def test_modules_are_seen_where_nothing_transforms_them(watch: Watched) -> None:
+def test_modules_are_captured_outside_of_function_transforms(watch: Watched) -> None:
     """The passes within ``jit.trace``, ``vmap`` and the like are the script's; the step's own pass is captured."""
     for kind in ("scripted", "transformed"):
         rows = [row for row in watch.series if row["worker"] == watch.worker(kind) and row["name"] == "1_output_0"]

@@ -62,7 +62,7 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_library_was_told_is_captured(tmp_path: Path, unwatched: Path, kind: str) -> None:
+def test_metrics_logged_to_a_library_are_captured(tmp_path: Path, unwatched: Path, kind: str) -> None:
     ended = launch(kind, tmp_path, "run", "--preset", "light")
     assert ended.status == 0, ended.err
     told = diary(tmp_path, kind)
@@ -88,7 +88,7 @@ def metrics(run: Run) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
-def test_no_library_is_imported_by_us(tmp_path: Path, unwatched: Path) -> None:
+def test_leadline_imports_no_logging_library(tmp_path: Path, unwatched: Path) -> None:
     ended = launch("tensorboardx", tmp_path, "run")
     assert ended.status == 0, ended.err
     imported = {name.partition(".")[0] for name in diary(tmp_path, "tensorboardx")["imported"]}
@@ -98,7 +98,7 @@ def test_no_library_is_imported_by_us(tmp_path: Path, unwatched: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["begins_first", "begins_last"])
-def test_nothing_is_left_in_the_libraries(tmp_path: Path, session: str) -> None:
+def test_all_patches_of_the_libraries_are_removed(tmp_path: Path, session: str) -> None:
     """Whether they are imported after or before the session begins; also where they are compiled and pickled."""
     env = environment(**OFFLINE, HOME=str(tmp_path))
     watched, bare = (

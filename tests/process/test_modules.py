@@ -16,7 +16,7 @@ FORBIDDEN_IN_AGENT = {"typer", "rich", "pyarrow", "numpy", "torch", "duckdb", "s
 
 
 @pytest.mark.parametrize("way", ["launched", "watch"])
-def test_the_training_holds_nothing_of_the_judging_side(tmp_path: Path, way: str) -> None:
+def test_the_training_imports_no_modules_of_the_judging_side(tmp_path: Path, way: str) -> None:
     if way == "launched":
         ended = watched(
             ("--preset", "full", "--capture", "all:every=1,raw=true"), script("modules.py"), folder=tmp_path
@@ -40,7 +40,7 @@ def test_the_training_holds_nothing_of_the_judging_side(tmp_path: Path, way: str
     assert not {name for name in held if name.startswith(tuple(f"leadline.{wing}" for wing in WINGS))}
 
 
-def test_the_agent_is_slim(tmp_path: Path) -> None:
+def test_a_real_agent_imports_no_heavy_modules(tmp_path: Path) -> None:
     """Seen from the agent's own account of its imports, with the judge and a training beside it."""
     run = make_run(tmp_path / "run", rules=True)
     done = subprocess.run(

@@ -120,7 +120,7 @@ def check_nothing_leaked(ended: Ended, processes: ProcessList) -> None:
     assert not secrets_in("\n".join(processes.seen))
 
 
-def test_a_secret_is_nowhere_but_where_it_was_sent(tmp_path: Path) -> None:
+def test_secrets_appear_only_in_the_requests_that_send_them(tmp_path: Path) -> None:
     (tmp_path / "deeds.py").write_text(CUSTOM)
     end, processes = tmp_path / "end", ProcessList()
     with http_endpoint(Reply(200)) as good, mail_endpoint(user=USER, password=MAIL_PASSWORD) as mail:
@@ -162,7 +162,7 @@ def test_a_secret_is_nowhere_but_where_it_was_sent(tmp_path: Path) -> None:
     check_nothing_leaked(ended, processes)
 
 
-def test_the_same_holds_of_a_file_and_of_a_run_that_repeats_it(tmp_path: Path) -> None:
+def test_secrets_of_a_configuration_file_and_a_repeated_run_do_not_leak(tmp_path: Path) -> None:
     (tmp_path / "deeds.py").write_text(CUSTOM)
     (tmp_path / "leadline.toml").write_text(
         '[on]\nexploding_tensor = [{action = "deeds.py:Careless", target = "@it"}, "stop_training"]\n'
@@ -202,7 +202,7 @@ exploding.main()
 
 
 @pytest.mark.parametrize("changes", [{}, {"LEADLINE_RUN": "runs/joined"}], ids=["watch", "join"])
-def test_the_same_holds_of_actions_that_a_script_gives_as_instances(tmp_path: Path, changes: dict[str, str]) -> None:
+def test_secrets_of_action_instances_do_not_leak(tmp_path: Path, changes: dict[str, str]) -> None:
     (tmp_path / "deeds.py").write_text(CUSTOM)
     (tmp_path / "train.py").write_text(WATCH)
     words = [sys.executable, "train.py", str(Path(script("exploding.py")).parent), "loss", "20"]
@@ -219,7 +219,7 @@ def test_the_same_holds_of_actions_that_a_script_gives_as_instances(tmp_path: Pa
     check_nothing_leaked(ended, processes)
 
 
-def test_the_trainings_environment_is_its_own(tmp_path: Path) -> None:
+def test_actions_do_not_change_the_environment_of_the_training(tmp_path: Path) -> None:
     """Nothing is resolved, added or taken away for the sake of actions."""
     told = "import json, os; print(json.dumps(dict(os.environ)))"
     job = (sys.executable, "-c", told)
@@ -250,7 +250,7 @@ def _made(folder: Path, name: str) -> str:
         ("'", "cannot be reached"),
     ],
 )
-def test_what_the_shell_put_in_is_refused(tmp_path: Path, quotes: str, said: str) -> None:
+def test_a_password_expanded_by_the_shell_is_refused(tmp_path: Path, quotes: str, said: str) -> None:
     (tmp_path / "train.py").write_text("print('trained')\n")
     line = f"{' '.join(LEADLINE)} run --on {quotes}*=notify:$MAIL{quotes} train.py"
     secret = f"mailto://{USER}:{MAIL_PASSWORD}@no-such-host.invalid"

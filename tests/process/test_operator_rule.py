@@ -13,7 +13,7 @@ RULE = "operator_time:share_threshold=0.0001,growth_threshold=1000"
 
 
 @pytest.mark.slow
-def test_a_real_window_is_judged_live_and_again_the_same(tmp_path: Path) -> None:
+def test_a_real_window_gets_the_same_verdict_live_and_when_judged_again(tmp_path: Path) -> None:
     options = ["--no-default-rules", "--rule", RULE, "--profile", "detailed:at=5,for=3"]
     ended = watched(options, script("profiled.py"), "watched", "40", folder=tmp_path)
     found = rule(ended.show(), "operator_time")

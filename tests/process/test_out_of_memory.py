@@ -22,7 +22,7 @@ for step in range(12):
 
 
 @pytest.mark.slow
-def test_whose_the_memory_was_is_written_down_and_the_error_is_as_it_was(tmp_path: Path) -> None:
+def test_memory_by_module_is_recorded_and_the_error_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     without = bare(str(tmp_path / "train.py"), folder=tmp_path)
     ended = watched((), "train.py", folder=tmp_path)

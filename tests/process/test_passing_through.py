@@ -24,7 +24,7 @@ def talk(ended: Ended) -> dict[str, Any]:
     ("ending", "status", "outcome"),
     [("0", 0, "Completed"), ("3", 3, "Failed"), ("raise", 1, "Failed"), ("kill", 137, "Failed")],
 )
-def test_arguments_input_and_exit_status_are_the_scripts(
+def test_arguments_input_and_exit_status_are_passed_through(
     tmp_path: Path, ending: str, status: int, outcome: str
 ) -> None:
     words = ["with a space", "--preset", "it's", "", "--", "-x", "ünï"]
@@ -38,7 +38,7 @@ def test_arguments_input_and_exit_status_are_the_scripts(
     assert said["command"][-len(words) :] == words
 
 
-def test_an_interruption_reaches_the_scripts_own_handler_once(tmp_path: Path) -> None:
+def test_an_interrupt_reaches_the_handler_of_the_script_once(tmp_path: Path) -> None:
     with started((), script("interrupted.py"), folder=tmp_path) as running:
         assert running.process.stdout is not None
         assert running.process.stdout.readline() == "ready\n"
@@ -49,7 +49,7 @@ def test_an_interruption_reaches_the_scripts_own_handler_once(tmp_path: Path) ->
     assert "Traceback" not in ended.err
 
 
-def test_a_term_signal_reaches_the_scripts_own_handler(tmp_path: Path) -> None:
+def test_a_sigterm_reaches_the_handler_of_the_script(tmp_path: Path) -> None:
     with started((), script("interrupted.py"), "term", folder=tmp_path) as running:
         assert running.process.stdout is not None
         assert running.process.stdout.readline() == "ready\n"
@@ -61,7 +61,7 @@ def test_a_term_signal_reaches_the_scripts_own_handler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["module", "interpreter", "console"])
-def test_every_way_to_launch_python_is_watched(tmp_path: Path, way: str) -> None:
+def test_every_way_to_launch_python_is_captured(tmp_path: Path, way: str) -> None:
     (tmp_path / "pkg").mkdir()
     shutil.copy(script("conversation.py"), tmp_path / "pkg" / "training.py")
     shutil.copy(script("conversation.py"), tmp_path / "own_command")
@@ -85,13 +85,13 @@ def test_every_way_to_launch_python_is_watched(tmp_path: Path, way: str) -> None
     assert any("watching Linear (2 parameters, SGD)" in line for line in ended.said)
 
 
-def test_a_script_that_first_asks_whether_there_is_a_torch_is_watched(tmp_path: Path) -> None:
+def test_a_script_that_checks_for_torch_before_importing_it_is_captured(tmp_path: Path) -> None:
     ended = watched((), script("asking_first.py"), folder=tmp_path)
     assert ended.status == 0, ended.err
     assert ended.show()["steps"] == {"train": 3}
 
 
-def test_a_command_that_is_no_python_is_monitored_all_the_same(tmp_path: Path) -> None:
+def test_a_command_without_python_is_monitored(tmp_path: Path) -> None:
     ended = watched((), "sh", "-c", "echo out; echo err >&2; sleep 1; exit 4", folder=tmp_path)
     assert (ended.status, ended.out) == (4, "out\n")
     assert "err\n" in ended.err
@@ -102,7 +102,7 @@ def test_a_command_that_is_no_python_is_monitored_all_the_same(tmp_path: Path) -
     assert any(row["kind"] == "cpu" for row in metrics)
 
 
-def test_an_isolated_python_is_monitored_only_and_the_first_line_says_so(tmp_path: Path) -> None:
+def test_an_isolated_python_is_only_monitored_and_reported_first(tmp_path: Path) -> None:
     ended = watched((), sys.executable, "-I", script("conversation.py"), "0", folder=tmp_path)
     assert ended.status == 0
     assert talk(ended)["words"] == []
@@ -126,7 +126,7 @@ def test_all_ranks_stop_together(tmp_path: Path) -> None:
     assert {each["step"] for each in said["workers"]} == {said["actions"][0]["step"]}
 
 
-def test_a_healthy_distributed_training_keeps_every_bit(tmp_path: Path) -> None:
+def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> None:
     ended = watched((), *TORCHRUN, script("distributed.py"), "-1", folder=tmp_path)
     assert ended.status == 0, ended.err
     run = ended.run

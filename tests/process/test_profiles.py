@@ -48,7 +48,7 @@ def modules(run: Run, **given: Any) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_kind_asked_before_the_start(tmp_path: Path) -> None:
+def test_every_kind_of_window_requested_before_the_start(tmp_path: Path) -> None:
     """The process' start and end, Debugger's default steps, and pyinstrument."""
     without = bare("profiled.py", "bare", STEPS, folder=tmp_path)
     asked = ("default", "cprofile:at=start", "cprofile:at=end", "pyinstrument:at=20,for=2", "detailed:at=30,for=2")
@@ -103,7 +103,7 @@ def check_functions(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_every_kind_in_the_middle_of_a_running_job(tmp_path: Path) -> None:
+def test_every_kind_of_window_requested_from_a_running_job(tmp_path: Path) -> None:
     without = bare("profiled.py", "bare", "390", folder=tmp_path)
     assert without.status == 0, without.err
     with started((), script("profiled.py"), "watched", "390", "10", folder=tmp_path) as job:
@@ -129,7 +129,7 @@ def test_every_kind_in_the_middle_of_a_running_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_what_it_was_before(tmp_path: Path) -> None:
+def test_profile_windows_release_their_memory(tmp_path: Path) -> None:
     """The first windows load libraries; every further one gives back what it took: growth is that of other jobs."""
     (tmp_path / "without").mkdir()
     without = watched((), script("profiled.py"), "without", "160", folder=tmp_path / "without")
@@ -148,7 +148,7 @@ def test_memory_is_what_it_was_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_each_rank_records_its_own(tmp_path: Path) -> None:
+def test_each_rank_records_its_own_windows(tmp_path: Path) -> None:
     job = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     given = ("--profile", "detailed:at=5,for=2", "--profile", "cprofile:at=9", "--profile", "cprofile:at=start")
     ended = watched(given, *job, script("profiled.py"), "watched", "20", "1000", "--ranks", folder=tmp_path)
@@ -165,7 +165,7 @@ def test_each_rank_records_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_compiled_model_is_profiled_and_not_compiled_again(tmp_path: Path) -> None:
+def test_a_compiled_model_is_profiled_without_recompilation(tmp_path: Path) -> None:
     without = bare("profiled.py", "bare", STEPS, "1000", "--compile", folder=tmp_path)
     ended = watched(
         ("--profile", "detailed:at=0,for=1", "--profile", "detailed:at=20,for=2", "--profile", "cprofile:at=30"),
@@ -185,7 +185,7 @@ def test_a_compiled_model_is_profiled_and_not_compiled_again(tmp_path: Path) -> 
     assert "aten::native_batch_norm_backward" in {each["operator"] for each in calls}
 
 
-def test_what_was_not_recorded_is_said(tmp_path: Path) -> None:
+def test_missing_profiles_are_reported(tmp_path: Path) -> None:
     ended = watched((), "true", folder=tmp_path)
     run = only_run(ended.root)
     from leadline.errors import NotCapturedError
@@ -205,7 +205,7 @@ def test_what_was_not_recorded_is_said(tmp_path: Path) -> None:
         (("--profile", "detailed:at=soon"), "is not a step (120)"),
     ],
 )
-def test_what_cannot_be_profiled_is_refused_before_the_start(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_profile_option_is_refused_before_the_start(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
     ended = watched(words, "true", folder=tmp_path)
     assert ended.status == 2
     assert said in ended.err

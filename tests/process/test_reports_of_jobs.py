@@ -54,7 +54,7 @@ def test_the_report_exists_during_the_job_and_is_complete_after_it(tmp_path: Pat
     assert sorted(os.listdir(report_path(tmp_path, ""))) == ["profiling.html", "profiling.ipynb"]
 
 
-def test_a_killed_renderer_harms_neither_job_nor_judge(tmp_path: Path) -> None:
+def test_a_killed_renderer_affects_neither_job_nor_judge(tmp_path: Path) -> None:
     with started(
         ("--rule", "profiler_report"), script("reported.py"), str(tmp_path / "enough"), folder=tmp_path
     ) as job:

@@ -58,7 +58,7 @@ def taken_apart(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rule_is_told_to_the_scripts_trackers_and_no_row_of_its_own_is_another(tmp_path: Path, kind: str) -> None:
+def test_rule_states_are_logged_to_the_trackers_and_rows_of_the_script_are_unchanged(tmp_path: Path, kind: str) -> None:
     bare, watched = tmp_path / "bare", tmp_path / "watched"
     for folder in (bare, watched):
         folder.mkdir()
@@ -89,7 +89,7 @@ def outcomes(ended: Ended) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_server_that_hangs_costs_the_training_no_bit_and_its_end_a_moment(tmp_path: Path) -> None:
+def test_a_hanging_server_does_not_change_the_training_and_delays_its_end_only_briefly(tmp_path: Path) -> None:
     bare, watched = tmp_path / "bare", tmp_path / "watched"
     for folder in (bare, watched):
         folder.mkdir()

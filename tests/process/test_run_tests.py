@@ -81,13 +81,13 @@ def named(said: str) -> list[str]:
     return re.findall("^UNSTEADY (.*)$", said, re.M)
 
 
-def test_where_all_pass_there_is_one_try(tmp_path: Path) -> None:
+def test_passing_tests_run_once(tmp_path: Path) -> None:
     status, said = tried(tmp_path, fine=FINE)
     assert status == 0
     assert summaries(said) == ["1 passed"]
 
 
-def test_a_test_that_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
+def test_a_test_that_passes_on_retry_is_listed_and_accepted(tmp_path: Path) -> None:
     status, said = tried(tmp_path, fine=FINE, first=FIRST_TIME)
     assert status == 0
     assert summaries(said) == ["1 failed, 1 passed", "1 passed"]
@@ -96,35 +96,35 @@ def test_a_test_that_passes_alone_is_named_and_forgiven(tmp_path: Path) -> None:
     assert re.fullmatch(r"=+ 1 passed in [\d.]+s =+", said.splitlines()[-1])
 
 
-def test_a_test_that_fails_again_is_a_failure_whatever_else_passes(tmp_path: Path) -> None:
+def test_a_test_that_fails_again_is_a_failure(tmp_path: Path) -> None:
     status, said = tried(tmp_path, fine=FINE, first=FIRST_TIME, wrong=WRONG)
     assert status == 1
     assert summaries(said) == ["2 failed, 1 passed", "1 failed, 1 passed"]
     assert named(said) == ["test_first.py::test_first_time"]
 
 
-def test_an_error_of_a_fixture_is_tried_again_too_under_any_name(tmp_path: Path) -> None:
+def test_an_error_of_a_fixture_is_retried_under_any_test_id(tmp_path: Path) -> None:
     status, said = tried(tmp_path, bad=ENDS_BADLY)
     assert status == 0
     assert summaries(said) == ["2 passed, 1 error", "1 passed"]
     assert named(said) == ["test_bad.py::test_ends_badly[a::b[c]]"]
 
 
-def test_who_does_not_pass_alone_but_skips_is_not_forgiven(tmp_path: Path) -> None:
+def test_a_test_that_is_skipped_on_retry_is_a_failure(tmp_path: Path) -> None:
     status, said = tried(tmp_path, first=SKIPPED_THEN)
     assert status == 1
     assert summaries(said) == ["1 failed", "1 skipped"]
     assert named(said) == []
 
 
-def test_what_hypothesis_found_is_found_again(tmp_path: Path) -> None:
+def test_a_failing_hypothesis_example_is_replayed_on_retry(tmp_path: Path) -> None:
     status, said = tried(tmp_path, drawn=DRAWN)
     assert status == 1
     assert summaries(said) == ["1 failed", "1 failed"]
 
 
 @pytest.mark.parametrize(("count", "tries"), [(10, 2), (11, 1)])
-def test_many_failures_are_failures_at_once(tmp_path: Path, count: int, tries: int) -> None:
+def test_many_failures_are_not_retried(tmp_path: Path, count: int, tries: int) -> None:
     many = f"import pytest\n@pytest.mark.parametrize('number', range({count}))\ndef test_it(number): assert False\n"
     status, said = tried(tmp_path, many=many)
     assert status == 1
@@ -144,14 +144,14 @@ def test_many_failures_are_failures_at_once(tmp_path: Path, count: int, tries: i
     ],
     ids=["option", "path", "none", "import", "import-passed-over", "stopped", "stopped-alone"],
 )
-def test_anything_but_failed_tests_ends_at_once(tmp_path: Path, options: list[str], files: dict[str, str]) -> None:
+def test_only_failed_tests_are_retried(tmp_path: Path, options: list[str], files: dict[str, str]) -> None:
     status, said = tried(tmp_path, *options, **files)
     assert status != 0
     assert AGAIN not in said
 
 
 @pytest.mark.parametrize("options", [["-k", "first"], ["test_first.py", "-n", "1"], ["test_first.py::test_first_time"]])
-def test_options_and_paths_count_in_both_tries(tmp_path: Path, options: list[str]) -> None:
+def test_options_and_paths_apply_to_both_runs(tmp_path: Path, options: list[str]) -> None:
     status, said = tried(tmp_path, *options, first=FIRST_TIME, wrong=WRONG)
     assert status == 0
     assert named(said) == ["test_first.py::test_first_time"]

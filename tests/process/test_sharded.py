@@ -38,13 +38,13 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("way", WAYS)
-def test_every_bit_and_every_collective_is_the_same(watch: Ended, unwatched: Path, way: str, rank: int) -> None:
+def test_results_are_bit_identical_and_collectives_are_unchanged(watch: Ended, unwatched: Path, way: str, rank: int) -> None:
     found, expected = (diary(folder, way, rank) for folder in (watch.root.parent, unwatched))
     for what in ("digest", "facts", "losses", "weights"):
         assert found[what] == expected[what]
 
 
-def test_each_rank_is_a_worker_that_saw_every_step(watch: Ended) -> None:
+def test_each_rank_is_a_worker_with_all_steps(watch: Ended) -> None:
     documents = watch.run.worker_documents()
     assert sorted(name.split("-")[0] for name in documents) == ["rank0", "rank1"]
     for each in documents.values():
@@ -55,7 +55,7 @@ def test_each_rank_is_a_worker_that_saw_every_step(watch: Ended) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("way", WAYS)
-def test_statistics_and_tensors_are_those_of_the_ranks_own_shard(watch: Ended, way: str, rank: int) -> None:
+def test_statistics_and_tensors_are_those_of_the_shard_of_the_rank(watch: Ended, way: str, rank: int) -> None:
     run, told = watch.run, diary(watch.root.parent, way, rank)
     (worker,) = (each for each in run.workers() if each.startswith(f"rank{rank}-"))
     first = EACH * WAYS.index(way)
@@ -71,7 +71,7 @@ def test_statistics_and_tensors_are_those_of_the_ranks_own_shard(watch: Ended, w
             assert tensor.statistic("l2", first + 2, worker=worker) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
 
 
-def test_one_rank_that_breaks_stops_both_at_the_same_step(tmp_path: Path) -> None:
+def test_a_finding_on_one_rank_stops_both_at_the_same_step(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("sharded.py"), ".", "30", folder=tmp_path
     )

@@ -54,7 +54,7 @@ def training(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return request.param, ended, folder
 
 
-def test_the_phases_are_those_of_torch_profiler(training: tuple[str, Ended, Path]) -> None:
+def test_the_phases_match_torch_profiler(training: tuple[str, Ended, Path]) -> None:
     kind, ended, folder = training
     found, expected = sums(rows(ended.run)), traced(folder, kind)
     for name in (*PHASES, "checkpoint"):
@@ -76,7 +76,7 @@ def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> Non
         assert known + found["own"] >= 0.9 * found["step"]
 
 
-def test_steps_follow_one_another_and_nothing_is_lost(training: tuple[str, Ended, Path]) -> None:
+def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) -> None:
     _, ended, _ = training
     found = sorted((each for each in rows(ended.run) if each["name"] == "step"), key=lambda each: each["start_ns"])
     train = [each["step"] for each in found if each["phase"] == "train"]
@@ -93,7 +93,7 @@ def test_steps_follow_one_another_and_nothing_is_lost(training: tuple[str, Ended
     assert begun["imports"]["duration_ns"] > 1e8  # PyTorch's own
 
 
-def test_what_bounds_a_training_is_its_longest_phase(training: tuple[str, Ended, Path]) -> None:
+def test_the_longest_phase_is_the_bottleneck_of_the_training(training: tuple[str, Ended, Path]) -> None:
     kind, ended, _ = training
     found = sums(rows(ended.run))
     found["other"] = found["step"] - found["own"] - sum(found.get(name, 0.0) for name in (*PHASES, "checkpoint"))
@@ -115,7 +115,7 @@ def test_what_bounds_a_training_is_its_longest_phase(training: tuple[str, Ended,
 
 
 @pytest.mark.parametrize("kind", ["ranks", "replicas"])
-def test_one_rank_of_two_is_slow_and_the_other_waits_for_it(tmp_path: Path, kind: str) -> None:
+def test_a_fast_rank_waits_for_the_slow_rank(tmp_path: Path, kind: str) -> None:
     ended = watched((), *TORCHRUN, script("timed.py"), kind, str(tmp_path), folder=tmp_path)
     assert ended.status == 0, ended.err
     quick, slow = (sums(rows(ended.run, rank)) for rank in (0, 1))

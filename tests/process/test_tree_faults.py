@@ -44,7 +44,7 @@ def launch(fault: str, library: str, folder: Path, *more: str, healthy: bool = F
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 @pytest.mark.parametrize("fault", OPTIONS)
-def test_a_fault_is_caught_and_ends_the_training(tmp_path: Path, fault: str, library: str) -> None:
+def test_a_fault_is_found_and_stops_the_training(tmp_path: Path, fault: str, library: str) -> None:
     ended = launch(fault, library, tmp_path, "--on", f"{fault}=stop_training")
     assert ended.status == 10, ended.err
     said = ended.show()
@@ -70,7 +70,7 @@ def test_the_healthy_twin_is_clear(tmp_path: Path, fault: str, library: str) -> 
     assert (rule(said, fault)["verdict"], rule(said, fault)["why"]) == ("clear", "")
 
 
-def test_all_rules_of_trees_and_the_default_ones_leave_a_healthy_training_alone(tmp_path: Path) -> None:
+def test_tree_rules_and_default_rules_are_clear_on_a_healthy_training(tmp_path: Path) -> None:
     more = ("class_imbalance", "confusion", "feature_importance_overweight", "tree_depth", "create_xgboost_report")
     asked = [word for each in more for word in ("--rule", each)]
     said = launch("overfit", "xgboost", tmp_path, *asked, healthy=True).show()

@@ -115,7 +115,7 @@ def document(run: Run) -> Mapping[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*OF_XGBOOST, *OF_LIGHTGBM])
-def test_a_training_is_the_same_to_the_bit_and_captured_as_it_was(tmp_path: Path, unwatched: Path, kind: str) -> None:
+def test_a_training_is_bit_identical_and_captured_correctly(tmp_path: Path, unwatched: Path, kind: str) -> None:
     ended = launch(tmp_path, kind, options=CAPTURE)
     assert ended.status == 0, ended.err
     told = note(tmp_path, kind)
@@ -211,7 +211,7 @@ def check_classes(run: Run, truth: dict[str, Any], step: int, classes: int) -> N
 
 
 @pytest.mark.slow
-def test_what_is_known_of_the_model_stands_in_the_workers_document(tmp_path: Path) -> None:
+def test_the_worker_document_describes_the_model(tmp_path: Path) -> None:
     ended = launch(tmp_path, "multiclass", options=["--capture", "full_shap:steps=3"])
     assert ended.status == 0, ended.err
     found = document(ended.run)
@@ -228,7 +228,7 @@ def test_what_is_known_of_the_model_stands_in_the_workers_document(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "calls"), [("binary", 14), ("early_stopping", None)])
-def test_the_callbacks_of_the_script_are_called_as_ever(tmp_path: Path, unwatched: Path, kind: str, calls: Any) -> None:
+def test_callbacks_of_the_script_are_called_as_without_leadline(tmp_path: Path, unwatched: Path, kind: str, calls: Any) -> None:
     ended = launch(tmp_path, kind)
     assert ended.status == 0, ended.err
     found = note(tmp_path, kind)["calls"]
@@ -242,7 +242,7 @@ def test_the_callbacks_of_the_script_are_called_as_ever(tmp_path: Path, unwatche
     ("kind", "name", "mark"),
     [("folds", "train-logloss", "training_set"), ("lightgbm_folds", "valid-binary_logloss", "validation_set")],
 )
-def test_of_folds_the_mean_and_the_spread_are_captured(tmp_path: Path, kind: str, name: str, mark: str) -> None:
+def test_mean_and_standard_deviation_of_folds_are_captured(tmp_path: Path, kind: str, name: str, mark: str) -> None:
     ended = launch(tmp_path, kind)
     assert ended.status == 0, ended.err
     told = note(tmp_path, kind)["folds"]
@@ -254,7 +254,7 @@ def test_of_folds_the_mean_and_the_spread_are_captured(tmp_path: Path, kind: str
 
 
 @pytest.mark.slow
-def test_several_trainings_of_one_process_are_one_line_of_steps(tmp_path: Path, unwatched: Path) -> None:
+def test_several_trainings_of_one_process_share_one_step_count(tmp_path: Path, unwatched: Path) -> None:
     ended = launch(tmp_path, *OF_XGBOOST, *OF_LIGHTGBM)
     assert ended.status == 0, ended.err
     for kind in (*OF_XGBOOST, *OF_LIGHTGBM):
@@ -268,7 +268,7 @@ def test_several_trainings_of_one_process_are_one_line_of_steps(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "lightgbm_binary"])
-def test_nothing_is_left_in_the_framework_and_a_failure_of_ours_ends_nothing(tmp_path: Path, kind: str) -> None:
+def test_all_patches_are_removed_and_an_internal_failure_does_not_end_the_training(tmp_path: Path, kind: str) -> None:
     ended = finish([PYTHON, script("boosters_left.py"), str(tmp_path), kind], tmp_path, env=environment())
     assert ended.status == 0, ended.err
     told = json.loads(ended.lines[-1])
@@ -295,7 +295,7 @@ def test_a_rule_stops_a_training_at_the_end_of_a_round(tmp_path: Path, kind: str
 
 
 @pytest.mark.slow
-def test_rounds_told_in_one_go_are_stored_as_those_told_in_full(tmp_path: Path) -> None:
+def test_rounds_on_the_short_path_are_stored_like_those_on_the_full_path(tmp_path: Path) -> None:
     ended = finish([PYTHON, script("boosters_ways.py"), str(tmp_path)], tmp_path, env=environment())
     assert ended.status == 0, ended.err
     counts = json.loads(ended.lines[-1])
@@ -325,7 +325,7 @@ def stored(run: Run) -> dict[tuple[str, str], list[tuple[int, str]]]:
 
 
 @pytest.mark.slow
-def test_what_the_library_is_asked_directly_is_what_the_package_says(tmp_path: Path) -> None:
+def test_values_read_from_the_native_library_equal_those_of_the_package(tmp_path: Path) -> None:
     ended = finish([PYTHON, script("boosters_asked.py")], tmp_path, env=environment())
     assert ended.status == 0, ended.err
     told = json.loads(ended.lines[-1])
@@ -335,7 +335,7 @@ def test_what_the_library_is_asked_directly_is_what_the_package_says(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "early_stopping", "lightgbm_binary", "regression"])
-def test_the_last_round_is_captured_whether_it_is_due_or_not(tmp_path: Path, kind: str) -> None:
+def test_the_last_round_is_always_captured(tmp_path: Path, kind: str) -> None:
     """A report speaks of the model that one gets."""
     ended = launch(tmp_path, kind, options=["--no-default-rules", "--capture", "trees:steps=3"])
     assert ended.status == 0, ended.err

@@ -9,7 +9,7 @@ from launching import bare, script, watched
 
 
 @pytest.mark.parametrize("way", ["manual", "functional", "replaced"])
-def test_no_step_seen_is_not_fine(tmp_path: Path, way: str) -> None:
+def test_a_run_without_visible_steps_is_undecided(tmp_path: Path, way: str) -> None:
     without = bare("unseen.py", way, folder=tmp_path)
     ended = watched(("--preset", "full", "--capture", "all:every=1"), script("unseen.py"), way, folder=tmp_path)
     assert (ended.status, ended.out) == (0, without.out)

@@ -29,7 +29,7 @@ def fired(rules: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name in WATCHING if rules[name]["findings"]}
 
 
-def test_a_slow_loader_is_the_input(tmp_path: Path) -> None:
+def test_a_slow_data_loader_is_an_input_bottleneck(tmp_path: Path) -> None:
     time, rules, lines = shown(tmp_path, "loader")
     assert (time["bound"]["kind"], time["bound"]["phase"]) == ("input", "data")
     assert fired(rules) == {"input_bound"}
@@ -37,19 +37,19 @@ def test_a_slow_loader_is_the_input(tmp_path: Path) -> None:
     assert any("num_workers" in line for line in lines)
 
 
-def test_python_between_the_phases_is_the_host(tmp_path: Path) -> None:
+def test_python_code_between_the_phases_is_a_host_bottleneck(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "python")
     assert (time["bound"]["kind"], time["bound"]["phase"]) == ("host", "other")
     assert "input_bound" not in fired(rules)
 
 
-def test_a_leak_is_memory(tmp_path: Path) -> None:
+def test_a_leak_is_a_memory_bottleneck(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "leak")
     assert "memory_growth" in fired(rules)
     assert time["bound"]["kind"] == "memory"
 
 
-def test_steps_that_are_slow_now_and_then_are_outliers(tmp_path: Path) -> None:
+def test_occasional_slow_steps_are_outliers(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "periodic")
     (finding,) = rules["step_outlier"]["findings"]
     assert "most in other" in finding["message"]
@@ -66,7 +66,7 @@ def test_a_slow_rank_is_named_with_its_phase(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["healthy_mlp", "healthy_cnn", "healthy_ranks"])
-def test_a_healthy_training_is_left_alone(tmp_path: Path, kind: str) -> None:
+def test_no_rule_fires_on_a_healthy_training(tmp_path: Path, kind: str) -> None:
     time, rules, _ = shown(tmp_path, kind)
     assert fired(rules) - {"step_outlier"} == set()
     assert rules["gpu_throttling"]["verdict"] in ("undecided", "clear")

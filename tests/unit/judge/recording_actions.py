@@ -23,7 +23,7 @@ class Note(Action, frozen=True, kw_only=True):
 
     def run(self, context):
         with open(self.path, "a") as file:
-            file.write(context.notice.id + "\\n")
+            file.write(context.notification.id + "\\n")
         match self.word():
             case "fail":
                 raise ConnectionRefusedError(111, "Connection refused")
@@ -37,7 +37,7 @@ class Note(Action, frozen=True, kw_only=True):
                 os.kill(os.getpid(), signal.SIGKILL)
             case "leave":
                 os._exit(3)
-        return Outcome(f"noted {context.notice.id}", announcement="noting")
+        return Outcome(f"noted {context.notification.id}", announcement="noting")
 
     def word(self):
         try:

@@ -20,7 +20,7 @@ class Says(Action, frozen=True, kw_only=True):
     def describe(self, context):
         return f"would say {self.text}"
     def run(self, context):
-        return Outcome(f"{self.text} {context.notice.tensors}", 3, "17", f"said {self.text}")
+        return Outcome(f"{self.text} {context.notification.tensors}", 3, "17", f"said {self.text}")
 
 class Silent(Says, frozen=True, kw_only=True):
     wants_snapshot = False

@@ -26,7 +26,7 @@ class Book(Note, frozen=True, kw_only=True):
 
     def run(self, context):
         with open(self.path, "a") as file:
-            file.write(json.dumps(context.notice.to_dict()) + "\\n")
+            file.write(json.dumps(context.notification.to_dict()) + "\\n")
         return Outcome("kept")
 
     def close(self): ...

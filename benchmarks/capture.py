@@ -173,8 +173,8 @@ class Bench:
             seconds = harness.elapsed_seconds(lambda: _train_and_close(training, case.steps, contender))
         stored = contender.count(case.steps)
         self._add(stored)
-        if not case.is_idle and hasattr(contender, "own_seconds"):
-            self._overhead_shares.append(contender.own_seconds / seconds)
+        if not case.is_idle and hasattr(contender, "overhead_seconds"):
+            self._overhead_shares.append(contender.overhead_seconds / seconds)
         # now, or the kernel would write these pages back during the next block
         shutil.rmtree(folder)
         return seconds
@@ -184,8 +184,8 @@ class Bench:
         return f"; overhead {100 * harness.spread(shares).median:.2f} % of the time" if shares else ""
 
     def _add(self, stored: Stored) -> None:
-        self._expected += stored.asked
-        self._found += min(stored.found, stored.asked)
+        self._expected += stored.expected
+        self._found += min(stored.found, stored.expected)
 
     def _row(self, case: Case, times: Sequence[tuple[float, float]]) -> Row:
         if case.is_idle:

@@ -1,4 +1,4 @@
-"""Ways to store what a training does, each with a count of what truly lies on disk afterwards."""
+"""The contenders of ``capture.py``: Leadline and its peers, each with a count of what it stored on disk."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ from workload import Workload, transformer
 
 CORE = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
 BASIC = (*CORE, "std", "zero_ratio", "nan_count", "nonfinite_count")
-"""What the preset standard takes; of weights also ``update_ratio``."""
+"""The statistics of the preset standard; of weights also ``update_ratio``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a block should have left on disk, and what it left."""
+    """Expected and actual number of values that a block stored."""
 
-    asked: int
+    expected: int
     found: int
 
 
 class Contender(ABC):
-    """One way to watch a block of steps; ``open`` is not timed, the steps and ``close`` are."""
+    """One way to record a block of steps; ``open`` is not timed, the steps and ``close`` are."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        """Begin; returns the workload whose steps are watched."""
+        """Begin to record; return the workload whose steps are recorded."""
         self.folder, self.workload, self.step = folder, workload, -1
         return workload
 
     def before_update(self) -> None:
-        """Called in every step, when the gradients are there and the optimizer has not used them."""
+        """Called in every step, between the backward pass and the optimizer step."""
         self.step += 1
 
     @abstractmethod
     def close(self) -> None:
-        """Bring to disk whatever is still under way."""
+        """Write everything that is still pending."""
 
     @abstractmethod
     def count(self, steps: int) -> Stored:
-        """Open the files and count."""
+        """Open the files and count the stored values."""
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Weights, biases and gradients by name."""
-        named = dict(self.workload.model.named_parameters())
-        gradients = {f"gradient/{name}": each.grad for name, each in named.items() if each.grad is not None}
-        return {name: each.detach() for name, each in {**named, **gradients}.items()}
+        """Return weights, biases and gradients by name."""
+        parameters = dict(self.workload.model.named_parameters())
+        gradients = {f"gradient/{name}": weight.grad for name, weight in parameters.items() if weight.grad is not None}
+        return {name: tensor.detach() for name, tensor in {**parameters, **gradients}.items()}
 
     def names(self) -> tuple[str, ...]:
-        """The names of all weights, biases and gradients."""
+        """Return the names of all weights, biases and gradients."""
         names = [name for name, _ in self.workload.model.named_parameters()]
         return (*names, *(f"gradient/{name}" for name in names))
 
 
 class Bare(Contender):
-    """Nothing is watched."""
+    """The bare training."""
 
     def close(self) -> None: ...
 
@@ -71,7 +71,7 @@ class Bare(Contender):
 
 @dataclass
 class SafetensorsInTheLoop(Contender):
-    """What one writes oneself: ``save_file`` of everything, one file a step."""
+    """A hand-written loop: ``save_file`` of everything, one file per step."""
 
     every: int = 1
 
@@ -105,8 +105,8 @@ class TensorBoardHistograms(Contender):
     def before_update(self) -> None:
         super().before_update()
         if self.step % self.every == 0:
-            for name, each in self.tensors().items():
-                self.writer.add_histogram(name, each, self.step)
+            for name, tensor in self.tensors().items():
+                self.writer.add_histogram(name, tensor, self.step)
 
     def close(self) -> None:
         self.writer.close()
@@ -131,20 +131,20 @@ class Smdebug(Contender):
     def open(self, folder: Path, workload: Workload) -> Workload:
         from smdebug.pytorch import Hook, SaveConfig
 
-        # its hooks can never be taken off a model again, so that every block needs a model of its own
-        own = transformer()
-        own.step()
+        # its hooks cannot be removed from a model, so every block trains a new one
+        training = transformer()
+        training.step()
         self.hook = Hook(
             out_dir=str(folder / "run"),
             save_config=SaveConfig(save_interval=self.every),
             include_collections=["weights", "biases", "gradients"],
         )
-        self.hook.register_module(own.model)
-        return super().open(folder, own)
+        self.hook.register_module(training.model)
+        return super().open(folder, training)
 
     def close(self) -> None:
         self.hook.close()
-        # else it would close once more at exit, and make the folder anew
+        # otherwise it would close again at exit, and recreate the folder
         atexit.unregister(self.hook._cleanup)
 
     def count(self, steps: int) -> Stored:
@@ -152,14 +152,14 @@ class Smdebug(Contender):
 
         trial = create_trial(str(self.folder / "run"))
         root = type(self.workload.model).__name__
-        wanted = {name.replace("gradient/", f"gradient/{root}_") for name in self.names()}
-        wanted = {name if name.startswith("gradient/") else f"{root}_{name}" for name in wanted}
-        found = sum(len(trial.tensor(name).steps()) for name in trial.tensor_names() if name in wanted)
-        return Stored(len(wanted) * captures(steps, self.every), found)
+        expected = {name.replace("gradient/", f"gradient/{root}_") for name in self.names()}
+        expected = {name if name.startswith("gradient/") else f"{root}_{name}" for name in expected}
+        found = sum(len(trial.tensor(name).steps()) for name in trial.tensor_names() if name in expected)
+        return Stored(len(expected) * captures(steps, self.every), found)
 
 
 class NaiveStatistics(Contender):
-    """The core statistics by one torch call each, a JSON line a step."""
+    """The core statistics with one torch call per statistic, one JSON line per step."""
 
     def before_update(self) -> None:
         super().before_update()
@@ -197,13 +197,13 @@ class Leadline(Contender):
     every: int = 1
     is_raw: bool = False
     statistics: tuple[str, ...] = ()
-    """Asked of weights, biases and gradients."""
+    """Captured for weights, biases and gradients."""
     weight_statistics: tuple[str, ...] = ()
-    """Asked of weights and biases only."""
+    """Captured for weights and biases only."""
     has_loss: bool = False
-    """Whether the loss is asked for, at every step."""
+    """Whether the loss is captured at every step."""
     names_model: bool = False
-    """Whether the model is named, because no optimizer will step."""
+    """Whether the model is passed to the hook, because no optimizer will step."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
         try:
@@ -215,35 +215,35 @@ class Leadline(Contender):
         return super().open(folder, workload)
 
     def close(self) -> None:
-        self.own_seconds = self.hook.own_seconds
+        self.overhead_seconds = self.hook.own_seconds
         self.hook.close()
 
     def count(self, steps: int) -> Stored:
         run = self.folder / "run"
         times = captures(steps, self.every)
-        own = set(self.names())
-        weights = {name for name in own if not name.startswith("gradient/")}
-        asked = found = 0
+        names = set(self.names())
+        weights = {name for name in names if not name.startswith("gradient/")}
+        expected = found = 0
         if self.is_raw:
-            asked += len(own) * times
-            found += len({key for key in _raw_keys(run) if key.split("/", 2)[2] in own})
-        wanted = {(name, statistic) for name in own for statistic in self.statistics}
-        wanted |= {(name, statistic) for name in weights for statistic in self.weight_statistics}
-        asked += len(wanted) * times
-        there = _series_values(run)
-        found += sum((name, statistic) in wanted for _, name, statistic, _ in there)
+            expected += len(names) * times
+            found += len({key for key in _raw_keys(run) if key.split("/", 2)[2] in names})
+        pairs = {(name, statistic) for name in names for statistic in self.statistics}
+        pairs |= {(name, statistic) for name in weights for statistic in self.weight_statistics}
+        expected += len(pairs) * times
+        stored = _series_values(run)
+        found += sum((name, statistic) in pairs for _, name, statistic, _ in stored)
         if self.has_loss:
-            asked += steps
-            found += len({step for step, _, statistic, is_loss in there if is_loss and statistic == "value"})
-        return Stored(asked, found)
+            expected += steps
+            found += len({step for step, _, statistic, is_loss in stored if is_loss and statistic == "value"})
+        return Stored(expected, found)
 
 
 @dataclass
 class LeadlineRun(Leadline):
-    """What ``leadline run`` captures of preset standard with every built-in rule, without agent and judge."""
+    """What ``leadline run`` captures with preset standard and every built-in rule, without agent and judge."""
 
     steps_before: int = 0
-    """Steps that are taken before a block begins."""
+    """Steps trained before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
         from leadline.cli.run_setup import RunOptions, prepare
@@ -257,32 +257,32 @@ class LeadlineRun(Leadline):
             raise NotAvailableError("LEADLINE_DISABLED is set")
         for _ in range(self.steps_before):
             workload.step()
-        self._own_ns_before = self.session.recorder.cost.own_ns
+        self._overhead_ns_before = self.session.recorder.cost.own_ns
         return Contender.open(self, folder, workload)
 
     def close(self) -> None:
         from leadline.training.session import api
 
         api.stop_current()
-        self.own_seconds = (self.session.recorder.cost.own_ns - self._own_ns_before) / 1e9
-        self.thinned = len(self.session.recorder.budget.throttled)
+        self.overhead_seconds = (self.session.recorder.cost.own_ns - self._overhead_ns_before) / 1e9
+        self.throttled = len(self.session.recorder.budget.throttled)
 
     def count(self, steps: int) -> Stored:
         return super().count(self.steps_before + steps)
 
 
 class NotAvailableError(Exception):
-    """A contender that is not installed; the message says what is missing."""
+    """A contender is not installed; the message says what is missing."""
 
 
 def leadline_raw(every: int) -> Leadline:
-    """Everything raw."""
+    """Return a contender that stores all weights, biases and gradients raw."""
     kinds = ("weights", "biases", "gradients")
     return Leadline([f"{kind}:raw=true,every={every}" for kind in kinds], every=every, is_raw=True)
 
 
 def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[str] = ()) -> Leadline:
-    """Statistics of everything at every step, some of weights and biases only."""
+    """Return a contender that captures statistics at every step, some of weights and biases only."""
     of_weights = ",".join([*statistics, *weight_statistics])
     return Leadline(
         [
@@ -296,28 +296,31 @@ def leadline_statistics(statistics: Sequence[str], weight_statistics: Sequence[s
 
 
 def leadline_preset() -> Leadline:
-    """What the preset standard does in 50 steps: losses at every step, statistics, settings and accuracy at one.
+    """Return the preset standard in 50 steps: losses at every step; statistics, hyperparameters and accuracy at one.
 
-    Its activations, at one step in 500, have a row of their own: each block begins at step 0, where they are due.
+    Its activations, captured every 500 steps, have a separate row: every block begins at step 0, where they would be.
     """
     capture = [
         "losses:every=1",
         "metrics:every=50",
-        *(f"{each}:every=50" for each in ("gradients", "weights", "biases", "hyperparameters", "gradient_norms")),
+        *(
+            f"{collection}:every=50"
+            for collection in ("gradients", "weights", "biases", "hyperparameters", "gradient_norms")
+        ),
     ]
     return Leadline(capture, every=50, statistics=BASIC, weight_statistics=("update_ratio",), has_loss=True)
 
 
 def leadline_rules() -> Leadline:
-    """Preset standard with every rule, in 50 steps of its course: what a run does once in 500 is not among them.
+    """Return preset standard with every rule, in 50 steps of a running training without captures every 500 steps.
 
-    The steps before have made what captures need; a run makes it once.
+    What is set up once in a run was set up in the steps before.
     """
     return _every_rule(steps_before=51)
 
 
 def leadline_rules_first() -> Leadline:
-    """The first steps of the same, in which most is looked at: many rules judge how a training begins."""
+    """Return the same in the first steps, which capture the most: many rules check the start of a training."""
     return _every_rule(steps_before=0)
 
 
@@ -329,22 +332,22 @@ def _every_rule(*, steps_before: int) -> Leadline:
 
 
 def leadline_activations() -> Leadline:
-    """What all modules take and give, at the first step of a block."""
+    """Return a contender that captures inputs and outputs of all modules at the first step of a block."""
     return Leadline(["layers:every=1000000"])
 
 
 def leadline_evaluation() -> Leadline:
-    """Losses and accuracy of every eval step, as all presets have them."""
+    """Return a contender that captures loss and accuracy at every eval step, as all presets do."""
     return Leadline(preset="light", names_model=True)
 
 
 def leadline_idle() -> Leadline:
-    """A capture that is on, with not one step that it is asked to capture."""
+    """Return a contender with a capture plan that is not scheduled at any step of the block."""
     return Leadline(["weights:steps=1000000000"])
 
 
 def captures(steps: int, every: int) -> int:
-    """How many of the first ``steps`` steps are due."""
+    """Return how many of the first ``steps`` steps are captured."""
     return -(-steps // every)
 
 
@@ -363,14 +366,14 @@ def _raw_keys(run: Path) -> set[str]:
 
 
 def _series_values(run: Path) -> set[tuple[int, str, str, bool]]:
-    """Step, tensor, statistic, and whether it is a loss, of every number that is there; read by pyarrow alone."""
-    there = set()
+    """Return (step, tensor, statistic, is_loss) of every stored number; read by pyarrow alone."""
+    stored = set()
     for file in run.glob("series/*/*.arrow"):
         for columns, row in _series_rows(file):
             for (name, statistic, is_loss), value in zip(columns, row["values"], strict=True):
                 if value is not None and not math.isnan(value):
-                    there.add((row["step"], name, statistic, is_loss))
-    return there
+                    stored.add((row["step"], name, statistic, is_loss))
+    return stored
 
 
 def _series_rows(file: Path) -> list[tuple[list[tuple[str, str, bool]], dict[str, Any]]]:

@@ -1,8 +1,8 @@
-"""On a GPU: whether watching makes a training wait for its device, by the profiler's own trace; and what it costs.
+"""Synchronizing driver calls and overhead of Leadline on a GPU.
 
-Blocks of steps with and without Leadline take turns within one process (ABBA). In the first part every block runs under
-torch.profiler, and the driver's calls that wait for the device are counted; in the second the blocks are timed, the
-device's own work included.
+Blocks of steps with and without Leadline alternate within one process (ABBA). In the first part every block runs under
+torch.profiler, and the driver calls that wait for the device are counted; in the second the blocks are timed, including
+the work on the device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import leadline.torch
 
 T = TypeVar("T")
 
-WAITING = frozenset(
+SYNCHRONIZING = frozenset(
     {
         "cudaDeviceSynchronize",
         "cudaEventSynchronize",
@@ -37,24 +37,27 @@ WAITING = frozenset(
         "hipStreamSynchronize",
     }
 )
-"""Calls of the driver that return when the device has come so far."""
-RESERVING = frozenset({"cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaMalloc", "cudaMallocHost"})
-"""Calls that may wait for it; they are told in the notes."""
+"""Driver calls that wait for the device."""
+ALLOCATING = frozenset({"cudaFree", "cudaHostAlloc", "cudaHostRegister", "cudaMalloc", "cudaMallocHost"})
+"""Driver calls that may wait for the device; shown in the notes."""
 WARMUP, STEPS = 10, 50
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is captured."""
+    """A capture plan to measure."""
 
     name: str
     preset: str | None
     capture: tuple[str, ...] = ()
     limit: float | None = None
-    """Of the step's time."""
+    """Limit of the ratio of step times."""
 
 
-_EVERY_STEP = ("losses:every=1", *(f"{each}:every=1" for each in ("gradients", "weights", "biases", "gradient_norms")))
+_EVERY_STEP = (
+    "losses:every=1",
+    *(f"{name}:every=1" for name in ("gradients", "weights", "biases", "gradient_norms")),
+)
 CASES = (
     Case("preset standard", "standard", limit=1.02),
     Case("preset full", "full"),
@@ -62,13 +65,13 @@ CASES = (
     Case(
         "core statistics, every step",
         None,
-        tuple(f"{each}:statistics={','.join(CORE)},every=1" for each in ("gradients", "weights", "biases")),
+        tuple(f"{collection}:statistics={','.join(CORE)},every=1" for collection in ("gradients", "weights", "biases")),
         1.10,
     ),
     Case(
         "raw weights and gradients, every step",
         None,
-        tuple(f"{each}:raw=true,every=1" for each in ("gradients", "weights", "biases")),
+        tuple(f"{collection}:raw=true,every=1" for collection in ("gradients", "weights", "biases")),
         1.20,
     ),
     Case("activations, every step", None, ("layers:every=1",)),
@@ -76,25 +79,25 @@ CASES = (
 )
 
 
-def on_device() -> workload.Workload:
-    """The workload of the limits, on the GPU."""
+def cuda_workload() -> workload.Workload:
+    """Return the transformer on the GPU."""
     torch.manual_seed(0)
     model = workload.ByteEncoder().cuda()
     tokens = torch.randint(0, 256, (16, workload.BATCH, workload.LENGTH + 1)).cuda()
-    batches = [(each[:, :-1].contiguous(), each[:, 1:].contiguous()) for each in tokens]
+    batches = [(batch[:, :-1].contiguous(), batch[:, 1:].contiguous()) for batch in tokens]
     return workload.Workload(model, torch.optim.AdamW(model.parameters(), lr=1e-4), batches)
 
 
 class Blocks:
-    """Blocks of steps, with and without Leadline."""
+    """Blocks of steps with and without Leadline."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
-        self._watched = on_device()
-        self._clip = lambda: torch.nn.utils.clip_grad_norm_(self._watched.model.parameters(), 1.0)
+        self._training = cuda_workload()
+        self._clip = lambda: torch.nn.utils.clip_grad_norm_(self._training.model.parameters(), 1.0)
 
     def count(self, case: Case | None) -> dict[str, int]:
-        """How often each call of interest was made in a block's steps, warmed up."""
+        """Return the number of each relevant driver call in the steps of a block, after a warm-up."""
 
         def traced() -> dict[str, int]:
             self._train(WARMUP)
@@ -102,26 +105,26 @@ class Blocks:
             kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
             with torch.profiler.profile(activities=kinds) as trace:
                 self._train(STEPS)
-            found = {each.key: each.count for each in trace.key_averages()}
-            return {name: found.get(name, 0) for name in sorted(WAITING | RESERVING)}
+            counts = {event.key: event.count for event in trace.key_averages()}
+            return {name: counts.get(name, 0) for name in sorted(SYNCHRONIZING | ALLOCATING)}
 
-        return self._within(case, traced)
+        return self._run_block(case, traced)
 
     def seconds(self, case: Case | None) -> float:
-        """What a block takes, its closing and the device's work included."""
+        """Return the time of a block, including closing Leadline and the work on the device."""
         torch.cuda.synchronize()
 
         def timed() -> None:
             self._train(STEPS)
             torch.cuda.synchronize()
 
-        return harness.elapsed_seconds(lambda: self._within(case, timed))
+        return harness.elapsed_seconds(lambda: self._run_block(case, timed))
 
     def _train(self, steps: int) -> None:
         for _ in range(steps):
-            self._watched.step(self._clip)
+            self._training.step(self._clip)
 
-    def _within(self, case: Case | None, work: Callable[[], T]) -> T:
+    def _run_block(self, case: Case | None, work: Callable[[], T]) -> T:
         if case is None:
             return work()
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
@@ -133,29 +136,29 @@ class Blocks:
 
 
 def trace_row(blocks: Blocks, case: Case, rounds: int) -> Row:
-    """How many waits a step Leadline adds."""
+    """Measure the synchronizing calls per step that Leadline adds."""
     waits, notes = [], {}
     for _ in range(rounds):
-        bare, watched = blocks.count(None), blocks.count(case)
-        waits.append(sum(watched[name] - bare[name] for name in WAITING) / STEPS)
-        notes = {name: watched[name] - bare[name] for name in watched if watched[name] != bare[name]}
-        harness.progress(f"  {case.name}: {waits[-1]:+.2f} waits a step, {notes or 'no calls that bare has not'}")
+        bare, recorded = blocks.count(None), blocks.count(case)
+        waits.append(sum(recorded[name] - bare[name] for name in SYNCHRONIZING) / STEPS)
+        notes = {name: recorded[name] - bare[name] for name in recorded if recorded[name] != bare[name]}
+        harness.progress(f"  {case.name}: {waits[-1]:+.2f} waits per step, {notes or 'no additional calls'}")
     note = ", ".join(f"{name} {count:+d}" for name, count in notes.items())
-    return Row(f"waits: {case.name}", "a step", harness.spread(waits), Limit(0.0, figure="most"), note=note)
+    return Row(f"waits: {case.name}", "per step", harness.spread(waits), Limit(0.0, figure="most"), note=note)
 
 
 def time_row(blocks: Blocks, case: Case, rounds: int) -> Row:
-    """The ratio of a block's time."""
+    """Measure the ratio of block times."""
     times = harness.pairs(lambda: blocks.seconds(None), lambda: blocks.seconds(case), count=rounds)
     bare_ms = 1e3 * harness.spread([bare for bare, _ in times]).median / STEPS
     limit = Limit(case.limit) if case.limit else None
     spread = harness.spread([other / bare for bare, other in times])
-    return Row(f"time: {case.name}", "x", spread, limit, note=f"bare {bare_ms:.3g} ms a step")
+    return Row(f"time: {case.name}", "x", spread, limit, note=f"bare {bare_ms:.3g} ms per step")
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=20, quick_rounds=3)
-    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="folder on the disk to measure")
+    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="a folder on the disk to measure")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         harness.progress("cuda_trace.py: this machine has no CUDA device; nothing was measured")

@@ -1,9 +1,9 @@
-"""How soon the dashboard shows a day-long run: 24 h x 64 cores x 8 GPUs at 500 ms, 1 M steps, 500 tensors.
+"""Response times of the dashboard for a day-long run: 24 h x 64 cores x 8 GPUs at 500 ms, 1 M steps, 500 tensors.
 
-The run is generated, as the real writers' codec lays it down, and compacted as the agent has it done. Then a real
-`leadline ui` is started each time anew and asked as a browser asks it: the page Overview with all its charts (cold),
-the page Nodes, a zoom of each of its charts over time, and twenty viewers at once. What is sent is counted, the
-server's memory is read from /proc, and Chromium says when it first painted.
+The run is generated in the format of the real writers, and compacted as by the agent. For every round a new
+`leadline ui` is started and sent the requests of a browser: the Overview page with all its charts (cold), the Nodes
+page, a zoom of each of its charts over time, and twenty concurrent viewers. The bytes sent are counted, the memory of
+the server is read from /proc, and Chromium reports its first paint.
 """
 
 from __future__ import annotations
@@ -22,45 +22,48 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import harness
 from harness import Limit, Row
-from long_runs import Day, write_day
 
 from leadline.testing.runs import SECOND_NS, START_NS
 
+sys.path.append(str(harness.PROJECT / "tests" / "scenarios"))
+from long_runs import Day, write_day
+
 NAME = "day"
 VIEWERS = 20
-PATIENCE_SECONDS = 300.0
+TIMEOUT_SECONDS = 300.0
 
 
 @dataclass
 class Server:
-    """A `leadline ui` that runs."""
+    """A running `leadline ui`."""
 
     pid: int
     address: str
     sent_bytes: int = 0
 
     def get(self, path: str) -> bytes:
-        """What it answers."""
-        with urllib.request.urlopen(self.address + path, timeout=PATIENCE_SECONDS) as answer:
-            data: bytes = answer.read()
+        """Return the body of a response."""
+        with urllib.request.urlopen(self.address + path, timeout=TIMEOUT_SECONDS) as response:
+            data: bytes = response.read()
         self.sent_bytes += len(data)
         return data
 
     def charts(self, page: str) -> list[str]:
-        """The addresses that a page's charts are fetched from."""
-        found = []
-        for place in re.findall(r"<div[^>]*data-chart=[^>]*>", self.get(page).decode()):
-            told = {key: html.unescape(value) for key, value in re.findall(r'data-([a-z]+)="([^"]*)"', place)}
-            address = told.get("src") or f"/runs/{NAME}/charts/{told['chart']}.json"
-            found.append(f"{address}?{told.get('query', '')}&axis={told.get('axis', '')}")
-        return found
+        """Return the data URLs of all charts of a page."""
+        addresses = []
+        for element in re.findall(r"<div[^>]*data-chart=[^>]*>", self.get(page).decode()):
+            data = {key: html.unescape(value) for key, value in re.findall(r'data-([a-z]+)="([^"]*)"', element)}
+            address = data.get("src") or f"/runs/{NAME}/charts/{data['chart']}.json"
+            addresses.append(f"{address}?{data.get('query', '')}&axis={data.get('axis', '')}")
+        return addresses
 
     def view(self, page: str) -> float:
-        """Seconds until a page and all its charts are there."""
+        """Fetch a page and all its charts; return the time in seconds."""
         began = time.perf_counter()
         for address in self.charts(page):
             self.get(address)
@@ -68,121 +71,126 @@ class Server:
 
     @property
     def memory_mb(self) -> float:
-        """The most that it has had in memory, shared pages included."""
-        told = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
-        return int(told[1]) / 1000 if told else float("nan")
+        """Peak resident memory, including shared pages."""
+        match = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        return int(match[1]) / 1000 if match else float("nan")
 
 
 @contextmanager
 def server(root: str) -> Iterator[Server]:
-    """Start a dashboard, and end it."""
+    """Run a dashboard."""
     command = [harness.LEADLINE, "ui", root, "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""
-            found = re.search(r"http://\S+:\d+", line)
-            if found is None:
+            match = re.search(r"http://\S+:\d+", line)
+            if match is None:
                 raise SystemExit(f"leadline ui did not start: {line}")
-            yield Server(process.pid, found[0])
+            yield Server(process.pid, match[0])
         finally:
             process.terminate()
 
 
-def compacted(run: str, hours: float) -> list[Row]:
-    """Compact the run; what an hour of it costs."""
+def compaction_rows(run: str, hours: float) -> list[Row]:
+    """Compact the run; return the rows of its cost."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run([sys.executable, "-m", "leadline.compaction", run], check=True)
     after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     raw, derived = (size_mb(run, *parts) for parts in (("system", "timeline", "series"), ("compact",)))
-    note = f"{wall:.0f} s in all, at nice 19; {raw:.0f} MB raw, {derived:.0f} MB derived"
+    note = f"{wall:.0f} s in total, at nice 19; {raw:.0f} MB raw, {derived:.0f} MB derived"
     return [
-        Row("compaction: processor time an hour of run", "s", harness.spread([seconds / hours]), note=note),
+        Row("compaction: CPU time per hour of run", "s", harness.spread([seconds / hours]), note=note),
         Row("compaction: memory (RSS, max)", "MB", harness.spread([after.ru_maxrss / 1000]), Limit(300.0)),
     ]
 
 
 def size_mb(run: str, *parts: str) -> float:
-    """How much lies in some folders of a run."""
-    return sum(each.stat().st_size for part in parts for each in Path(run, part).rglob("*") if each.is_file()) / 1e6
+    """Return the size of some folders of a run in MB."""
+    return sum(file.stat().st_size for part in parts for file in Path(run, part).rglob("*") if file.is_file()) / 1e6
 
 
-def viewed(root: str, day: Day, rounds: int) -> list[Row]:
-    """The rows of what a viewer waits for."""
+def viewer_rows(root: str, day: Day, rounds: int) -> list[Row]:
+    """Measure the response times for one viewer."""
     cold, zooms, pages, memory, sent = [], [], [], [], []
     for index in range(rounds):
-        with server(root) as asked:
+        with server(root) as dashboard:
             harness.progress(f"viewer {index + 1}/{rounds}")
-            cold.append(asked.view(f"/runs/{NAME}"))
-            sent.append(asked.sent_bytes / 1e6)
-            pages.append(asked.view(f"/runs/{NAME}/nodes"))
-            zooms += list(zoomed(asked, day))
-            memory.append(asked.memory_mb)
+            cold.append(dashboard.view(f"/runs/{NAME}"))
+            sent.append(dashboard.sent_bytes / 1e6)
+            pages.append(dashboard.view(f"/runs/{NAME}/nodes"))
+            zooms += list(zoom_seconds(dashboard, day))
+            memory.append(dashboard.memory_mb)
     return [
-        Row("overview with its charts, cold", "s", harness.spread(cold), Limit(2.0), values=tuple(cold)),
-        Row("overview with its charts: sent", "MB", harness.spread(sent)),
-        Row("page Nodes with its charts", "s", harness.spread(pages)),
-        Row("a zoom of one chart", "s", harness.spread(zooms), Limit(0.3), values=tuple(zooms)),
+        Row("Overview page with its charts, cold", "s", harness.spread(cold), Limit(2.0), values=tuple(cold)),
+        Row("Overview page with its charts: bytes sent", "MB", harness.spread(sent)),
+        Row("Nodes page with its charts", "s", harness.spread(pages)),
+        Row("zoom of one chart", "s", harness.spread(zooms), Limit(0.3), values=tuple(zooms)),
         Row("server: memory (RSS, max)", "MB", harness.spread(memory), Limit(500.0, figure="most")),
     ]
 
 
-def zoomed(asked: Server, day: Day) -> Iterator[float]:
-    """Seconds of each chart over time of the page Nodes, nearer and nearer."""
+def zoom_seconds(dashboard: Server, day: Day) -> Iterator[float]:
+    """Yield the response time of each chart over time of the Nodes page, at three zoom levels."""
     whole = int(day.hours * 3600 * SECOND_NS)
-    charts = [each for each in asked.charts(f"/runs/{NAME}/nodes") if "axis=time" in each]
+    charts = [chart for chart in dashboard.charts(f"/runs/{NAME}/nodes") if "axis=time" in chart]
     for share in (0.1, 0.01, 0.001):
         start = START_NS + int(whole * 0.4)
         query = urllib.parse.urlencode({"start_ns": start, "end_ns": start + int(whole * share), "points": 600})
-        for each in charts:
+        for chart in charts:
             began = time.perf_counter()
-            asked.get(f"{each}&{query}")
+            dashboard.get(f"{chart}&{query}")
             yield time.perf_counter() - began
 
 
-def crowded(root: str, day: Day) -> list[Row]:
-    """Twenty viewers at once, each of whom looks at the overview and zooms."""
-    with server(root) as asked:
-        asked.view(f"/runs/{NAME}")
+def concurrent_viewer_rows(root: str, day: Day) -> list[Row]:
+    """Measure twenty concurrent viewers, each of which opens the Overview page and zooms."""
+    with server(root) as dashboard:
+        dashboard.view(f"/runs/{NAME}")
         with ThreadPoolExecutor(VIEWERS) as pool:
-            pages = list(pool.map(lambda _: asked.view(f"/runs/{NAME}"), range(VIEWERS)))
-            zooms = [each for found in pool.map(lambda _: list(zoomed(asked, day)), range(VIEWERS)) for each in found]
-        memory = [asked.memory_mb]
+            pages = list(pool.map(lambda _: dashboard.view(f"/runs/{NAME}"), range(VIEWERS)))
+            zooms = list(chain.from_iterable(pool.map(lambda _: list(zoom_seconds(dashboard, day)), range(VIEWERS))))
+        memory = [dashboard.memory_mb]
     return [
-        Row(f"{VIEWERS} viewers at once: overview with its charts", "s", harness.spread(pages)),
-        Row(f"{VIEWERS} viewers at once: a zoom of one chart", "s", harness.spread(zooms)),
-        Row(f"{VIEWERS} viewers: server memory (RSS, max)", "MB", harness.spread(memory), Limit(500.0, figure="most")),
+        Row(f"{VIEWERS} concurrent viewers: Overview page with its charts", "s", harness.spread(pages)),
+        Row(f"{VIEWERS} concurrent viewers: zoom of one chart", "s", harness.spread(zooms)),
+        Row(
+            f"{VIEWERS} concurrent viewers: server memory (max)",
+            "MB",
+            harness.spread(memory),
+            Limit(500.0, figure="most"),
+        ),
     ]
 
 
-def painted(root: str, rounds: int) -> Row:
-    """When Chromium first paints the overview of a server that has just started."""
+def first_paint_row(root: str, rounds: int) -> Row:
+    """Measure the first paint of the Overview page in Chromium, with a server that has just started."""
     import shutil
 
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError as error:
         return Row("first paint in Chromium", "s", None, note=str(error))
-    found = []
+    seconds = []
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
         for _ in range(rounds):
-            with server(root) as asked:
+            with server(root) as dashboard:
                 page = browser.new_page()
-                page.goto(f"{asked.address}/runs/{NAME}", timeout=PATIENCE_SECONDS * 1000)
-                told = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-                page.wait_for_function(told, timeout=PATIENCE_SECONDS * 1000)
-                found.append(page.evaluate(told) / 1000)
+                page.goto(f"{dashboard.address}/runs/{NAME}", timeout=TIMEOUT_SECONDS * 1000)
+                first_paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+                page.wait_for_function(first_paint, timeout=TIMEOUT_SECONDS * 1000)
+                seconds.append(page.evaluate(first_paint) / 1000)
                 page.close()
         browser.close()
-    return Row("first paint in Chromium, cold", "s", harness.spread(found), values=tuple(found))
+    return Row("first paint in Chromium, cold", "s", harness.spread(seconds), values=tuple(seconds))
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=5, quick_rounds=1)
-    parser.add_argument("--hours", type=float, help="of the run; default 24, quick 1")
-    parser.add_argument("--root", help="a folder in which a generated run is kept, for the next time")
+    parser.add_argument("--hours", type=float, help="duration of the run in hours; default 24, with --quick 1")
+    parser.add_argument("--root", help="keep the generated run in this folder and reuse it")
     options: argparse.Namespace = parser.parse_args()
     hours = options.hours or (1.0 if options.quick else 24.0)
     day = Day(hours=hours, steps=int(1_000_000 * hours / 24))
@@ -195,10 +203,10 @@ def main() -> int:
             write_day(run, day)
         if not Path(run, "compact").exists():
             harness.progress("compacting")
-            rows += compacted(run, hours)
-        rows += viewed(root, day, rounds)
-        rows += crowded(root, day)
-        rows.append(painted(root, rounds))
+            rows += compaction_rows(run, hours)
+        rows += viewer_rows(root, day, rounds)
+        rows += concurrent_viewer_rows(root, day)
+        rows.append(first_paint_row(root, rounds))
     return harness.report("dashboard", rows, started=started, options=options)
 
 

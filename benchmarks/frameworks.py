@@ -1,7 +1,7 @@
-"""What watching costs a training of boosters: 200 rounds of XGBoost and LightGBM, bare and watched in turn.
+"""Overhead in gradient boosting: 200 rounds of XGBoost and LightGBM, alternately bare and with Leadline.
 
-A block is one whole training in this process; closing the run belongs to it, opening it does not. Run it with the
-interpreter that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``.
+A block is one whole training in this process, including closing the run but not opening it. Run it with an interpreter
+that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from leadline.hook import StandaloneRun
 ROUNDS: Final = 200
 SAMPLES: Final = 200_000
 FEW_SAMPLES: Final = 40_000
-"""Rounds so short that what comes once, and the interpreter itself, show."""
+"""Makes rounds so short that one-time costs and interpreter overhead are visible."""
 SHAP_SAMPLES: Final = 4_000
 QUICK_SAMPLES: Final = 4_000
 FEATURES: Final = 30
-DUE: Final = len({*range(0, ROUNDS, 5), ROUNDS - 1})
+CAPTURED_ROUNDS: Final = len({*range(0, ROUNDS, 5), ROUNDS - 1})
 LIMIT: Final = Limit(1.03)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A training, and what is captured of it."""
+    """A training and its capture plan."""
 
     key: str
     name: str
     make: Callable[[int], Callable[[], object]]
-    """Makes so many samples; gives what trains."""
-    kinds: int
-    """Of feature importance."""
+    """Generates this number of samples; returns the training function."""
+    importance_types: int
+    """Number of kinds of feature importance."""
     samples: int = SAMPLES
     capture: tuple[str, ...] = ()
     limit: Limit | None = LIMIT
@@ -59,11 +59,11 @@ def xgboost_training(count: int) -> Callable[[], object]:
     import xgboost
 
     samples, labels = data(count)
-    held = count * 3 // 4
+    split = count * 3 // 4
     parameters = {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "max_depth": 6}
 
     def train() -> object:
-        sets = [xgboost.DMatrix(samples[at], labels[at]) for at in (slice(0, held), slice(held, None))]
+        sets = [xgboost.DMatrix(samples[part], labels[part]) for part in (slice(0, split), slice(split, None))]
         evals = [(sets[0], "train"), (sets[1], "validation")]
         return xgboost.train(parameters, sets[0], ROUNDS, evals=evals, verbose_eval=False)
 
@@ -74,14 +74,14 @@ def lightgbm_training(count: int) -> Callable[[], object]:
     import lightgbm
 
     samples, labels = data(count)
-    held = count * 3 // 4
+    split = count * 3 // 4
     parameters = {"objective": "binary", "metric": ["binary_logloss", "auc"], "num_leaves": 63, "verbosity": -1}
 
     def train() -> object:
-        trained = lightgbm.Dataset(samples[:held], labels[:held], free_raw_data=False)
-        checked = lightgbm.Dataset(samples[held:], labels[held:], reference=trained)
-        sets = [trained, checked]
-        return lightgbm.train(parameters, trained, ROUNDS, valid_sets=sets, valid_names=["train", "validation"])
+        train_set = lightgbm.Dataset(samples[:split], labels[:split], free_raw_data=False)
+        validation_set = lightgbm.Dataset(samples[split:], labels[split:], reference=train_set)
+        sets = [train_set, validation_set]
+        return lightgbm.train(parameters, train_set, ROUNDS, valid_sets=sets, valid_names=["train", "validation"])
 
     return train
 
@@ -99,81 +99,82 @@ CASES: Final = (
 
 
 class Blocks:
-    """Trains bare and watched, and counts what is on disk afterwards."""
+    """Trainings without and with Leadline, and a count of the values on disk afterwards."""
 
     def __init__(self, case: Case, samples: int) -> None:
         self._case, self._train = case, case.make(samples)
-        self.found = self.asked = 0
-        self.own: list[float] = []
+        self.found = self.expected = 0
+        self.overhead_shares: list[float] = []
 
     def bare(self) -> float:
         return harness.elapsed_seconds(self._train)
 
-    def watched(self) -> float:
+    def recorded(self) -> float:
         if self._case.is_bare:
             return self.bare()
         folder = tempfile.mkdtemp(prefix="leadline-frameworks-")
-        alone = StandaloneRun(out=folder, name="run", preset="standard", capture=self._case.capture, budget="off")
-        session = alone.session
+        standalone = StandaloneRun(out=folder, name="run", preset="standard", capture=self._case.capture, budget="off")
+        session = standalone.session
         assert session is not None
         began = time.perf_counter()
         self._train()
-        alone.close()
-        took = time.perf_counter() - began
-        self.own.append(session.recorder.cost.own_ns / 1e9 / took)
-        self._count(alone.run)
+        standalone.close()
+        seconds = time.perf_counter() - began
+        self.overhead_shares.append(session.recorder.cost.own_ns / 1e9 / seconds)
+        self._count(standalone.run)
         shutil.rmtree(folder)
-        return took
+        return seconds
 
     def _count(self, path: str) -> None:
         run = leadline.open_run(path)
-        wanted: dict[str, tuple[int, int]] = {
+        values: dict[str, tuple[int, int]] = {
             "losses": (2, ROUNDS),
             "metrics": (2, ROUNDS),
-            "labels": (1, DUE),
-            "predictions": (1, DUE),
-            "feature_importance": (self._case.kinds * FEATURES, DUE),
+            "labels": (1, CAPTURED_ROUNDS),
+            "predictions": (1, CAPTURED_ROUNDS),
+            "feature_importance": (self._case.importance_types * FEATURES, CAPTURED_ROUNDS),
             "average_shap": ((FEATURES + 1, 5) if self._case.capture else (0, 0)),
         }
-        for collection, (names, steps) in wanted.items():
-            self.asked += names * steps
+        for collection, (names, steps) in values.items():
+            self.expected += names * steps
             self.found += sum(len(run.tensor(name).steps()) for name in run.tensor_names(collection=collection))
 
 
 def measure(case: Case, rounds: int, samples: int) -> Row:
     blocks = Blocks(case, samples)
 
-    def tell(index: int, bare: float, watched: float) -> None:
-        harness.progress(f"  {case.key} {index + 1}/{rounds}: {bare:.2f} s bare, {watched:.2f} s watched")
+    def report_pair(index: int, bare: float, recorded: float) -> None:
+        harness.progress(f"  {case.key} {index + 1}/{rounds}: {bare:.2f} s bare, {recorded:.2f} s with Leadline")
 
-    measured = harness.pairs(blocks.bare, blocks.watched, count=rounds, on_pair=tell)
-    ratios = [watched / bare for bare, watched in measured]
-    own = f"own code {100 * float(np.median(blocks.own)):.1f} %" if blocks.own else ""
-    bare = float(np.median([each for each, _ in measured]))
+    measured = harness.pairs(blocks.bare, blocks.recorded, count=rounds, on_pair=report_pair)
+    ratios = [recorded / bare for bare, recorded in measured]
+    shares = blocks.overhead_shares
+    overhead = f"overhead {100 * float(np.median(shares)):.1f} %" if shares else ""
+    bare = float(np.median([seconds for seconds, _ in measured]))
     return Row(
         case.name,
         "x",
         harness.spread(ratios),
         case.limit,
-        None if case.is_bare else blocks.asked,
+        None if case.is_bare else blocks.expected,
         None if case.is_bare else blocks.found,
-        f"{1000 * bare / ROUNDS:.1f} ms a round bare; {own}".rstrip("; "),
+        f"{1000 * bare / ROUNDS:.1f} ms per round bare; {overhead}".rstrip("; "),
         tuple(ratios),
     )
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=14, quick_rounds=2)
-    parser.add_argument("--rows", default=",".join(each.key for each in CASES), help="which, separated by commas")
+    parser.add_argument("--rows", default=",".join(case.key for case in CASES), help="keys of rows, comma-separated")
     options = parser.parse_args()
     os.environ.pop("LEADLINE_RUN", None)
     started, rows = harness.machine(), []
-    known: dict[str, Any] = {each.key: each for each in CASES}
+    cases: dict[str, Any] = {case.key: case for case in CASES}
     for key in options.rows.split(","):
-        if key not in known:
-            parser.error(f"no row named {key!r}; there are {', '.join(known)}")
-        samples = QUICK_SAMPLES if options.quick else known[key].samples
-        rows.append(measure(known[key], harness.rounds_of(options), samples))
+        if key not in cases:
+            parser.error(f"no row named {key!r}; known: {', '.join(cases)}")
+        samples = QUICK_SAMPLES if options.quick else cases[key].samples
+        rows.append(measure(cases[key], harness.rounds_of(options), samples))
     return harness.report("frameworks", rows, started=started, options=options)
 
 

@@ -151,7 +151,7 @@ def process_seconds(command: Sequence[str], environment: dict[str, str] | None =
 
 
 def processor_ns(pid: int) -> int:
-    """Return the CPU time of all threads of a process in ns, from the scheduler: finer than the ticks of /proc/<pid>/stat."""
+    """Return the CPU time of all threads of a process in ns, from the scheduler: finer than /proc/<pid>/stat."""
     return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
@@ -167,7 +167,7 @@ def arguments(description: str | None, *, rounds: int, quick_rounds: int) -> arg
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.set_defaults(default_rounds=rounds, quick_rounds=quick_rounds)
     parser.add_argument(
-        "--quick", action="store_true", help="few rounds, to check that it runs; figures are not to be quoted"
+        "--quick", action="store_true", help="few rounds: a check that it runs; do not quote the figures"
     )
     parser.add_argument("--rounds", type=int, help=f"pairs or repetitions of each row (default {rounds})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="result file (default results/…)")
@@ -278,8 +278,9 @@ def _figure(value: float) -> str:
 
 def _machine_line(machine: dict[str, Any], load_at_end: float) -> str:
     return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, Linux {machine['kernel']}, "
-        f"Python {machine['python']}, torch {machine['torch']}, leadline {machine['leadline']} ({machine['commit']}), "
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB, "
+        f"Linux {machine['kernel']}, Python {machine['python']}, torch {machine['torch']}, "
+        f"leadline {machine['leadline']} ({machine['commit']}), "
         f"load {machine['load']:.1f} before, {load_at_end:.1f} after"
     )
 

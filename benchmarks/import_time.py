@@ -1,6 +1,6 @@
-"""What loading Leadline costs: `import leadline` beside its peers, and the bootstrap that every Python child pays.
+"""Import time of Leadline and its peers, and the cost of the bootstrap in every Python process of a job.
 
-Fresh interpreters with and without take turns (ABBA); the figure is the difference in milliseconds.
+Fresh interpreters with and without the import alternate (ABBA); the figure is the difference in milliseconds.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ EMPTY = (sys.executable, "-c", "pass")
 
 
 def import_row(module: str, *, rounds: int, limit: Limit | None = None) -> Row:
-    """What importing a module adds to an empty interpreter."""
+    """Measure the time that importing a module adds to an empty interpreter."""
     return _difference(
         f"import {module}", EMPTY, (sys.executable, "-c", f"import {module}"), rounds=rounds, limit=limit
     )
 
 
 def bootstrap_row(*, rounds: int) -> Row:
-    """What the bootstrap adds to an interpreter that trains nothing."""
-    name = "bootstrap: python -c pass below leadline run"
-    found = importlib.util.find_spec("leadline.training.bootstrap")
-    site = os.path.join(os.path.dirname(found.origin), "site") if found and found.origin else ""
+    """Measure the time that the bootstrap adds to an interpreter that trains nothing."""
+    name = "bootstrap: python -c pass under leadline run"
+    spec = importlib.util.find_spec("leadline.training.bootstrap")
+    site = os.path.join(os.path.dirname(spec.origin), "site") if spec and spec.origin else ""
     if not os.path.isfile(os.path.join(site, "sitecustomize.py")):
-        return Row(name, "ms", None, BOOTSTRAP_LIMIT, note="leadline/training/bootstrap/site is not there")
+        return Row(name, "ms", None, BOOTSTRAP_LIMIT, note="leadline/training/bootstrap/site is missing")
     with tempfile.TemporaryDirectory() as run:
         path = os.pathsep.join(filter(None, [site, os.environ.get("PYTHONPATH")]))
-        below = {**os.environ, "PYTHONPATH": path, "LEADLINE_RUN": run, "LEADLINE_NODE": "node"}
-        return _difference(name, EMPTY, EMPTY, rounds=rounds, limit=BOOTSTRAP_LIMIT, environment=below)
+        environment = {**os.environ, "PYTHONPATH": path, "LEADLINE_RUN": run, "LEADLINE_NODE": "node"}
+        return _difference(name, EMPTY, EMPTY, rounds=rounds, limit=BOOTSTRAP_LIMIT, environment=environment)
 
 
 def _difference(
     name: str,
     without: Sequence[str],
-    with_it: Sequence[str],
+    with_import: Sequence[str],
     *,
     rounds: int,
     limit: Limit | None,
     environment: Mapping[str, str] | None = None,
 ) -> Row:
     harness.progress(name)
-    below = None if environment is None else dict(environment)
+    variables = None if environment is None else dict(environment)
     times = harness.pairs(
         lambda: harness.process_seconds(without),
-        lambda: harness.process_seconds(with_it, below),
+        lambda: harness.process_seconds(with_import, variables),
         count=rounds,
         warmups=2,
     )
@@ -76,7 +76,7 @@ def main() -> int:
     rows = [
         import_row("leadline", rounds=rounds, limit=IMPORT_LIMIT),
         bootstrap_row(rounds=rounds),
-        *(import_row(each, rounds=max(3, rounds // 5)) for each in PEERS if importlib.util.find_spec(each)),
+        *(import_row(peer, rounds=max(3, rounds // 5)) for peer in PEERS if importlib.util.find_spec(peer)),
     ]
     return harness.report("import_time", rows, started=started, options=options)
 

@@ -1,7 +1,7 @@
-"""What judging takes: 40 rules on a synthetic training of 500 tensors, afterwards, many stored, and while it grows.
+"""Cost of the judge: 40 rules on a synthetic training of 500 tensors, afterwards, on many stored runs, and live.
 
-The training is written through ``leadline.testing``'s generator. Live, it is written at a step of 0.1 s and handed to
-the kernel every 250 ms, as a training process does; the processor time is that of the judge and of its workers.
+The training is written with the generator of ``leadline.testing``. In the live rows a step is written every 0.1 s and
+flushed every 250 ms, as by a training process; CPU time includes the judge and its workers.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ STEP_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
 HEARTBEAT_SECONDS = 0.5
 WINDOW_SECONDS = 5.0
-"""50 steps: statistics once, or five times."""
+"""50 steps: statistics are captured once or five times."""
 WARMUP_SECONDS = 5.0
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 BAD_RULE = "exploding_tensor"
 
 
 class Live:
-    """A training that goes on at its pace, and the judge beside it."""
+    """A synthetic training in real time, and its judge."""
 
     def __init__(self, folder: Path, every: int, steps: int) -> None:
         self.run = folder / "live"
@@ -52,14 +52,14 @@ class Live:
         write(folder / OTHER_RUN, every, steps)
         self._writer = RunWriter(self.run, rules=RULES, batch_rows=1 << 30, started_ns=time.time_ns())
         self._writer.set_status("InProgress", node=node_name())
-        self._step, self._most_steps = 0, steps
+        self._step, self._max_steps = 0, steps
         self._step_at = self._flush_at = self._beat_at = time.monotonic()
         self._judge = subprocess.Popen(
             [sys.executable, "-m", "leadline.judge", str(self.run), "--follow"], stdin=subprocess.DEVNULL
         )
 
-    def go_on(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let the training go on for so long, or until something is so; whether it is."""
+    def run_for(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
+        """Continue the training for some seconds, or until a condition holds; return whether it holds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             now = time.monotonic()
@@ -77,48 +77,48 @@ class Live:
             time.sleep(max(0.0, min(self._step_at, self._beat_at, self._flush_at, end) - time.monotonic()))
         return until()
 
-    def await_judge(self) -> bool:
-        """Let the training go on until every rule was asked, or its rule worker at least tried."""
-        return self.go_on(PATIENCE_SECONDS, lambda: int(self.summary().get("judged_step", -1)) >= 0)
+    def wait_for_judge(self) -> bool:
+        """Continue the training until the judge has evaluated a step."""
+        return self.run_for(TIMEOUT_SECONDS, lambda: int(self.summary().get("judged_step", -1)) >= 0)
 
     def processor_ns(self) -> int:
-        """Processor time of the judge and its workers."""
+        """Return the CPU time of the judge and its workers in ns."""
         return sum(map(harness.processor_ns, (self._judge.pid, *harness.children(self._judge.pid))))
 
     def bad_value_seconds(self) -> float | None:
-        """From a loss that is NaN, flushed at once as the writer does, to IssuesFound in the run; None: not found."""
+        """Return the time from a NaN loss, flushed at once, to IssuesFound; None if it was not found."""
         path = self.run / layout.rule_status(BAD_RULE)
         self._write_step(loss=math.nan)
         self._writer.flush()
         began = time.monotonic()
-        while time.monotonic() < began + PATIENCE_SECONDS:
+        while time.monotonic() < began + TIMEOUT_SECONDS:
             if (read_document(str(path)) or {}).get("status") == "IssuesFound":
                 return time.monotonic() - began
             time.sleep(0.001)
         return None
 
     def summary(self) -> dict[str, Any]:
-        """What the judge wrote last of all rules."""
+        """Return the latest rule summary."""
         return read_document(str(self.run / layout.RULE_SUMMARY)) or {}
 
     def judging_rules(self) -> int:
-        """How many rules judged a step and did not fail."""
+        """Return the number of rules that judged a step and did not fail."""
         documents = [read_document(str(self.run / layout.rule_status(spec.alias))) or {} for spec in RULES]
-        return sum(each.get("status") != "Error" and each.get("judged_steps", 0) > 0 for each in documents)
+        return sum(document.get("status") != "Error" and document.get("judged_steps", 0) > 0 for document in documents)
 
     def close(self) -> None:
-        """End the training, and wait for the judge."""
+        """End the training and wait for the judge."""
         self._writer.end()
         self._writer.set_status("Completed", node=node_name(), exit_status=0, ended_ns=time.time_ns())
         try:
-            self._judge.wait(PATIENCE_SECONDS)
+            self._judge.wait(TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._judge.kill()
             self._judge.wait()
 
     def _write_step(self, loss: float | None = None) -> None:
-        if self._step >= self._most_steps:
-            sys.exit(f"judge.py: the training was to take {self._most_steps} steps, and the judge was too slow for it")
+        if self._step >= self._max_steps:
+            sys.exit(f"judge.py: the judge was too slow: the training has reached its {self._max_steps} steps")
         for part in self._training.parts(self._step, time.time_ns(), loss=loss):
             self._writer.write(part)
         self._step += 1
@@ -135,141 +135,143 @@ def write(path: Path, every: int, steps: int, *, rows: int = 8) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Some judging that was timed."""
+    """The time of an evaluation of all rules."""
 
     seconds: float
     rules: int
     """Rules that judged a step and did not fail."""
 
 
-def judge_here(run: Path) -> Judged:
+def judge_in_process(run: Path) -> Judged:
     """Judge a run that has ended, in this process."""
     rules = [(spec.alias, rule) for spec, rule in resolve_rules(RULES)]
     began = time.perf_counter()
     progress = Evaluator(str(run), rules, started_ns=START_NS).advance(is_over=True)
     seconds = time.perf_counter() - began
-    found = sum(each["judged_steps"] > 0 and each["error"] is None for each in progress.rules.values())
-    return Judged(seconds, found)
+    states = progress.rules.values()
+    return Judged(seconds, sum(state["judged_steps"] > 0 and state["error"] is None for state in states))
 
 
-def judge_there(run: Path) -> Judged:
+def judge_in_new_processes(run: Path) -> Judged:
     """Judge a run that has ended, as ``leadline judge`` does: in processes that are started for it."""
     began = time.perf_counter()
     results = judge_run(run, RULES)
     seconds = time.perf_counter() - began
-    return Judged(seconds, sum(each.judged_steps > 0 and each.status != "Error" for each in results.rules))
+    return Judged(seconds, sum(rule.judged_steps > 0 and rule.status != "Error" for rule in results.rules))
 
 
 def rows_afterwards(rounds: int, *, dense_steps: int, long_steps: int) -> list[Row]:
-    """How fast a run is judged that has ended."""
+    """Measure the speed on a run that has ended."""
     with tempfile.TemporaryDirectory() as root:
         dense, long = (Path(root, name, "once") for name in ("dense", "long"))
         for path, every, steps in ((dense, 1, dense_steps), (long, 50, long_steps)):
             harness.progress(f"  writing {steps} steps, statistics every {every}")
-            for each in (path, path.with_name(OTHER_RUN)):
-                write(each, every, steps)
-        heres = [judge_here(dense) for _ in _counted("afterwards, every tensor at every step", rounds)]
-        theres = [judge_there(long) for _ in _counted("afterwards, standard", rounds)]
-    asked = len(RULES) * len(TENSORS) * dense_steps
+            for run in (path, path.with_name(OTHER_RUN)):
+                write(run, every, steps)
+        in_process = [judge_in_process(dense) for _ in _counted("afterwards, every tensor at every step", rounds)]
+        in_new_processes = [judge_in_new_processes(long) for _ in _counted("afterwards, standard", rounds)]
+    evaluations = len(RULES) * len(TENSORS) * dense_steps
     return [
         _row(
-            "afterwards: rules x tensors x steps a second",
+            "afterwards: rules x tensors x steps per second",
             "1/s",
-            [asked / each.seconds for each in heres],
-            [each.rules for each in heres],
-            note=f"{dense_steps} steps, each with all {len(TENSORS)} tensors",
+            [evaluations / judged.seconds for judged in in_process],
+            [judged.rules for judged in in_process],
+            note=f"{dense_steps} steps, all {len(TENSORS)} tensors at every step",
         ),
         _row(
-            f"afterwards: {long_steps:,} steps of standard, with starting the processes",
+            f"afterwards: {long_steps:,} steps of standard, including process start",
             "s",
-            [each.seconds for each in theres],
-            [each.rules for each in theres],
+            [judged.seconds for judged in in_new_processes],
+            [judged.rules for judged in in_new_processes],
         ),
     ]
 
 
 def rows_live(every: int, windows: int) -> list[Row]:
-    """The share of a core that judging takes while the training goes on, and what starting took."""
+    """Measure the share of a core that the judge takes during the training, and the CPU time of its start."""
     harness.progress(f"live, statistics every {every}: {WARMUP_SECONDS + windows * WINDOW_SECONDS:.0f} s")
     name = f"live, statistics every {every}: share of one core"
-    most = int((WARMUP_SECONDS + windows * WINDOW_SECONDS + PATIENCE_SECONDS) / STEP_SECONDS)
+    max_steps = int((WARMUP_SECONDS + windows * WINDOW_SECONDS + TIMEOUT_SECONDS) / STEP_SECONDS)
     with tempfile.TemporaryDirectory() as root:
-        live = Live(Path(root), every, most)
+        live = Live(Path(root), every, max_steps)
         try:
-            if not live.await_judge():
-                return [Row(name, "%", None, SHARE_LIMIT, note="the judge did not come up")]
+            if not live.wait_for_judge():
+                return [Row(name, "%", None, SHARE_LIMIT, note="the judge did not start")]
             start_seconds = live.processor_ns() / 1e9
-            live.go_on(WARMUP_SECONDS)
+            live.run_for(WARMUP_SECONDS)
             shares = [_share(live) for _ in _counted(f"live, every {every}", windows)]
         finally:
             live.close()
-        found = live.judging_rules()
+        judging_rules = live.judging_rules()
     return [
-        _row(name, "%", shares, [found], limit=SHARE_LIMIT, note=f"starting took {start_seconds:.1f} s of processor")
+        _row(name, "%", shares, [judging_rules], limit=SHARE_LIMIT, note=f"start: {start_seconds:.1f} s of CPU time")
     ]
 
 
 def _share(live: Live) -> float:
-    """Percent of a core over one window."""
+    """Return the percentage of a core over one window."""
     before, began = live.processor_ns(), time.monotonic_ns()
-    live.go_on(WINDOW_SECONDS)
+    live.run_for(WINDOW_SECONDS)
     return 100 * (live.processor_ns() - before) / (time.monotonic_ns() - began)
 
 
 def row_latency(rounds: int) -> Row:
-    """From a bad value in the run to IssuesFound in the run, all rules on; each round is a run of its own."""
+    """Measure the time from a bad value in the run to IssuesFound with all rules; every round is a new run."""
     seconds = []
     for index in _counted("bad value to IssuesFound", rounds):
         with tempfile.TemporaryDirectory() as root:
-            live = Live(Path(root), 50, int(PATIENCE_SECONDS / STEP_SECONDS) + 100)
+            live = Live(Path(root), 50, int(TIMEOUT_SECONDS / STEP_SECONDS) + 100)
             try:
-                # not always at the same phase of anybody's polling
-                is_up = live.await_judge() and not live.go_on(1.0 + 0.037 * (index % 11))
+                # at different phases of all polling intervals
+                is_up = live.wait_for_judge() and not live.run_for(1.0 + 0.037 * (index % 11))
                 seconds.append(live.bad_value_seconds() if is_up else None)
             finally:
                 live.close()
-    found = [each for each in seconds if each is not None]
+    measured = [value for value in seconds if value is not None]
     name = "live: a NaN in the run to IssuesFound"
-    if not found:
-        return Row(name, "s", None, LATENCY_LIMIT, note=f"{BAD_RULE} did not find it")
+    if not measured:
+        return Row(name, "s", None, LATENCY_LIMIT, note=f"{BAD_RULE} did not fire")
     return Row(
         name,
         "s",
-        harness.spread(found),
+        harness.spread(measured),
         LATENCY_LIMIT,
         asked=rounds,
-        found=len(found),
-        note=f"max {max(found):.3f} s",
-        values=tuple(found),
+        found=len(measured),
+        note=f"max {max(measured):.3f} s",
+        values=tuple(measured),
     )
 
 
 def _row(
-    name: str, unit: str, values: list[float], found: list[int], *, limit: Limit | None = None, note: str = ""
+    name: str, unit: str, values: list[float], judging: list[int], *, limit: Limit | None = None, note: str = ""
 ) -> Row:
-    """A row that counts when every rule judged."""
-    spoken = "found/asked: rules that judged"
+    """Return a row that counts only if every rule judged."""
+    legend = "found/expected: rules that judged"
     return Row(
         name,
         unit,
         harness.spread(values),
         limit,
         asked=len(RULES),
-        found=min(found),
-        note=f"{note}; {spoken}" if note else spoken,
+        found=min(judging),
+        note=f"{note}; {legend}" if note else legend,
         values=tuple(values),
     )
 
 
-def _counted(what: str, rounds: int) -> Any:
+def _counted(label: str, rounds: int) -> Any:
     for index in range(rounds):
-        harness.progress(f"  {what}: {index + 1}/{rounds}")
+        harness.progress(f"  {label}: {index + 1}/{rounds}")
         yield index
 
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=12, quick_rounds=2)
-    parser.add_argument("--rows", default="afterwards,stored,live,latency", help="some of these")
+    parser.add_argument(
+        "--rows", default="afterwards,stored,live,latency", help="comma-separated (default %(default)s)"
+    )
     options: argparse.Namespace = parser.parse_args()
     started, rounds = harness.machine(), harness.rounds_of(options)
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""The synthetic training that the judge's benchmark judges: 500 tensors, captured as a plan for 40 rules asks."""
+"""The synthetic training of the judge benchmark: 500 tensors, captured by a plan for 40 rules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 from every_rule import EVERY_RULE
@@ -21,37 +22,37 @@ from leadline.statistics.definitions import is_vector
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 LAYERS, UNITS, BATCH, CLASSES = 95, 64, 32, 10
-_AGAIN = (
+_MORE_RULES = (
     "only_nan=exploding_tensor:only_nan=true",
     "patient=loss_not_decreasing:num_steps=100",
     "nearly_gone=vanishing_gradient:threshold=1e-9",
     "biases_unchanged=unchanged_tensor:collection_names=biases,num_steps=5",
     "large_updates=weight_update_ratio:large_threshold=1.0",
 )
-RULES = tuple(rule_specs((*EVERY_RULE, *_AGAIN)[:40], os.getcwd()))
-"""Every built-in rule, and some a second time."""
+RULES = tuple(rule_specs((*EVERY_RULE, *_MORE_RULES)[:40], os.getcwd()))
+"""All built-in rules, some of them twice with other parameters."""
 
 
 def _tensors() -> tuple[TensorInfo, ...]:
-    """Parameters, their gradients, what layers give, and the numbers of a training."""
-    of_layers = []
-    for at in range(LAYERS):
-        name = f"layers.{at}"
-        of_layers += [
+    """Return parameters, gradients, activations and scalars."""
+    layer_tensors = []
+    for index in range(LAYERS):
+        name = f"layers.{index}"
+        layer_tensors += [
             TensorInfo(f"{name}.weight", ("weights",), (UNITS, UNITS)),
             TensorInfo(f"{name}.bias", ("biases",), (UNITS,)),
             TensorInfo(f"gradient/{name}.weight", ("gradients",), (UNITS, UNITS)),
             TensorInfo(f"gradient/{name}.bias", ("gradients",), (UNITS,)),
             TensorInfo(f"{name}.relu_output_0", ("layers", "relu_output"), (BATCH, UNITS)),
         ]
-    of_others = [
-        TensorInfo(f"{kind}.{at}.{kind}_{end}_0", ("layers", f"{kind}_{end}"), (BATCH, UNITS))
+    activation_inputs = [
+        TensorInfo(f"{kind}.{index}.{kind}_{end}_0", ("layers", f"{kind}_{end}"), (BATCH, UNITS))
         for kind, end, count in (("relu", "input", 4), ("tanh", "input", 4), ("sigmoid", "input", 3))
-        for at in range(count)
+        for index in range(count)
     ]
     return (
-        *of_layers,
-        *of_others,
+        *layer_tensors,
+        *activation_inputs,
         TensorInfo("embedding.embedding_input_0", ("layers", "embedding_input"), (BATCH, UNITS), "int64"),
         TensorInfo("Net_input_0", ("layers", "inputs"), (BATCH, 3, 8, 8)),
         TensorInfo("Net_output_0", ("layers", "outputs"), (BATCH, CLASSES)),
@@ -76,9 +77,9 @@ def _tensors() -> tuple[TensorInfo, ...]:
 
 TENSORS = _tensors()
 LOSS = "CrossEntropyLoss_output_0"
-_INFOS = {each.name: each for each in TENSORS}
+_INFOS = {info.name: info for info in TENSORS}
 _GROUPS = ("parameters", "updates", "layers", "scalars")
-"""What one step leaves: a row for each of these, as the recorder writes them."""
+"""The rows of one step, as the recorder writes them."""
 _LEVELS = {
     "min": -0.5,
     "max": 0.5,
@@ -103,24 +104,24 @@ _LEVELS = {
     "class_counts": 3.0,
     "confusion": 3.0,
 }
-"""What a healthy training's statistics are about; 0 where nothing stands here."""
-_NUMBERS = {"AdamW/lr": 1e-3, "AdamW/gradient_norm": 1.0, "AdamW/gradient_norm_before_clipping": 1.2}
+"""Typical values of statistics in a healthy training; 0 for all others."""
+_SCALAR_LEVELS = {"AdamW/lr": 1e-3, "AdamW/gradient_norm": 1.0, "AdamW/gradient_norm_before_clipping": 1.2}
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What a step captures of one group, and about which values."""
+    """The columns of one group at a step, and their typical values."""
 
     names: tuple[tuple[str, str], ...]
-    """Tensor and statistic."""
+    """(tensor, statistic)"""
     levels: np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 class Training:
-    """What a training leaves in its run that goes well, with a noisy loss; the same at every call.
+    """The records of a healthy training with a noisy loss; deterministic.
 
     Args:
-        every: Interval of statistics, of parameters as of layers.
+        every: The interval of all statistics.
     """
 
     def __init__(self, every: int) -> None:
@@ -128,22 +129,21 @@ class Training:
         self._columns: dict[tuple[bool, ...], dict[str, _Columns]] = {}
 
     def parts(self, step: int, time_ns: int | None = None, *, loss: float | None = None) -> list[Part]:
-        """What one step captures.
+        """Return the records of one step.
 
         Args:
-            loss: Instead of a healthy value.
+            loss: Replaces the healthy value.
         """
-        due = tuple(item.schedule.should_capture(step) for item in self._items)
-        if due not in self._columns:
-            self._columns[due] = _columns([item for item, is_due in zip(self._items, due, strict=True) if is_due])
+        scheduled = tuple(item.schedule.should_capture(step) for item in self._items)
+        if scheduled not in self._columns:
+            self._columns[scheduled] = _columns(list(compress(self._items, scheduled)))
         noise = np.random.default_rng(step)
         parts: list[Part] = []
-        for group, columns in self._columns[due].items():
+        for group, columns in self._columns[scheduled].items():
             if group == "vectors":
                 vectors = _vectors(columns, noise)
-                parts.insert(
-                    0, ArrayStatistics(step, vectors).raw
-                )  # beside the row of its tensors, which the layers have
+                # the row of these tensors is in the group of the layers
+                parts.insert(0, ArrayStatistics(step, vectors).raw)
                 continue
             values = _values(columns, noise, step)
             if group == "scalars" and loss is not None:
@@ -152,12 +152,12 @@ class Training:
         return parts
 
     def all_parts(self, steps: int) -> Iterator[Part]:
-        """What a number of steps captures."""
+        """Yield the records of a number of steps."""
         return (part for step in range(steps) for part in self.parts(step))
 
 
 def _items(every: int) -> tuple[CaptureItem, ...]:
-    """The plan of ``leadline run --preset standard`` with all the rules, at another interval."""
+    """Return the plan of ``leadline run --preset standard`` with all the rules, at another interval."""
     preset = [
         item if item.schedule.every == 1 else replace(item, schedule=replace(item.schedule, every=every))
         for item in preset_items("standard")
@@ -167,18 +167,18 @@ def _items(every: int) -> tuple[CaptureItem, ...]:
     return tuple(item for item in items if applies_to_mode(item, "train") and not item.raw)
 
 
-def _columns(due: Sequence[CaptureItem]) -> dict[str, _Columns]:
-    found: dict[str, dict[tuple[str, str], None]] = {}
+def _columns(scheduled: Sequence[CaptureItem]) -> dict[str, _Columns]:
+    columns: dict[str, dict[tuple[str, str], None]] = {}
     for info in TENSORS:
         collections = frozenset(info.collections)
-        for item in due:
+        for item in scheduled:
             if item.selects(info.name, collections):
-                for statistic in filter(lambda each: _has(info, each), item.statistics):
-                    found.setdefault(_group(info, statistic), {})[info.name, statistic] = None
+                for statistic in filter(lambda name: _has(info, name), item.statistics):
+                    columns.setdefault(_group(info, statistic), {})[info.name, statistic] = None
     order = (*_GROUPS, "vectors")
     return {
-        group: _Columns(tuple(found[group]), np.array([_level(*each) for each in found[group]]))
-        for group in sorted(found, key=order.index)
+        group: _Columns(tuple(columns[group]), np.array([_level(*column) for column in columns[group]]))
+        for group in sorted(columns, key=order.index)
     }
 
 
@@ -202,7 +202,7 @@ def _group(info: TensorInfo, statistic: str) -> str:
 def _level(name: str, statistic: str) -> float:
     if statistic.startswith("unit_within_"):
         return 1.0
-    return _NUMBERS.get(name, 0.0) if statistic == "value" else _LEVELS.get(statistic, 0.0)
+    return _SCALAR_LEVELS.get(name, 0.0) if statistic == "value" else _LEVELS.get(statistic, 0.0)
 
 
 def _values(columns: _Columns, noise: np.random.Generator, step: int) -> dict[str, dict[str, float]]:
@@ -219,11 +219,11 @@ def _values(columns: _Columns, noise: np.random.Generator, step: int) -> dict[st
 
 
 def _vectors(columns: _Columns, noise: np.random.Generator) -> Mapping[str, Mapping[str, object]]:
-    found: dict[str, dict[str, object]] = {}
+    vectors: dict[str, dict[str, object]] = {}
     for (name, statistic), level in zip(columns.names, columns.levels, strict=True):
         values = level * noise.uniform(0.8, 1.2, _shape(name, statistic))
-        found.setdefault(name, {})[statistic] = np.diag(np.diag(values)) if statistic == "confusion" else values
-    return found
+        vectors.setdefault(name, {})[statistic] = np.diag(np.diag(values)) if statistic == "confusion" else values
+    return vectors
 
 
 def _shape(name: str, statistic: str) -> tuple[int, ...]:

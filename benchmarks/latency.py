@@ -1,8 +1,8 @@
-"""How long a bad value lives: from the end of the first step whose loss is NaN to the end of the job.
+"""Stop latency: from the end of the first step with a NaN loss to the end of the job.
 
-A script trains a small model with steps of 5 or 100 ms, writes down when its first bad step ended, and goes on.
-Two times are taken: until the training process is gone, and until `leadline run` has given its verdict and ended.
-Two step times are subtracted, since a stop is taken up at a step boundary.
+A script trains a small model with steps of 5 or 100 ms, records when its first bad step ended, and continues.
+Two times are measured: until the training process has exited, and until `leadline run` has printed its verdict and
+exited. Two step times are subtracted, since a stop takes effect at a step boundary.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from harness import Limit, Row
 
 LIMIT = Limit(1.0, figure="most")
 STEP_MS = (5, 100)
-STOPPED = 10
-PATIENCE_SECONDS = 60.0
+STOPPED_STATUS = 10
+TIMEOUT_SECONDS = 60.0
 
 SCRIPT = """
 import os, sys, time
@@ -50,21 +50,25 @@ for step in range(100_000):
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stopped run; seconds after the end of the first bad step, less two step times."""
+    """A stopped run; times are since the end of the first bad step, minus two step times."""
 
-    process_gone_seconds: float
-    command_gone_seconds: float
+    process_exit_seconds: float
+    command_exit_seconds: float
     status: int
     steps_after: int
-    """Steps that still ended after the first bad one."""
+    """Number of steps completed after the first bad one."""
 
 
 class NotStoppedError(Exception):
     """The run was not stopped by its rule."""
 
 
-def stop(step_ms: int, bad_step: int, folder: Path) -> Stop:
-    """Run the script once."""
+def run_until_stopped(step_ms: int, bad_step: int, folder: Path) -> Stop:
+    """Run the script once.
+
+    Raises:
+        NotStoppedError: The run was not stopped by its rule.
+    """
     script, log = folder / "nan.py", folder / "ends"
     script.write_text(SCRIPT)
     command = [harness.LEADLINE, "run", "--out", str(folder), "--name", "run"]
@@ -74,33 +78,33 @@ def stop(step_ms: int, bad_step: int, folder: Path) -> Stop:
     with terminal.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
     try:
-        gone_ns = _await_end(process, Path(f"{log}.pid"))
-        status = process.wait(timeout=PATIENCE_SECONDS)
+        exit_ns = _wait_for_exit(process, Path(f"{log}.pid"))
+        status = process.wait(timeout=TIMEOUT_SECONDS)
         ended_ns = time.monotonic_ns()
     except (subprocess.TimeoutExpired, TimeoutError):
-        raise NotStoppedError(f"did not stop within {PATIENCE_SECONDS:.0f} s") from None
+        raise NotStoppedError(f"did not stop within {TIMEOUT_SECONDS:.0f} s") from None
     finally:
         process.terminate()
         process.wait()
-    if status != STOPPED or gone_ns is None or not log.exists():
+    if status != STOPPED_STATUS or exit_ns is None or not log.exists():
         raise NotStoppedError(f"ended with status {status}: {terminal.read_text(errors='replace').strip()[-300:]}")
     ends = [line.split() for line in log.read_text().splitlines()]
     first_ns, two_steps = int(ends[0][1]), 2 * step_ms / 1e3
-    return Stop((gone_ns - first_ns) / 1e9 - two_steps, (ended_ns - first_ns) / 1e9 - two_steps, status, len(ends) - 1)
+    return Stop((exit_ns - first_ns) / 1e9 - two_steps, (ended_ns - first_ns) / 1e9 - two_steps, status, len(ends) - 1)
 
 
-def _await_end(process: subprocess.Popen[bytes], pid_file: Path) -> int | None:
-    """When the training process was gone; None where it never came up."""
-    until = time.monotonic() + PATIENCE_SECONDS
+def _wait_for_exit(process: subprocess.Popen[bytes], pid_file: Path) -> int | None:
+    """Return when the training process exited; None if it never started."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (pid_file.exists() and pid_file.read_text()):
         if process.poll() is not None:
             return None
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.01)
     descriptor = os.pidfd_open(int(pid_file.read_text()))
     try:
-        ready, _, _ = select.select([descriptor], [], [], PATIENCE_SECONDS)
+        ready, _, _ = select.select([descriptor], [], [], TIMEOUT_SECONDS)
     finally:
         os.close(descriptor)
     if not ready:
@@ -109,22 +113,22 @@ def _await_end(process: subprocess.Popen[bytes], pid_file: Path) -> int | None:
 
 
 def rows_at(step_ms: int, rounds: int) -> list[Row]:
-    """The two rows of one step length."""
-    names = (f"{step_ms} ms steps: training process gone", f"{step_ms} ms steps: leadline run ended")
+    """Measure the two rows of one step time."""
+    names = (f"{step_ms} ms steps: until the training process exits", f"{step_ms} ms steps: until leadline run exits")
     stops = []
-    # late enough that start-up is over, and not always at the same phase of anybody's polling
+    # late enough that start-up is over, and at different phases of all polling intervals
     for index in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                seen = stop(step_ms, int(2000 / step_ms) + 7 * index % 23, Path(folder))
+                stop = run_until_stopped(step_ms, int(2000 / step_ms) + 7 * index % 23, Path(folder))
             except NotStoppedError as error:
                 return [Row(name, "s", None, LIMIT, note=str(error)) for name in names]
         harness.progress(
-            f"  {step_ms} ms, {index + 1}/{rounds}: process {seen.process_gone_seconds:.3f} s, "
-            f"command {seen.command_gone_seconds:.3f} s, {seen.steps_after} steps after"
+            f"  {step_ms} ms, {index + 1}/{rounds}: process {stop.process_exit_seconds:.3f} s, "
+            f"command {stop.command_exit_seconds:.3f} s, {stop.steps_after} steps after"
         )
-        stops.append(seen)
-    columns = ([each.process_gone_seconds for each in stops], [each.command_gone_seconds for each in stops])
+        stops.append(stop)
+    columns = ([stop.process_exit_seconds for stop in stops], [stop.command_exit_seconds for stop in stops])
     return [
         Row(name, "s", harness.spread(values), LIMIT, note=f"max {max(values):.3f} s", values=tuple(values))
         for name, values in zip(names, columns, strict=True)

@@ -1,6 +1,6 @@
-"""What a profiling window costs and leaves, against the bare profilers that it uses.
+"""Cost and file size of profile windows, compared with the profilers that they use.
 
-Each window covers two steps of the transformer; the bare profiler the same two, with its own way to write the result
+A window covers two steps of the transformer. The bare profiler covers the same steps and writes its result itself
 (``export_chrome_trace``, ``dump_stats``, a session as JSON). Both times include writing.
 """
 
@@ -34,7 +34,7 @@ STEPS = 2
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of window, and its profiler bare."""
+    """A kind of profile window, and its bare profiler."""
 
     key: str
     name: str
@@ -42,43 +42,43 @@ class Case:
     bare: Callable[[workload.Workload, Path], None]
 
 
-def operators(trained: workload.Workload) -> Recording:
-    """A detailed window."""
+def operators(training: workload.Workload) -> Recording:
+    """Open a detailed window."""
     module_names = ModuleNames(ParameterNames(ModuleRegistry()))
-    module_names.add_trained([trained.model])
+    module_names.add_trained([training.model])
     return OperatorRecording(ProfileWindow("detailed", steps=STEPS), module_names, Guard(fail))
 
 
 def fail(failure: str) -> None:
-    """A window of a benchmark must not fail."""
+    """Raise the failure of a window."""
     raise RuntimeError(failure)
 
 
-def bare_operators(trained: workload.Workload, folder: Path) -> None:
-    """torch.profiler as its documentation shows it."""
+def bare_operators(training: workload.Workload, folder: Path) -> None:
+    """Run torch.profiler as in its documentation."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
-        train(trained)
+        train(training)
     profile.export_chrome_trace(str(folder / "trace.json.gz"))
 
 
-def bare_functions(trained: workload.Workload, folder: Path) -> None:
-    """cProfile."""
+def bare_functions(training: workload.Workload, folder: Path) -> None:
+    """Run cProfile."""
     profile = cProfile.Profile()
     profile.enable()
-    train(trained)
+    train(training)
     profile.disable()
     profile.dump_stats(folder / "stats")
 
 
-def bare_callstacks(trained: workload.Workload, folder: Path) -> None:
-    """pyinstrument at the same interval."""
+def bare_callstacks(training: workload.Workload, folder: Path) -> None:
+    """Run pyinstrument at the same interval."""
     import json
 
     import pyinstrument
 
     profiler = pyinstrument.Profiler(interval=0.001, async_mode="disabled")
     profiler.start()
-    train(trained)
+    train(training)
     (folder / "session.json").write_text(json.dumps(profiler.stop().to_json()))
 
 
@@ -87,69 +87,69 @@ CASES = (
     Case(
         "cprofile",
         "cprofile against cProfile",
-        lambda trained: open_functions(ProfileWindow("cprofile", steps=STEPS)),
+        lambda training: open_functions(ProfileWindow("cprofile", steps=STEPS)),
         bare_functions,
     ),
     Case(
         "pyinstrument",
         "pyinstrument against pyinstrument",
-        lambda trained: open_callstacks(ProfileWindow("pyinstrument", steps=STEPS)),
+        lambda training: open_callstacks(ProfileWindow("pyinstrument", steps=STEPS)),
         bare_callstacks,
     ),
 )
 
 
-def train(trained: workload.Workload, recording: Recording | None = None) -> None:
-    """The steps of a window, with the marks that a watched training gives."""
+def train(training: workload.Workload, recording: Recording | None = None) -> None:
+    """Train the steps of a window, with the calls that a recorded training makes."""
     for step in range(STEPS):
         if recording is not None and step:
             recording.enter(step, "train")
-        trained.step(None if recording is None else lambda: recording.mark("optimizer"))
+        training.step(None if recording is None else lambda: recording.mark("optimizer"))
 
 
-def window(case: Case, trained: workload.Workload, folder: Path) -> None:
-    """A window from its begin to its files."""
-    recording = case.open(trained)
+def window(case: Case, training: workload.Workload, folder: Path) -> None:
+    """Record a window and write its files."""
+    recording = case.open(training)
     recording.begin(0)
-    train(trained, recording)
+    train(training, recording)
     recording.end(STEPS, "train")(str(folder))
 
 
 def size(folder: Path) -> int:
-    """The bytes of all files."""
-    return sum(each.stat().st_size for each in folder.iterdir())
+    """Return the size of all files in bytes."""
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def measure(case: Case, rounds: int, scratch: Path) -> list[Row]:
-    """Two rows: the window against its profiler, and against no profiler."""
-    trained = workload.transformer()
-    train(trained)
+    """Measure two rows: the window against its bare profiler, and against no profiler."""
+    training = workload.transformer()
+    train(training)
     sizes: dict[str, int] = {}
 
-    def block(how: str, run: Callable[[Path], None]) -> float:
+    def block(kind: str, run: Callable[[Path], None]) -> float:
         folder = Path(tempfile.mkdtemp(dir=scratch))
         seconds = harness.elapsed_seconds(lambda: run(folder))
-        sizes[how] = size(folder)
+        sizes[kind] = size(folder)
         shutil.rmtree(folder)
         return seconds
 
-    def ours() -> float:
-        return block("ours", lambda folder: window(case, trained, folder))
+    def leadline_window() -> float:
+        return block("leadline", lambda folder: window(case, training, folder))
 
-    block("ours", lambda folder: window(case, trained, folder))  # the first loads libraries
-    against = {"bare": lambda folder: case.bare(trained, folder), "off": lambda folder: train(trained)}
+    leadline_window()  # the first window loads libraries
+    baselines = {"bare": lambda folder: case.bare(training, folder), "off": lambda folder: train(training)}
     rows = []
-    for how, run in against.items():
+    for kind, run in baselines.items():
         times = harness.pairs(
-            lambda run=run, how=how: block(how, run),
-            ours,
+            lambda run=run, kind=kind: block(kind, run),
+            leadline_window,
             count=rounds,
-            on_pair=lambda index, a, b, how=how: harness.progress(f"  {case.key}/{how} {index + 1}: x{b / a:.3f}"),
+            on_pair=lambda index, a, b, kind=kind: harness.progress(f"  {case.key}/{kind} {index + 1}: x{b / a:.3f}"),
         )
         values = [b / a for a, b in times]
-        name = case.name if how == "bare" else f"{case.key} against the same steps without"
-        note = f"{sizes['ours']:,} bytes a window"
-        if how == "bare":
+        name = case.name if kind == "bare" else f"{case.key} against no profiler"
+        note = f"{sizes['leadline']:,} bytes per window"
+        if kind == "bare":
             note += f", {sizes['bare']:,} bare"
         rows.append(Row(name, "x", harness.spread(values), values=tuple(values), note=note, details={"key": case.key}))
     return rows

@@ -1,8 +1,8 @@
-"""Many small steps in one process: whether what Leadline holds grows with them.
+"""Memory growth over many small steps in one process.
 
-Usage: soak.py [--steps 100000] [--preset standard] [--capture WISH …] [--objects]
-The memory is read after each fifth of the steps; after the first, everything that is made once has been made. With
-``--objects`` that of Python's objects is read instead, which is free of what the allocator keeps, and slow.
+Usage: soak.py [--steps 100000] [--preset standard] [--capture ITEM …] [--objects]
+Memory is measured after each fifth of the steps; one-time allocations are complete after the first. With ``--objects``
+the memory of Python objects is traced instead, which excludes memory kept by the allocator, and is slow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READINGS = 5
 
 
 def held_bytes() -> int:
-    """Memory of this process that is its own (not shared with files); that of its objects where these are traced."""
+    """Return the private memory of this process, or the memory of its Python objects if these are traced."""
     if tracemalloc.is_tracing():
         return tracemalloc.get_traced_memory()[0]
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
@@ -33,7 +33,7 @@ def held_bytes() -> int:
 
 
 def train(steps: int) -> list[int]:
-    """The memory after each fifth of the steps."""
+    """Train; return the memory after each fifth of the steps."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -43,7 +43,7 @@ def train(steps: int) -> list[int]:
         nn.functional.mse_loss(model(inputs), inputs[:, :2]).backward()
         optimizer.step()
         if step % (steps // READINGS) == 0:
-            time.sleep(0.6)  # what is under way to disk is not held
+            time.sleep(0.6)  # until pending writes are on disk
             gc.collect()
             held.append(held_bytes())
     return held
@@ -55,26 +55,26 @@ def main() -> None:
     parser.add_argument("--preset", default="standard")
     parser.add_argument("--capture", action="append", default=[])
     parser.add_argument("--objects", action="store_true")
-    wishes = parser.parse_args()
-    if wishes.objects:
+    options = parser.parse_args()
+    if options.objects:
         tracemalloc.start()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        with leadline.torch.Hook(out=folder, preset=wishes.preset, capture=wishes.capture) as hook:
+        with leadline.torch.Hook(out=folder, preset=options.preset, capture=options.capture) as hook:
             begun = time.perf_counter()
-            held = train(wishes.steps)
-            seconds, own = time.perf_counter() - begun, hook.own_seconds
+            held = train(options.steps)
+            seconds, overhead = time.perf_counter() - begun, hook.own_seconds
         files = [path for path in Path(hook.run).rglob("*") if path.is_file()]
-        told = {
-            "steps": wishes.steps,
+        result = {
+            "steps": options.steps,
             "held_bytes": held,
             "growth_bytes": held[-1] - held[0],
-            "step_us": round(seconds / wishes.steps * 1e6, 1),
-            "own_us": round(own / wishes.steps * 1e6, 1),
+            "step_us": round(seconds / options.steps * 1e6, 1),
+            "own_us": round(overhead / options.steps * 1e6, 1),
             "files": len(files),
             "run_bytes": sum(path.stat().st_size for path in files),
         }
-    print(json.dumps(told))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Stored runs judged again, many at once: in one process one after the other, and on every engine.
+"""Evaluation of many stored runs: sequentially in one process, and on every engine.
 
-``judge.py`` prints the rows. On Ray this file runs itself in ``.venvs/ray``: ``stored_runs.py ADDRESS RUN…`` judges
-and prints seconds and verdicts; the cluster is one of two nodes on this machine, a processor each.
+``judge.py`` prints the rows. For Ray this file is run in ``.venvs/ray``: ``stored_runs.py ADDRESS RUN…`` judges the
+runs and prints seconds and verdicts; the cluster has two nodes of one CPU each on this machine.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ RULES = (
     "weight_update_ratio",
 )
 STEPS, EVERY = 200, 10
-DIFFERENT = 10
-"""Runs that are written; the others are copies of them."""
+WRITTEN_RUNS = 10
+"""Number of runs that are written; the others are copies of them."""
 _NODES = """
 import os, sys
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -70,34 +70,34 @@ cluster.shutdown()
 """
 
 Verdicts = dict[str, list[tuple[str, str | None, int]]]
-"""By run: of each rule its name, verdict and findings."""
-Work = Callable[[Sequence[str]], tuple[float, Verdicts]]
-"""Some way to judge runs: the seconds that it took, and what it came to."""
+"""By run: name, verdict and number of findings of each rule."""
+Judging = Callable[[Sequence[str]], tuple[float, Verdicts]]
+"""A way to judge runs; returns the time in seconds and the verdicts."""
 
 
-def timed(work: Callable[[Sequence[str]], Verdicts]) -> Work:
-    """A way that is timed from outside."""
+def timed(judge: Callable[[Sequence[str]], Verdicts]) -> Judging:
+    """Add the time to the verdicts of a function."""
 
     def measured(runs: Sequence[str]) -> tuple[float, Verdicts]:
         began = time.perf_counter()
-        found = work(runs)
-        return time.perf_counter() - began, found
+        verdicts = judge(runs)
+        return time.perf_counter() - began, verdicts
 
     return measured
 
 
 def write_runs(root: Path, count: int) -> list[str]:
-    """Trainings that have ended, each tenth of which has a loss that is NaN."""
+    """Write trainings that have ended; every tenth has a NaN loss."""
     training = Training(EVERY)
-    for index in range(min(count, DIFFERENT)):
-        harness.progress(f"  writing run {index + 1} of {DIFFERENT}, {STEPS} steps, statistics every {EVERY}")
+    for index in range(min(count, WRITTEN_RUNS)):
+        harness.progress(f"  writing run {index + 1} of {WRITTEN_RUNS}, {STEPS} steps, statistics every {EVERY}")
         writer = RunWriter(root / f"run-{index:03d}", batch_rows=8)
         for step in range(STEPS):
             for part in training.parts(step, loss=float("nan") if index == 3 and step == 100 else None):
                 writer.write(part)
         writer.end()
-    for index in range(DIFFERENT, count):
-        shutil.copytree(root / f"run-{index % DIFFERENT:03d}", root / f"run-{index:03d}")
+    for index in range(WRITTEN_RUNS, count):
+        shutil.copytree(root / f"run-{index % WRITTEN_RUNS:03d}", root / f"run-{index:03d}")
     return [str(root / f"run-{index:03d}") for index in range(count)]
 
 
@@ -105,70 +105,71 @@ def specs() -> tuple[RuleSpec, ...]:
     return tuple(rule_specs(RULES, os.getcwd()))
 
 
-def judge_here(runs: Sequence[str]) -> Verdicts:
-    """One after the other in this process: no process is started, and no rule is kept from the others."""
-    found: Verdicts = {}
+def judge_in_process(runs: Sequence[str]) -> Verdicts:
+    """Judge runs sequentially in this process, without rule workers."""
+    verdicts: Verdicts = {}
     for run in runs:
         rules = [(spec.alias, rule) for spec, rule in resolve_rules(specs())]
         states = Evaluator(run, rules, started_ns=START_NS, is_over=True).advance(is_over=True).rules
-        found[run] = [(alias, state["verdict"], state["findings"]) for alias, state in states.items()]
-    return found
+        verdicts[run] = [(alias, state["verdict"], state["findings"]) for alias, state in states.items()]
+    return verdicts
 
 
 def judge_on(engine: Engine, runs: Sequence[str]) -> Verdicts:
-    return {each.run: _verdicts(each) for each in engine.judge([Task(run, specs()) for run in runs])}
+    return {judged.run: _verdicts(judged) for judged in engine.judge([Task(run, specs()) for run in runs])}
 
 
-def judge_apart(runs: Sequence[str]) -> Verdicts:
-    """Each run in processes that are started for it."""
+def judge_in_new_processes(runs: Sequence[str]) -> Verdicts:
+    """Judge every run in processes that are started for it."""
     return {run: _verdicts(Judged(run, judge_run(run, specs()).rules)) for run in runs}
 
 
 def _verdicts(judged: Judged) -> list[tuple[str, str | None, int]]:
-    return [(each.name, each.verdict, len(each.findings)) for each in judged.rules]
+    return [(rule.name, rule.verdict, len(rule.findings)) for rule in judged.rules]
 
 
 def rows(runs_count: int, rounds: int) -> list[Row]:
-    """How fast many stored runs are judged, beside one process that judges them one after the other."""
+    """Measure the speed on many stored runs, relative to one process that judges them sequentially."""
     with tempfile.TemporaryDirectory() as root:
         runs = write_runs(Path(root), runs_count)
-        judge_here(runs[:1])  # what is imported on first use
+        judge_in_process(runs[:1])  # imports everything that is imported on first use
         few = runs[: max(2, runs_count // 10)]
-        ways: list[tuple[str, Sequence[str], Work]] = [
-            ("processes started for each run", few, timed(judge_apart)),
-            ("local, 1 worker", runs, timed(lambda asked: judge_on(LocalEngine(1), asked))),
-            ("local, 2 workers", runs, timed(lambda asked: judge_on(LocalEngine(2), asked))),
+        cases: list[tuple[str, Sequence[str], Judging]] = [
+            ("new processes per run", few, timed(judge_in_new_processes)),
+            ("local, 1 worker", runs, timed(lambda paths: judge_on(LocalEngine(1), paths))),
+            ("local, 2 workers", runs, timed(lambda paths: judge_on(LocalEngine(2), paths))),
         ]
-        found = [_row(name, asked, work, rounds) for name, asked, work in ways]
+        measured = [_row(name, paths, judging, rounds) for name, paths, judging in cases]
         if not RAY_PYTHON.exists():
-            return [*found, Row(_name("Ray, 2 nodes"), "x", None, note="needs scripts/setup tests (.venvs/ray)")]
+            return [*measured, Row(_name("Ray, 2 nodes"), "x", None, note="needs scripts/setup tests (.venvs/ray)")]
         with _cluster() as address:
             _on_ray(address, few)  # Ray starts its own processes on first use
-            return [*found, _row("Ray, 2 nodes", runs, lambda asked: _on_ray(address, asked), rounds)]
+            return [*measured, _row("Ray, 2 nodes", runs, lambda paths: _on_ray(address, paths), rounds)]
 
 
-def _row(name: str, runs: Sequence[str], work: Work, rounds: int) -> Row:
-    """The speed of one way, as a multiple of that of one process; both judge the same runs, in turn."""
-    seen: list[Verdicts] = []
+def _row(name: str, runs: Sequence[str], judging: Judging, rounds: int) -> Row:
+    """Measure a speed as a multiple of that of one process; both judge the same runs alternately."""
+    all_verdicts: list[Verdicts] = []
     seconds: list[float] = []
 
-    def here() -> float:
-        taken, found = timed(judge_here)(runs)
-        seen.append(found)
-        return taken
+    def in_process() -> float:
+        duration, verdicts = timed(judge_in_process)(runs)
+        all_verdicts.append(verdicts)
+        return duration
 
-    def there() -> float:
-        taken, found = work(runs)
-        seen.append(found)
-        seconds.append(taken)
-        return taken
+    def measured() -> float:
+        duration, verdicts = judging(runs)
+        all_verdicts.append(verdicts)
+        seconds.append(duration)
+        return duration
 
     harness.progress(f"  stored runs, {name}: {rounds} pairs of {len(runs)} runs")
-    ratios = [alone / other for alone, other in harness.pairs(here, there, count=rounds, warmups=0)]
-    agreeing = sum(all(each[run] == seen[0][run] for each in seen) for run in runs)
+    ratios = [reference / other for reference, other in harness.pairs(in_process, measured, count=rounds, warmups=0)]
+    agreeing = sum(all(verdicts[run] == all_verdicts[0][run] for verdicts in all_verdicts) for run in runs)
     per_second = len(runs) / harness.spread(seconds).median
-    judged = len(RULES) * len(TENSORS) * (STEPS // EVERY) * per_second
-    note = f"{per_second:.1f} runs/s, {judged:,.0f} rules x tensors x steps/s; found/asked: runs with the same verdicts"
+    evaluations = len(RULES) * len(TENSORS) * (STEPS // EVERY) * per_second
+    note = f"{per_second:.1f} runs/s, {evaluations:,.0f} rules x tensors x steps/s; "
+    note += "found/expected: runs with equal verdicts"
     return Row(
         _name(name),
         "x",
@@ -181,16 +182,16 @@ def _row(name: str, runs: Sequence[str], work: Work, rounds: int) -> Row:
     )
 
 
-def _name(way: str) -> str:
-    return f"stored runs by {len(RULES)} rules, {way}: speed of one process"
+def _name(method: str) -> str:
+    return f"stored runs by {len(RULES)} rules, {method}: speed relative to one process"
 
 
 def _on_ray(address: str, runs: Sequence[str]) -> tuple[float, Verdicts]:
-    """With connecting to the cluster, without starting the Python that asks."""
-    words = [str(RAY_PYTHON), __file__, address, *runs]
-    done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    seconds, found = json.loads(done.stdout)
-    return seconds, {run: [(name, verdict, count) for name, verdict, count in each] for run, each in found.items()}
+    """Judge runs on Ray; the time includes connecting to the cluster, but not starting the Python process."""
+    command = [str(RAY_PYTHON), __file__, address, *runs]
+    result = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    seconds, verdicts = json.loads(result.stdout)
+    return seconds, {run: [(name, verdict, count) for name, verdict, count in rules] for run, rules in verdicts.items()}
 
 
 @contextmanager
@@ -210,9 +211,9 @@ def _cluster() -> Iterator[str]:
 
 
 def main() -> None:
-    """Judge on a cluster, and print the verdicts."""
+    """Judge on a cluster and print the verdicts."""
     address, *runs = sys.argv[1:]
-    print(json.dumps(timed(lambda asked: judge_on(RayEngine(address), asked))(runs)))
+    print(json.dumps(timed(lambda paths: judge_on(RayEngine(address), paths))(runs)))
 
 
 if __name__ == "__main__":

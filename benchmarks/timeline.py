@@ -1,8 +1,8 @@
-"""What it costs to time the phases of every step: the timeline on and off, both watched, in turn within one process.
+"""Overhead of the timeline: recorded trainings with and without it, alternately within one process.
 
-A step with nothing to capture is trained in blocks, once as it is and once with the timeline's marks replaced by ones
-that do nothing. Rows in us are what a step takes longer, rows in x how many times as long it takes; "marks alone" is
-the time of the marks by themselves, which no other process on the machine can hide.
+Steps with nothing to capture are trained in blocks, with the timeline's marks and with no-ops in their place. Rows
+in us are the additional time per step, rows in x the ratio of step times; "marks alone" is the CPU time of the marks,
+which does not depend on the load of the machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WARMUP = 3
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A training, timed and not timed."""
+    """A training to measure with and without the timeline."""
 
     key: str
     name: str
@@ -58,16 +58,16 @@ class Case:
 
 
 class Loaded(workload.Workload):
-    """A workload whose batches come through a loader."""
+    """A workload that reads its batches from a data loader."""
 
-    def __init__(self, of: workload.Workload) -> None:
-        super().__init__(of.model, of.optimizer, of._batches)
-        inputs, targets = (torch.cat([batch[at] for batch in of._batches]) for at in (0, 1))
-        self._loader = DataLoader(TensorDataset(inputs, targets), batch_size=len(of._batches[0][0]))
+    def __init__(self, base: workload.Workload) -> None:
+        super().__init__(base.model, base.optimizer, base._batches)
+        inputs, targets = (torch.cat([batch[index] for batch in base._batches]) for index in (0, 1))
+        self._loader = DataLoader(TensorDataset(inputs, targets), batch_size=len(base._batches[0][0]))
         self._iterator = iter(self._loader)
 
     def step(self, before_update: Callable[[], None] | None = None) -> None:
-        """One step."""
+        """Train one step."""
         batch = next(self._iterator, None)
         if batch is None:
             self._iterator = iter(self._loader)
@@ -77,7 +77,7 @@ class Loaded(workload.Workload):
 
 
 CASES = (
-    Case("small", "a tiny model, data at hand", workload.small, 1000, 5, True, 10.0),
+    Case("small", "a tiny model, data in memory", workload.small, 1000, 5, True, 10.0),
     Case("loaded", "a tiny model, batches from a loader", lambda: Loaded(workload.small()), 500, 5, True, 10.0),
     Case(
         "transformer",
@@ -92,23 +92,24 @@ CASES = (
 
 
 def measure(case: Case, rounds: int, scratch: Path) -> Row:
-    """A row: blocks with and without in turn."""
-    trained = case.make()
-    trained.step()
-    steps = [0, 0]
+    """Measure one row: alternating blocks with and without the timeline."""
+    training = case.make()
+    training.step()
+    expected = found = 0
 
     def block(*, is_timed: bool) -> float:
+        nonlocal expected, found
         folder = Path(tempfile.mkdtemp(dir=scratch))
-        with _marks(are_on=is_timed):
+        with _marks(is_enabled=is_timed):
             hook = leadline.torch.Hook(out=str(folder), name="run", capture=("weights:steps=1000000000",))
             for _ in range(_WARMUP):
-                trained.step()
+                training.step()
             gc.collect()
-            seconds = harness.elapsed_seconds(lambda: [trained.step() for _ in range(case.steps)])
+            seconds = harness.elapsed_seconds(lambda: [training.step() for _ in range(case.steps)])
             hook.close()
         if is_timed:
-            steps[0] += case.steps + _WARMUP
-            steps[1] += written(hook.run)
+            expected += case.steps + _WARMUP
+            found += recorded_steps(hook.run)
         shutil.rmtree(folder)
         return seconds
 
@@ -125,38 +126,38 @@ def measure(case: Case, rounds: int, scratch: Path) -> Row:
         unit="us" if case.is_in_us else "x",
         spread=harness.spread(values),
         limit=Limit(case.limit),
-        asked=steps[0],
-        found=steps[1],
-        note=f"{off_ms:.3g} ms a step without",
+        asked=expected,
+        found=found,
+        note=f"{off_ms:.3g} ms per step without",
         values=tuple(values),
         details={"key": case.key, "seconds": times, "steps": case.steps},
     )
 
 
-def written(run: str) -> int:
-    """For how many train steps the timeline's rows stand."""
+def recorded_steps(run: str) -> int:
+    """Return the number of train steps in the timeline."""
     table = leadline.open_run(run).timeline()
     rows = zip(table["name"].to_pylist(), table["phase"].to_pylist(), table["args"].to_pylist(), strict=True)
     return sum(json.loads(args).get("every", 1) for name, phase, args in rows if (name, phase) == ("step", "train"))
 
 
 @contextmanager
-def _marks(*, are_on: bool) -> Iterator[None]:
-    """The marks of every timeline that is made, or ones that do nothing in their place."""
-    kept = {name: getattr(StepTimeline, name) for name in _MARKS}
-    for name in () if are_on else _MARKS:
+def _marks(*, is_enabled: bool) -> Iterator[None]:
+    """Keep the marks of all timelines, or replace them by no-ops."""
+    originals = {name: getattr(StepTimeline, name) for name in _MARKS}
+    for name in () if is_enabled else _MARKS:
         setattr(StepTimeline, name, lambda self, *args: 0)
     try:
         yield
     finally:
-        for name, each in kept.items():
-            setattr(StepTimeline, name, each)
+        for name, method in originals.items():
+            setattr(StepTimeline, name, method)
 
 
 def marks_alone(rounds: int) -> Row:
-    """What the marks of one step take, with data from a loader; processor time of the thread."""
+    """Measure the CPU time of the marks of one step with data from a loader."""
     timeline, guard = StepTimeline(Overhead()), Guard(print)
-    timeline.open(_Nowhere())
+    timeline.open(_NullSink())
     steps = 1000
 
     def block() -> float:
@@ -174,10 +175,10 @@ def marks_alone(rounds: int) -> Row:
         return (time.thread_time_ns() - began) / steps / 1e3
 
     values = [block() for _ in range(20 * rounds)]
-    return Row("marks alone", "us", harness.spread(values), Limit(10.0), note="processor time", values=tuple(values))
+    return Row("marks alone", "us", harness.spread(values), Limit(10.0), note="CPU time", values=tuple(values))
 
 
-class _Nowhere:
+class _NullSink:
     def put_phases(self, row: bytes) -> None: ...
 
     def put_event(self, event: object) -> None: ...
@@ -191,14 +192,14 @@ def main() -> int:
     rows = [marks_alone(rounds)]
     harness.RESULTS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=harness.RESULTS) as scratch:
-        for case in _chosen(options):
+        for case in _select_cases(options):
             harness.progress(case.name)
             rows.append(measure(case, rounds if options.quick else rounds * case.factor, Path(scratch)))
     return harness.report("timeline", rows, started=started, options=options)
 
 
-def _chosen(options: argparse.Namespace) -> list[Case]:
-    return [each for each in CASES if options.rows is None or any(key in each.key for key in options.rows.split(","))]
+def _select_cases(options: argparse.Namespace) -> list[Case]:
+    return [case for case in CASES if options.rows is None or any(key in case.key for key in options.rows.split(","))]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How fast Leadline's store writes: raw tensors against one write() of the same bytes, and rows of a series.
+"""Write throughput of the store: raw tensors compared with one write() of the same bytes, and rows of a series.
 
-Both write from memory that is already filled into a fresh file on the same disk, in turn (ABBA); files are
-deleted between the turns. The figure is throughput: 1.0x is as fast as one write(), more is faster. The rows with
-fsync tell the same of a write() that has reached the device, as an unbuffered one has.
+Both write from initialized memory into a new file on the same disk, alternately (ABBA); files are deleted in between.
+The figure is relative throughput: 1.0x is as fast as one write(), more is faster. The rows with fsync compare with a
+write() that has reached the device, as unbuffered writes have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIZES = (
     ("39 MB, 20 in a row", 39_000_000, 1, 20),
     ("200 MB", 200_000_000, 1, 1),
 )
-"""Label, bytes of a capture, captures handed over together, and how often in a row before anything is deleted."""
+"""Label, bytes per capture, captures per call, and number of calls before files are deleted."""
 TENSORS = 150
 SERIES_WIDTH = 1200
 """150 tensors x 8 core statistics."""
@@ -40,63 +40,63 @@ SERIES_WIDTH = 1200
 def tensor_row(
     label: str, size: int, *, captures: int, in_a_row: int, rounds: int, scratch: Path, is_synced: bool
 ) -> Row:
-    """Throughput of some captures of ``size`` bytes each, handed over together, ``in_a_row`` times."""
+    """Measure the throughput of ``captures`` of ``size`` bytes per call, in ``in_a_row`` calls."""
     elements = size // 4 // TENSORS
     slots = [(f"layer.{index}.weight", "F32", (elements,), 4 * elements) for index in range(TENSORS)]
     buffer = HostBuffer(CaptureForm(slots, "train"))
-    # random bytes of a megabyte, again and again: no file system stores these smaller
+    # a repeated megabyte of random bytes, which no file system compresses
     _fill(buffer.memory, os.urandom(1 << 20))
     payload = bytes(buffer.memory[: buffer.form.header_bytes + buffer.form.data_bytes]) * captures
-    found: list[int] = []
+    stored: list[int] = []
     processor: dict[str, list[float]] = {"leadline": [], "write": []}
 
     def leadline() -> float:
         run = Path(tempfile.mkdtemp(dir=scratch))
         (run / layout.TENSORS).mkdir()
         folder = TensorFolder(str(run), "rank0-1")
-        handed = [TensorCapture(buffer, step, time.time_ns()) for step in range(captures)]
-        used = time.process_time()
-        seconds = harness.elapsed_seconds(lambda: [folder.write(handed) for _ in range(in_a_row)])
-        processor["leadline"].append((time.process_time() - used) / in_a_row)
-        found.append(_keys(run))
+        pending = [TensorCapture(buffer, step, time.time_ns()) for step in range(captures)]
+        cpu_start = time.process_time()
+        seconds = harness.elapsed_seconds(lambda: [folder.write(pending) for _ in range(in_a_row)])
+        processor["leadline"].append((time.process_time() - cpu_start) / in_a_row)
+        stored.append(_keys(run))
         shutil.rmtree(run)
         return seconds
 
     def one_write() -> float:
         paths = [scratch / f"plain-{index}" for index in range(in_a_row)]
-        used = time.process_time()
-        seconds = harness.elapsed_seconds(lambda: [_write_fresh(each, payload, is_synced=is_synced) for each in paths])
-        processor["write"].append((time.process_time() - used) / in_a_row)
-        for each in paths:
-            each.unlink()
+        cpu_start = time.process_time()
+        seconds = harness.elapsed_seconds(lambda: [_write_new(path, payload, is_synced=is_synced) for path in paths])
+        processor["write"].append((time.process_time() - cpu_start) / in_a_row)
+        for path in paths:
+            path.unlink()
         return seconds
 
     times = harness.pairs(one_write, leadline, count=rounds)
     size_mb = in_a_row * len(payload) / 1e6
     plain = harness.spread([size_mb / seconds for seconds, _ in times]).median
-    own = harness.spread([size_mb / seconds for _, seconds in times]).median
-    plain_ms, own_ms = (1e3 * harness.spread(processor[each]).median for each in ("write", "leadline"))
-    values = [plain_seconds / own_seconds for plain_seconds, own_seconds in times]
+    ours = harness.spread([size_mb / seconds for _, seconds in times]).median
+    plain_ms, ours_ms = (1e3 * harness.spread(processor[name]).median for name in ("write", "leadline"))
+    values = [plain_seconds / seconds for plain_seconds, seconds in times]
     return Row(
         f"tensors, {label}" + (", against write() + fsync" if is_synced else ""),
         "x",
         harness.spread(values),
         None if is_synced else LIMIT,
-        asked=TENSORS * captures * in_a_row * len(found),
-        found=sum(found),
-        note=f"{own:,.0f} MB/s against {plain:,.0f}; processor {own_ms:.1f} ms against {plain_ms:.1f}",
+        asked=TENSORS * captures * in_a_row * len(stored),
+        found=sum(stored),
+        note=f"{ours:,.0f} MB/s against {plain:,.0f}; CPU time {ours_ms:.1f} ms against {plain_ms:.1f}",
         values=tuple(values),
         details={"seconds": times, "bytes": len(payload)},
     )
 
 
-def series_row(rows_a_batch: int, *, rounds: int, scratch: Path) -> Row:
-    """Rows a second of a series of all core statistics of the transformer."""
+def series_row(rows_per_batch: int, *, rounds: int, scratch: Path) -> Row:
+    """Measure the rows per second of a series of all core statistics of the transformer."""
     tensors = tuple(TensorInfo(f"layer.{index}.weight", ("weights",), (256, 256)) for index in range(150))
     statistics = ("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max")
-    names = SeriesLayout(tensors, tuple((index, each) for index in range(150) for each in statistics))
+    names = SeriesLayout(tensors, tuple((index, statistic) for index in range(150) for statistic in statistics))
     schema, metadata = codec.series_schema(SERIES_WIDTH), codec.series_metadata(names)
-    batches = max(1, 2000 // rows_a_batch)
+    batches = max(1, 2000 // rows_per_batch)
     values, found = [], 0
     for _ in range(rounds):
         run = Path(tempfile.mkdtemp(dir=scratch))
@@ -105,18 +105,18 @@ def series_row(rows_a_batch: int, *, rounds: int, scratch: Path) -> Row:
 
         def append() -> None:
             for sequence in range(batches):
-                segment.append(sequence, rows_a_batch, _columns(sequence, rows_a_batch))  # noqa: B023
+                segment.append(sequence, rows_per_batch, _columns(sequence, rows_per_batch))  # noqa: B023
 
         seconds = harness.elapsed_seconds(append)
         segment.close()
-        values.append(batches * rows_a_batch / seconds)
+        values.append(batches * rows_per_batch / seconds)
         found += _rows(run)
         shutil.rmtree(run)
     return Row(
-        f"series, {SERIES_WIDTH} values a row, {rows_a_batch} rows a batch",
+        f"series, {SERIES_WIDTH} values per row, {rows_per_batch} rows per batch",
         "rows/s",
         harness.spread(values),
-        asked=rounds * batches * rows_a_batch,
+        asked=rounds * batches * rows_per_batch,
         found=found,
         values=tuple(values),
     )
@@ -140,7 +140,7 @@ def _fill(memory: mmap.mmap, pattern: bytes) -> None:
         memory[offset : offset + len(part)] = part
 
 
-def _write_fresh(path: Path, payload: bytes, *, is_synced: bool) -> None:
+def _write_new(path: Path, payload: bytes, *, is_synced: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         written = 0
@@ -174,7 +174,7 @@ def _rows(run: Path) -> int:
 
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=40, quick_rounds=5)
-    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="folder on the disk to measure")
+    parser.add_argument("--scratch", type=Path, default=harness.RESULTS, help="a folder on the disk to measure")
     options = parser.parse_args()
     started, rounds = harness.machine(), harness.rounds_of(options)
     options.scratch.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def main() -> int:
             for is_synced in (False, True)
             for label, size, captures, in_a_row in SIZES
         ]
-        rows += [series_row(each, rounds=max(3, rounds // 8), scratch=scratch) for each in (1, 25)]
+        rows += [series_row(count, rounds=max(3, rounds // 8), scratch=scratch) for count in (1, 25)]
     return harness.report("write", rows, started=started, options=options)
 
 

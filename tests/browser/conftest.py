@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, closed after the tests of a file because an event loop runs while it is open."""
+    """Start Debian's Chromium; it is closed after each test file, because an event loop runs while it is open."""
     program = shutil.which("chromium")
     assert program, "the browser tests need Chromium; on Debian: apt install chromium"
     with sync_playwright() as playwright:
@@ -44,7 +44,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page at 1280 px; its console must have no errors at the end.
+    """Open a page at 1280 px; its console must have no errors at the end.
 
     A test that expects an error sets it: ``page.expected_errors = re.compile("403")``.
     """
@@ -58,7 +58,7 @@ def page(browser: Browser) -> Iterator[Page]:
     yield opened
     expected: re.Pattern[str] | None = opened.expected_errors  # type: ignore[attr-defined]
     context.close()
-    assert [each for each in errors if expected is None or not expected.search(each)] == []
+    assert [text for text in errors if expected is None or not expected.search(text)] == []
 
 
 def _format_message(message: ConsoleMessage) -> str:

@@ -1,4 +1,4 @@
-"""Waits until a page is idle."""
+"""Helpers that wait until a page is idle."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ def training_parts(
     """Return seconds of a training on one node: steps of 150 ms, samples every 0.5 s, a loss per step."""
     count = 2 * seconds
     begin = START_NS + first_second * SECOND_NS
-    channels = {CPU: 40.0, IOWAIT: 2.0, MEMORY: 30.0, RSS: 2e9, **{gpu(each): 80.0 - each for each in range(gpus)}}
-    channels |= {gpu(each, "memory_used_percent"): 50.0 for each in range(gpus)}
-    channels |= {Channel("cpu", f"core{each}", "utilization_percent"): 10.0 * each for each in range(cores)}
+    channels = {CPU: 40.0, IOWAIT: 2.0, MEMORY: 30.0, RSS: 2e9, **{gpu(index): 80.0 - index for index in range(gpus)}}
+    channels |= {gpu(index, "memory_used_percent"): 50.0 for index in range(gpus)}
+    channels |= {Channel("cpu", f"core{index}", "utilization_percent"): 10.0 * index for index in range(cores)}
     samples = sampled({key: [value] * count for key, value in channels.items()}, start_ns=begin, node=node)
     first = 0 if not first_second else round((first_second - 2) * 1000 / STEP_MS)
     steps = round((seconds if first_second else seconds - 2) * 1000 / STEP_MS)
@@ -82,7 +82,7 @@ def judge(writer: RunWriter, findings: Sequence[dict[str, object]]) -> None:
     status = {**told, "parameters": {}, "judged_steps": 10, "updated_ns": START_NS}
     write_document(os.path.join(writer.path, layout.rule_status("exploding_tensor")), status)
     with open(os.path.join(writer.path, layout.rule_findings("exploding_tensor")), "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(each) + "\n" for each in findings)
+        file.writelines(json.dumps(finding) + "\n" for finding in findings)
     write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"complete": False, "rules": [told]})
 
 

@@ -60,8 +60,8 @@ def follow_the_finding(page: Page) -> None:
 def look_at_the_machine(page: Page) -> None:
     go_to(page, "Nodes")
     zoomed, other = (page.locator(f'.chart[data-chart="{name}"]') for name in ("heat-map", "usage"))
-    for each in (zoomed, other):
-        expect(each.first.locator(".plot-container")).to_be_visible()
+    for chart in (zoomed, other):
+        expect(chart.first.locator(".plot-container")).to_be_visible()
     before = x_range(other.first)
     wait_for(lambda: zoom(page, zoomed.first), "a frame")
     wait_for(lambda: x_range(other.first) == x_range(zoomed.first), "the other chart follows")
@@ -139,7 +139,7 @@ def drag(page: Page, chart: Locator, start: float, end: float) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * end, middle, steps=8)
     page.mouse.up()
-    time.sleep(0.2)  # Plotly tells a drag from a double click by time
+    time.sleep(0.2)  # Plotly distinguishes a drag from a double click by time
 
 
 def x_range(chart: Locator) -> list[Any]:
@@ -155,5 +155,5 @@ def x_range(chart: Locator) -> list[Any]:
 def span(between: list[Any]) -> float:
     from datetime import datetime
 
-    start, end = (datetime.fromisoformat(str(each)) for each in between)
+    start, end = (datetime.fromisoformat(str(moment)) for moment in between)
     return (end - start).total_seconds()

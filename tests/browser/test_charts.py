@@ -38,7 +38,7 @@ def chart(page: Page, name: str) -> Locator:
 def shown(place: Locator) -> list[float]:
     """Return the visible range of a chart, in seconds since the start of the run."""
     found: list[float] = place.evaluate(_RANGE)
-    return [round((each - START_MS) / 1e3, 2) for each in found]
+    return [round((moment - START_MS) / 1e3, 2) for moment in found]
 
 
 def draw(page: Page, place: Locator, start: float, end: float) -> None:
@@ -55,7 +55,7 @@ def expect_shown(page: Page, place: Locator, expected: list[float]) -> None:
     page.wait_for_function(
         """([place, expected]) => place.querySelector('.plot')._fullLayout.xaxis.range.every(
             (each, at) => Math.abs(new Date(each).getTime() - expected[at]) < 30)""",
-        arg=[place.element_handle(), [START_MS + 1e3 * each for each in expected]],
+        arg=[place.element_handle(), [START_MS + 1e3 * seconds for seconds in expected]],
     )
 
 
@@ -141,7 +141,7 @@ def test_times_are_shown_in_the_viewers_zone(nodes: str, page: Page, browser: An
     place = chart(there, "usage")
     ticks = place.locator(".xtick text").all_text_contents()
     assert ticks
-    assert all(each.startswith("16:3") for each in ticks), ticks  # 11:06:40 UTC and what follows
+    assert all(tick.startswith("16:3") for tick in ticks), ticks  # 11:06:40 UTC and later
     expect(there.locator("[data-range-label]").first).to_contain_text(re.compile(r"16:36:4\d.*(GMT\+5:30|IST)"))
     assert shown(place)[0] == pytest.approx(0, abs=1.0)
     context.close()
@@ -173,7 +173,7 @@ def test_charts_follow_a_growing_run_or_keep_the_range(
     wait_until_idle(page)
     seen = shown(place)
     writer.write_all(training_parts(20, first_second=40))
-    page.wait_for_timeout(4000)  # it must not move
+    page.wait_for_timeout(4000)  # the range must not change
     assert shown(place) == seen
     page.get_by_role("button", name="Follow live", exact=True).click()
     page.wait_for_function(

@@ -59,12 +59,12 @@ def test_plotly_draws_every_figure(page: Page, made, kind: str) -> None:
     said = page.evaluate(DRAW, [figures, MARKS, HOVERED if kind == "malicious" else []])
     assert said["complaints"] == []
     assert said["widest"] <= 1280
-    for name, each in said["found"].items():
+    for name, drawn in said["found"].items():
         title = figures[name]["layout"].get("title", {}).get("text")
-        assert not title or any(each["texts"]), name
-        assert (each["marks"] > 0) == (kind != "empty" and name != "words"), f"{name}: {each['marks']} marks"
-        assert each["foreign"] == 0, name
+        assert not title or any(drawn["texts"]), name
+        assert (drawn["marks"] > 0) == (kind != "empty" and name != "words"), f"{name}: {drawn['marks']} marks"
+        assert drawn["foreign"] == 0, name
         if kind == "malicious" and name in HOVERED:
-            assert "<script>" in each["hover"], f"{name}: {each['hover'][:200]!r}"
-        if kind == "malicious" and name != "window":  # which tells names on hovering only
-            assert any("<scr" in text or "script" in text for text in each["texts"]), f"{name}: {each['texts'][:9]}"
+            assert "<script>" in drawn["hover"], f"{name}: {drawn['hover'][:200]!r}"
+        if kind == "malicious" and name != "window":  # shows names only on hover
+            assert any("<scr" in text or "script" in text for text in drawn["texts"]), f"{name}: {drawn['texts'][:9]}"

@@ -44,7 +44,7 @@ def test_cores_and_gpus_are_selectable(tmp_path: Path, dashboard: Callable[..., 
 
 def test_another_node_is_shown_in_the_same_range(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     parts = merge_by_time(
-        training_parts(20), [each for each in training_parts(20, cores=7, node="node-2") if hasattr(each, "channel")]
+        training_parts(20), [part for part in training_parts(20, cores=7, node="node-2") if hasattr(part, "channel")]
     )
     end(write_live_run(tmp_path, "first", parts, nodes=("node-1", "node-2")), 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
@@ -72,7 +72,9 @@ def test_the_last_steps_are_drawn_by_phase(tmp_path: Path, dashboard: Callable[.
     page.wait_for_function(f"() => ({count})() === 100")
 
 
-def test_the_page_fits_in_1280_pixels_and_charts_have_labels(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+def test_the_page_fits_in_1280_pixels_and_charts_have_labels(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
     end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
     cpu = page.locator("#chart-cpu")

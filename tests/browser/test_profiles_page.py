@@ -45,7 +45,7 @@ def test_the_trace_is_downloaded(tmp_path: Path, dashboard: Callable[..., str], 
         page.get_by_role("link", name="Download the whole run as a trace", exact=True).click()
     path = tmp_path / "trace.json.gz"
     waiting.value.save_as(path)
-    names = {each["name"] for each in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]}
+    names = {event["name"] for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]}
     assert {"aten::conv", "aten::relu"} <= names
 
 

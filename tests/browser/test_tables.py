@@ -14,7 +14,7 @@ from leadline.testing.runs import Capture, RunWriter
 def column(page: Page, table: str, place: int) -> list[str]:
     """Return the visible cells of a column from top to bottom."""
     cells = page.locator(f"#{table} tbody tr:visible > :nth-child({place})")
-    return [each.strip() for each in cells.all_inner_texts()]
+    return [text.strip() for text in cells.all_inner_texts()]
 
 
 def test_names_sort_naturally_and_numbers_by_size(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
@@ -50,7 +50,7 @@ def test_rows_are_filtered_by_all_words_and_counted(tmp_path: Path, dashboard: C
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
     field = page.get_by_role("searchbox", name="filter rows")
     field.fill("BIAS layer49")
-    assert column(page, "tensor-table", 1) == [f"layer{each}.bias" for each in (49, *range(490, 500))]
+    assert column(page, "tensor-table", 1) == [f"layer{index}.bias" for index in (49, *range(490, 500))]
     expect(page.locator("output")).to_have_text("11 of 1,000")
     field.fill("")
     expect(page.locator("#tensor-table tbody tr:visible")).to_have_count(1000)
@@ -63,12 +63,12 @@ def test_order_filter_and_focus_are_kept_on_update(tmp_path: Path, dashboard: Ca
     for name, judged in (("first", 3), ("second", 9)):
         malicious_inputs.write_rule(str(run), name, judged_steps=judged)
     page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
-    head = page.locator("#rules-table th", has_text="Steps judged")
+    head = page.locator("#rules-table th", has_text="Steps evaluated")
     head.get_by_role("button").click()
     head.get_by_role("button").focus()
     assert column(page, "rules-table", 1) == ["second", "first"]
     malicious_inputs.write_rule(str(run), "third", judged_steps=5)
     expect(page.locator("#rules-table tbody tr")).to_have_count(3)
     assert column(page, "rules-table", 1) == ["second", "third", "first"]
-    expect(page.locator("#rules-table th", has_text="Steps judged")).to_have_attribute("aria-sort", "descending")
-    expect(page.locator("#rules-table th", has_text="Steps judged").get_by_role("button")).to_be_focused()
+    expect(page.locator("#rules-table th", has_text="Steps evaluated")).to_have_attribute("aria-sort", "descending")
+    expect(page.locator("#rules-table th", has_text="Steps evaluated").get_by_role("button")).to_be_focused()

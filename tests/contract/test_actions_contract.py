@@ -1,4 +1,4 @@
-"""The contract of every built-in action, without the servers that they need."""
+"""Contract tests of the built-in actions, without the servers that they need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leadline.testing.action_contract import ActionContract
 
 
 def _closed_port() -> int:
-    """A port of this machine at which nobody listens."""
+    """Return an unused port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -23,7 +23,7 @@ NOBODY = f"127.0.0.1:{_closed_port()}"
 
 @pytest.fixture(autouse=True)
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of nobody: what looks for Amazon's must not find the machine's own, nor ask the network for some."""
+    """Set fake AWS credentials, so that boto3 neither finds real ones nor requests them over the network."""
     for name, value in (
         ("AWS_ACCESS_KEY_ID", "nobody"),
         ("AWS_SECRET_ACCESS_KEY", "nothing"),
@@ -49,7 +49,7 @@ class TestTracker(ActionContract):
     name = "tracker"
 
 
-@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's own
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # raised by Apprise itself
 class TestNotify(ActionContract):
     name = "notify"
     parameters: ClassVar[dict[str, Any]] = {"url": f"json://me:$SECRET@{NOBODY}/", "timeout": 5.0}
@@ -103,5 +103,9 @@ class TestPublishMetricToCloudWatch(ActionContract):
 
 
 def test_every_built_in_action_has_a_contract_test() -> None:
-    held = [each for each in globals().values() if isinstance(each, type) and issubclass(each, ActionContract)]
-    assert {each.name for each in held if each is not ActionContract} == set(BUILT_IN)
+    held = [
+        contract
+        for contract in globals().values()
+        if isinstance(contract, type) and issubclass(contract, ActionContract)
+    ]
+    assert {contract.name for contract in held if contract is not ActionContract} == set(BUILT_IN)

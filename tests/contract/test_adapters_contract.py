@@ -1,4 +1,4 @@
-"""Every adapter fulfils the contract; the table of supported collections is generated from its runs."""
+"""Contract tests of the adapters, and the table of supported collections generated from their runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every built-in rule keeps what a rule promises."""
+"""Contract tests of the first rules, and of completeness."""
 
 from __future__ import annotations
 

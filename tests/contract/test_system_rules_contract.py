@@ -32,7 +32,7 @@ from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_t
 
 SOON: Mapping[str, Any] = {"patience": 2, "window": 10}
 COUNT = 30
-"""Samples: a quarter of a minute."""
+"""Number of samples: a quarter of a minute."""
 HEALTHY: Mapping[str, float] = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 
 

@@ -37,7 +37,7 @@ def vector(tensor: str, collection: str, name: str, values: list, *, shape: tupl
 
 
 def losses(train: list[float], validation: list[float]) -> list[Capture]:
-    values = [("train", each) for each in train] + [("eval", each) for each in validation]
+    values = [("train", loss) for loss in train] + [("eval", loss) for loss in validation]
     return [Capture(step, {"loss": {"value": value}}, mode=mode) for step, (mode, value) in enumerate(values)]
 
 

@@ -63,7 +63,7 @@ def test_a_rule_that_hangs(tmp_path: Path, unwatched: Ended) -> None:
     assert any("evaluation incomplete, complete it with: leadline judge" in line for line in ended.said)
     said = ended.show()
     assert said["status"] == "Completed"
-    # afterwards, with less patience
+    # judged afterwards, with a shorter timeout
     subprocess.run(
         [sys.executable, "-m", "leadline.judge", ended.run.path, "--follow", "--hang-seconds", "1"],
         env=environment(),

@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 from launching import Ended, bare, losses, only_run, script, show, started, wait_for, watched
 
-RAW = [part for each in ("weights", "biases", "gradients") for part in ("--capture", f"{each}:every=1,raw=true")]
+RAW = [
+    part
+    for collection in ("weights", "biases", "gradients")
+    for part in ("--capture", f"{collection}:every=1,raw=true")
+]
 STEPS = ("--pause-at", "50")
 
 
@@ -23,7 +27,7 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 MB, mounted as the runs directory."""
+    """Mount a disk of 64 MB as the runs directory."""
     place = tmp_path / "runs"
     place.mkdir()
     mount = subprocess.run(
@@ -61,7 +65,7 @@ def test_a_disk_that_fills_up_does_not_affect_the_training(tmp_path: Path, small
     (small_disk / "filler").unlink()
     run = only_run(small_disk)
     manifest = json.loads(Path(run.path, "manifest.json").read_text())
-    (lost,) = [each for each in manifest["lost"] if "worker" in each]
+    (lost,) = [item for item in manifest["lost"] if "worker" in item]
     assert lost["reason"] == "No space left on device"
     assert lost["rows"] + lost["tensors"] > 0
     assert 0 <= lost["since_step"] < 300
@@ -82,14 +86,14 @@ def test_a_disk_limit_that_is_exceeded(tmp_path: Path, small_disk: Path) -> None
     (worker,) = run.worker_documents().values()
     assert "disk limit" in worker["lost"]["reason"]
     assert worker["lost"]["tensors"] > 0
-    assert sum(each.stat().st_size for each in Path(run.path, "tensors").rglob("*.safetensors")) < 6.8e6
+    assert sum(path.stat().st_size for path in Path(run.path, "tensors").rglob("*.safetensors")) < 6.8e6
     assert any("disk limit" in line and "incomplete data:" in line for line in ended.said)
     assert run.verify() == []
 
 
 @pytest.fixture(scope="module")
 def deleted(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    """The end of a training whose run was deleted half-way."""
+    """Run a training whose run directory is deleted half-way; return its end."""
     folder = tmp_path_factory.mktemp("deleted")
     with started(RAW, script("healthy.py"), *STEPS, folder=folder) as running:
         wait_for((folder / "paused").exists, "the pause")

@@ -1,4 +1,4 @@
-"""kill -9 of anything: training ends normally and keeps every bit, and what was flushed can be read."""
+"""kill -9 of any process: training ends normally and stays bit-identical, and flushed data can be read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def go_on(folder: Path) -> None:
 
 
 def kill_in_the_pause(running: Running, module: str) -> tuple[int, Ended]:
-    """Kill the process that runs a module once the training has come half-way; its pid, and the end of it all."""
+    """Kill the process that runs a module half-way through the training; return its pid and the finished command."""
     wait_until_paused(running.folder)
     victim = running.process_of(module)
     end(victim)
@@ -68,20 +68,20 @@ def test_the_agent_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert ended.run.verify() == []
     assert sorted(losses(ended.run)) == list(range(300))
     assert "Traceback" not in ended.err
-    # the judge went on without the agent, and came to its end
+    # the judge continued without the agent and finished
     rules = wait_for(lambda: (found := show(ended.run.path)["rules"]) and done(found) and found, "the verdicts")
-    assert {each["status"] for each in rules} == {"NoIssuesFound"}
+    assert {rule["status"] for rule in rules} == {"NoIssuesFound"}
 
 
 def check_clear(said: dict[str, Any]) -> None:
-    """All rules are clear, except those that need several ranks, a longer run or a GPU."""
-    assert [each["name"] for each in said["rules"]] == list(DEFAULT)
-    assert {each["status"] for each in said["rules"]} == {"NoIssuesFound"}
-    assert {each["name"] for each in said["rules"] if each["verdict"] != "clear"} <= NOT_APPLICABLE
+    """Check that all rules are clear, except those that need several ranks, a longer run or a GPU."""
+    assert [rule["name"] for rule in said["rules"]] == list(DEFAULT)
+    assert {rule["status"] for rule in said["rules"]} == {"NoIssuesFound"}
+    assert {rule["name"] for rule in said["rules"] if rule["verdict"] != "clear"} <= NOT_APPLICABLE
 
 
 def done(rules: list[dict[str, str]]) -> bool:
-    return all(each["status"] not in ("InProgress", "Starting") for each in rules)
+    return all(rule["status"] not in ("InProgress", "Starting") for rule in rules)
 
 
 def test_the_judge_is_killed(tmp_path: Path, unwatched: Ended) -> None:
@@ -154,5 +154,5 @@ def check_failed(ended: Ended) -> None:
     )
     assert (verified.returncode, verified.stderr) == (0, "")
     assert "no damage found" in verified.stdout
-    (node,) = (json.loads(each.read_text()) for each in Path(ended.run.path, "nodes").iterdir())
+    (node,) = (json.loads(path.read_text()) for path in Path(ended.run.path, "nodes").iterdir())
     assert len(node["gone"]) == 1

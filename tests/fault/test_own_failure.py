@@ -21,7 +21,7 @@ from leadline.training.recorder.step_recorder import StepRecorder
 
 BROKEN_STEP = 7
 BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 100, "_capture_outputs": 0, "_begin_call": 0, "after_call": 0}
-"""The call that raises, of what is not called once a step."""
+"""The number of the call that raises, for functions that are not called once per step."""
 
 
 def train(steps: int = 20) -> tuple[list[float], list[torch.Tensor]]:
@@ -35,11 +35,11 @@ def train(steps: int = 20) -> tuple[list[float], list[torch.Tensor]]:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, [each.detach() for each in model.parameters()]
+    return losses, [parameter.detach() for parameter in model.parameters()]
 
 
 def breaking(function: Callable[..., Any], at: int, error: BaseException) -> Callable[..., Any]:
-    """The function, which raises at its call number ``at``."""
+    """Return the function, modified to raise at call number ``at``."""
     calls = 0
 
     def broken(*args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 
 Judged = list[tuple[int, str]]
-"""Step, and ``clear``, ``fired`` or ``undecided``; for an oracle loop only the steps that it evaluates."""
+"""Step and verdict (``clear``, ``fired`` or ``undecided``); oracle loops list only the steps that they evaluate."""
 
 
 def judged_by(rule: Rule, scenario: Sequence[Part]) -> Judged:
@@ -19,7 +19,7 @@ def judged_by(rule: Rule, scenario: Sequence[Part]) -> Judged:
 
 
 def judged_together(rules: Mapping[str, Rule], scenario: Sequence[Part], *, batch_rows: int = 3) -> dict[str, Judged]:
-    """Return the same for several rules, evaluated together."""
+    """Return the verdicts of several rules at each step, evaluated together."""
     results: dict[str, Judged] = {name: [] for name in rules}
     with tempfile.TemporaryDirectory() as folder:
         writer = RunWriter(f"{folder}/run", batch_rows=batch_rows, segment_batches=2 if batch_rows < 10 else 1000)

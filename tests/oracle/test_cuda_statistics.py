@@ -96,7 +96,7 @@ def test_integers_booleans_and_complex_numbers(shape: tuple[int, ...], dtype: to
     check([(make(shape, torch.float64, "none", seed) * 3).to(dtype)])
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that sparse checks are off
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch warns that sparse checks are off
 @pytest.mark.parametrize("values", [[1.0, -2.0], [1.0, 5.0], [], [float("nan"), 1.0], [-1.0, -1.0]])
 def test_sparse_tensors_have_their_implicit_zeros(values: list[float]) -> None:
     indices = torch.arange(len(values))[None] * 2

@@ -20,7 +20,7 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, ArrayStatistics, Capture, Part, RunWriter
 
 Judged = list[tuple[int, str]]
-"""Step, and ``clear``, ``fired`` or ``undecided``."""
+"""Step and verdict (``clear``, ``fired`` or ``undecided``)."""
 
 
 def judged_by(rules: dict[str, Rule], scenario: Sequence[Part]) -> dict[str, Judged]:

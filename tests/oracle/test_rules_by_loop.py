@@ -43,9 +43,9 @@ def vanishing(scenario: Sequence[Part], threshold: float) -> Judged:
     results = []
     for step, parts in captures(scenario):
         means = [v["abs_mean"] for part in parts for v in part.values.values() if "abs_mean" in v]
-        finite = [each for each in means if math.isfinite(each)]
+        finite = [mean for mean in means if math.isfinite(mean)]
         if means:
-            results.append((step, verdict_name(any(each < threshold for each in finite), bool(finite))))
+            results.append((step, verdict_name(any(value < threshold for value in finite), bool(finite))))
     return results
 
 
@@ -54,8 +54,8 @@ def update_ratios(scenario: Sequence[Part], large: float, small: float, epsilon:
     for step, parts in captures(scenario):
         found = [v for part in parts for v in part.values.values() if "update_ratio" in v]
         ratios = []
-        for each in found:
-            ratio, norm = each["update_ratio"], each["l2"]
+        for statistics in found:
+            ratio, norm = statistics["update_ratio"], statistics["l2"]
             if math.isfinite(norm) and norm != 0:
                 ratio *= norm / (norm + epsilon)
             elif norm == 0:
@@ -63,7 +63,7 @@ def update_ratios(scenario: Sequence[Part], large: float, small: float, epsilon:
             if not math.isnan(ratio):
                 ratios.append(ratio)
         if found:
-            results.append((step, verdict_name(any(each > large or each < small for each in ratios), bool(ratios))))
+            results.append((step, verdict_name(any(value > large or value < small for value in ratios), bool(ratios))))
     return results
 
 
@@ -84,7 +84,7 @@ def losses(scenario: Sequence[Part], num_steps: int, diff: float, increase: floa
             last.setdefault(key, at - 1)
             if at - last[key] >= num_steps:
                 last[key] = at
-                behind = [value for each, value in known if each <= at - num_steps]
+                behind = [value for known_step, value in known if known_step <= at - num_steps]
                 if behind and math.isfinite(behind[-1]) and math.isfinite(now):
                     compared = True
                     before = behind[-1]
@@ -118,9 +118,9 @@ def test_stalls_equal_a_plain_loop(scenario: Sequence[Part]) -> None:
     expected = []
     for second in range(1, (max(ends, default=START_NS) - START_NS) // 10**9 + 1):
         moment = START_NS + second * 10**9
-        before = [each for each in times if each <= moment]
+        before = [time for time in times if time <= moment]
         expected.append(verdict_name(bool(before) and moment - max(before) > 1.5e9, bool(before)))
-    results = [each for _, each in judged_by(find_rule("stalled_training")(threshold=1.5), scenario)]
+    results = [verdict for _, verdict in judged_by(find_rule("stalled_training")(threshold=1.5), scenario)]
     assert results == expected
 
 

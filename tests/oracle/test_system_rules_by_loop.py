@@ -40,7 +40,7 @@ class RunState:
     last_step: int | None
 
     def sensors(self, kind: str, metric: str) -> dict[tuple[str, str], list[tuple[int, float]]]:
-        return {(n, d): each for (n, k, d, m), each in self.series.items() if (k, m) == (kind, metric)}
+        return {(n, d): samples for (n, k, d, m), samples in self.series.items() if (k, m) == (kind, metric)}
 
 
 class Loop:
@@ -185,7 +185,7 @@ def balance(state: RunState, patience: int) -> str:
                 shares[min(9, int(value / 10))] += 1 / len(values)
             found.append(shares)
     apart = [sum(abs(a - b) for a, b in zip(one, other, strict=True)) / 2 for one in found for other in found]
-    return verdict_name(any(each > 0.5 + 1e-9 for each in apart), len(found) > 1)
+    return verdict_name(any(difference > 0.5 + 1e-9 for difference in apart), len(found) > 1)
 
 
 def late_start(state: RunState, seconds: int) -> str:
@@ -215,7 +215,7 @@ def outliers(state: RunState, stddev: float, most: int) -> str:
             judged = True
             lengths = [step.length for step in steps]
             mean, deviation = statistics.fmean(lengths), statistics.pstdev(lengths)
-            fired |= sum(abs(each - mean) > stddev * deviation for each in lengths) > most
+            fired |= sum(abs(length - mean) > stddev * deviation for length in lengths) > most
     return verdict_name(fired, judged)
 
 
@@ -225,8 +225,8 @@ def input_bound(state: RunState, window: int) -> str:
         last = steps[1:][-window:]
         if len(last) == window:
             judged = True
-            waits = sorted(each.of("data") for each in last)
-            whole = sum(each.length for each in last) - waits[-1]
+            waits = sorted(step.of("data") for step in last)
+            whole = sum(step.length for step in last) - waits[-1]
             waited = sum(waits[:-1])
             fired |= waited / whole > 0.3 and waited / (window - 1) >= 2e6
     return verdict_name(fired, judged)
@@ -235,7 +235,7 @@ def input_bound(state: RunState, window: int) -> str:
 def dataloader(state: RunState) -> str:
     full = [steps[-50:] for steps in state.steps.values() if len(steps) >= 50]
     shares = [sum(step.of("data") for step in steps) / sum(step.length for step in steps) for steps in full]
-    return verdict_name(any(each > 0.3 for each in shares), bool(full))
+    return verdict_name(any(share > 0.3 for share in shares), bool(full))
 
 
 def regression(state: RunState, window: int, factor: float) -> str:
@@ -260,8 +260,8 @@ def straggler(state: RunState, patience: int, factor: float = 1.2) -> str:
         if len(cells) < 2:
             continue
         compared += 1
-        shortest = min(each.of("backward") for each in cells.values())
-        whole = {worker: each.length - each.of("collective") for worker, each in cells.items()}
+        shortest = min(cell.of("backward") for cell in cells.values())
+        whole = {worker: cell.length - cell.of("collective") for worker, cell in cells.items()}
         synced = {worker: own - cells[worker].of("backward") + shortest for worker, own in whole.items()}
         for worker in cells:
             is_slow = False
@@ -344,7 +344,7 @@ def expected(seed: int) -> dict[str, list[str]]:
 def test_the_rules_equal_plain_loops(seed: int) -> None:
     rules = {name: make() for name, (make, _, _) in CASES.items()}
     results = judged_together(rules, system_scenario(seed), batch_rows=25)
-    assert {name: [each for _, each in words] for name, words in results.items()} == expected(seed)
+    assert {name: [verdict for _, verdict in words] for name, words in results.items()} == expected(seed)
 
 
 def test_the_scenarios_have_every_verdict() -> None:

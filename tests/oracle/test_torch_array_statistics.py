@@ -69,7 +69,7 @@ def test_integers_booleans_and_complex_numbers(
     check([make_tensor(shape, dtype, special if dtype.is_complex else "whole", seed, layout)])
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that sparse checks are off
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch warns that sparse checks are off
 def test_sparse_tensors_have_their_implicit_zeros() -> None:
     check([torch.sparse_coo_tensor(torch.tensor([[0, 2], [1, 1]]), torch.tensor([2.0, -1.0]), (4, 3))])
 

@@ -93,7 +93,7 @@ def test_integers_booleans_and_complex_numbers(
     check([make_tensor(shape, dtype, special, seed, layout)])
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch warns that sparse checks are off
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch warns that sparse checks are off
 @pytest.mark.parametrize("values", [[1.0, -2.0], [1.0, 5.0], [], [float("nan"), 1.0], [-1.0, -1.0]])
 def test_sparse_tensors_have_their_implicit_zeros(values: list[float]) -> None:
     indices = torch.arange(len(values))[None] * 2

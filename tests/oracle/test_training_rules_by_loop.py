@@ -31,7 +31,7 @@ class Step:
         self.raws = [part for part in parts if isinstance(part, RawTensors)]
 
     def numbers(self, statistic: str, pattern: str) -> list[tuple[str, str, float]]:
-        """Worker, tensor and value of every number of that statistic."""
+        """Return worker, tensor and value of each scalar of a statistic."""
         return [
             (part.worker, name, values[statistic])
             for part in self.captures
@@ -40,7 +40,7 @@ class Step:
         ]
 
     def vectors(self, statistic: str) -> list[tuple[str, str, list[float]]]:
-        """Worker, tensor and elements, row by row, of every array of that statistic."""
+        """Return worker, tensor and elements, row by row, of each array of a statistic."""
         found = []
         for part in self.raws:
             for name, (_, shape, data) in part.tensors.items():
@@ -72,8 +72,8 @@ def all_zero(scenario: Sequence[Part], threshold: float) -> Judged:
     for step in steps(scenario):
         shares = [value * 100 for _, _, value in step.numbers("zero_ratio", "gradient/")]
         shares += [100.0 if value == 0 else 0.0 for _, _, value in step.numbers("value", "^loss$")]
-        known = [each for each in shares if not math.isnan(each)]
-        results.append((step.step, verdict_name(any(each >= threshold for each in known), bool(known))))
+        known = [share for share in shares if not math.isnan(share)]
+        results.append((step.step, verdict_name(any(value >= threshold for value in known), bool(known))))
     return results
 
 
@@ -81,9 +81,11 @@ def variances(scenario: Sequence[Part], most: float, least: float) -> Judged:
     results = []
     for step in steps(scenario):
         found = [value for _, _, value in step.numbers("variance", "")]
-        finite = [each for each in found if math.isfinite(each)]
+        finite = [value for value in found if math.isfinite(value)]
         if found:
-            results.append((step.step, verdict_name(any(each > most or each < least for each in finite), bool(finite))))
+            results.append(
+                (step.step, verdict_name(any(value > most or value < least for value in finite), bool(finite)))
+            )
     return results
 
 
@@ -207,8 +209,8 @@ def initialization(scenario: Sequence[Part], patience: int, last: int) -> Judged
             if math.isfinite(value):
                 inputs.setdefault(worker, []).append(value)
         judged |= sum(map(len, inputs.values())) > 1
-        for each in inputs.values():
-            fired |= len(each) > 1 and (max(each) / min(each) > 10 if min(each) else max(each) > 0)
+        for values in inputs.values():
+            fired |= len(values) > 1 and (max(values) / min(values) > 10 if min(values) else max(values) > 0)
         low = {(w, n): v for w, n, v in step.numbers("p5", "gradient") if math.isfinite(v)}
         for worker, name, value in step.numbers("p95", "gradient"):
             if math.isfinite(value) and (worker, name) in low:
@@ -304,9 +306,9 @@ def images(scenario: Sequence[Part], samples: int, most: float) -> Judged:
             counted[worker] = before + count, [a + b * count for a, b in zip(totals, means, strict=True)]
             if counted[worker][0] >= samples:
                 total = [each / counted[worker][0] for each in counted[worker][1]]
-                known = [each for each in total if math.isfinite(each)]
+                known = [value for value in total if math.isfinite(value)]
                 judged |= bool(known)
-                fired |= any(abs(each) > most for each in known)
+                fired |= any(abs(value) > most for value in known)
         if found:
             results.append((step.step, verdict_name(fired, judged)))
     return results
@@ -316,9 +318,9 @@ def tokens(scenario: Sequence[Part], percent: float) -> Judged:
     results = []
     for step in steps(scenario):
         found = [value for _, _, value in step.numbers("equals_0", "embedding")]
-        known = [each for each in found if not math.isnan(each)]
+        known = [value for value in found if not math.isnan(value)]
         if found:
-            results.append((step.step, verdict_name(any(each * 100 > percent for each in known), bool(known))))
+            results.append((step.step, verdict_name(any(value * 100 > percent for value in known), bool(known))))
     return results
 
 

@@ -34,9 +34,9 @@ def overweight(scenario: Sequence[Part], threshold: float, nfeatures: int, start
     results = []
     for step, captures in sorted(by_step(scenario).items()):
         shares = []
-        mine = [each for each in captures if any(name.startswith(PREFIX) for name in each.values)]
-        for each in mine:
-            values = [value["value"] for name, value in each.values.items() if name.startswith(PREFIX)]
+        mine = [capture for capture in captures if any(name.startswith(PREFIX) for name in capture.values)]
+        for capture in mine:
+            values = [value["value"] for name, value in capture.values.items() if name.startswith(PREFIX)]
             good = sorted((value for value in values if math.isfinite(value) and value > 0), reverse=True)
             if good:
                 shares.append(sum(good[:nfeatures]) / sum(good))
@@ -49,7 +49,7 @@ def overweight(scenario: Sequence[Part], threshold: float, nfeatures: int, start
 def depths(scenario: Sequence[Part], most: int) -> Judged:
     results = []
     for step, captures in sorted(by_step(scenario).items()):
-        tables = [each.values for each in captures if any(name.startswith("trees/") for name in each.values)]
+        tables = [capture.values for capture in captures if any(name.startswith("trees/") for name in capture.values)]
         found = []
         for table in tables:
             depth = table.get("trees/Depth", {}).get("max", math.nan)
@@ -59,7 +59,7 @@ def depths(scenario: Sequence[Part], most: int) -> Judged:
             elif math.isfinite(node):
                 found.append(full_levels(node))
         if tables:
-            results.append((step, verdict_name(any(each > most for each in found), bool(found))))
+            results.append((step, verdict_name(any(value > most for value in found), bool(found))))
     return results
 
 

@@ -1,4 +1,4 @@
-"""Helpers to launch a real agent and to read its run."""
+"""Helpers that launch a real agent and read its run."""
 
 from __future__ import annotations
 

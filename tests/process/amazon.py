@@ -1,4 +1,4 @@
-"""Amazon's services as moto has them, over real HTTP on loopback."""
+"""AWS services emulated by moto, over real HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ CREDENTIALS: Final = {
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-"""What the environment of somebody who uses Amazon has."""
+"""Environment variables of an AWS user."""
 
 
 @contextmanager
 def amazon() -> Iterator[str]:
-    """moto's server; its address."""
+    """Start the server of moto; yields its address."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         address = "http://{}:{}".format(*server.get_host_and_port())
-        urllib.request.urlopen(f"{address}/moto-api/reset", data=b"", timeout=60).close()  # it is one for the process
+        urllib.request.urlopen(
+            f"{address}/moto-api/reset", data=b"", timeout=60
+        ).close()  # one server for the whole process
         yield address
     finally:
         server.stop()
 
 
 def client(service: str, address: str) -> Any:
-    """A client of boto3 that speaks with the server."""
+    """Return a boto3 client of the server."""
     import boto3
 
     return boto3.client(
@@ -46,7 +48,7 @@ def client(service: str, address: str) -> Any:
 
 
 def make_queue(address: str, name: str) -> tuple[str, str]:
-    """URL and ARN of a new queue."""
+    """Create a queue; return its URL and ARN."""
     queues = client("sqs", address)
     url = queues.create_queue(QueueName=name)["QueueUrl"]
     arn = queues.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -54,17 +56,17 @@ def make_queue(address: str, name: str) -> tuple[str, str]:
 
 
 def route_events(address: str, pattern: str, queue: str, bus: str = "default", name: str = "to-queue") -> None:
-    """A rule of EventBridge that hands what matches a pattern to a queue."""
+    """Create an EventBridge rule that sends matching events to a queue."""
     events = client("events", address)
     events.put_rule(Name=name, EventPattern=pattern, EventBusName=bus)
     events.put_targets(Rule=name, EventBusName=bus, Targets=[{"Id": "1", "Arn": queue}])
 
 
 def received(address: str, queue: str) -> list[str]:
-    """The bodies of what waits in a queue, in the order in which it came."""
+    """Return the bodies of the messages in a queue, oldest first."""
     queues, bodies = client("sqs", address), []
     while messages := queues.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
-        for each in messages:
-            bodies.append(each["Body"])
-            queues.delete_message(QueueUrl=queue, ReceiptHandle=each["ReceiptHandle"])
+        for message in messages:
+            bodies.append(message["Body"])
+            queues.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
     return bodies

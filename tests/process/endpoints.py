@@ -1,4 +1,4 @@
-"""Real servers on loopback that actions talk to: HTTP with prepared answers, and SMTP."""
+"""Servers on loopback that receive what actions send: HTTP with prepared responses, and SMTP."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
 
 HANGS = -1
-"""A status that means: no answer until the server ends."""
+"""The status for no response until the server is closed."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer of a server to one request."""
+    """The response of a server to one request."""
 
     status: int = 200
     body: str = ""
@@ -45,7 +45,7 @@ class Received:
 
 
 class HttpEndpoint:
-    """An HTTP server: its answers in turn, and the last of them from then on."""
+    """An HTTP server with prepared responses; the last one is repeated."""
 
     def __init__(self, replies: Sequence[Reply] = (Reply(),), port: int = 0) -> None:
         self.received: list[Received] = []
@@ -95,7 +95,7 @@ class HttpEndpoint:
 
 @contextmanager
 def http_endpoint(*replies: Reply, port: int = 0) -> Iterator[HttpEndpoint]:
-    """An HTTP server on loopback, ended with the block."""
+    """Start an HTTP server on loopback; it is closed at the end of the block."""
     endpoint = HttpEndpoint(replies or (Reply(),), port)
     try:
         yield endpoint
@@ -104,7 +104,7 @@ def http_endpoint(*replies: Reply, port: int = 0) -> Iterator[HttpEndpoint]:
 
 
 class MailEndpoint(Controller):
-    """An SMTP server that keeps its mails; with a password it requires a login."""
+    """An SMTP server that stores received mails; with a password it requires a login."""
 
     def __init__(self, *, user: str = "bob", password: str | None = None, refuses: str | None = None) -> None:
         self.mails: list[EmailMessage] = []
@@ -141,7 +141,7 @@ class MailEndpoint(Controller):
 
 @contextmanager
 def mail_endpoint(**wanted: Any) -> Iterator[MailEndpoint]:
-    """An SMTP server on loopback, ended with the block; as for ``MailEndpoint``."""
+    """Start a ``MailEndpoint`` on loopback; it is closed at the end of the block."""
     endpoint = MailEndpoint(**wanted)
     endpoint.start()
     try:

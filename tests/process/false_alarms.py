@@ -1,4 +1,4 @@
-"""Judging healthy trainings by every rule, and the table of false alarms: ``python tests/process/false_alarms.py``."""
+"""False alarms of all rules on healthy trainings; ``python tests/process/false_alarms.py`` writes their table."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ TABLE = Path(__file__).parents[2] / "docs" / "rules" / "false-alarms.md"
 
 _HEAD = """# False alarms
 
-Ten kinds of healthy trainings, {seeds} seeds each, were captured with the preset `full` and everything that the rules
-need, without a budget, and judged by every rule with its default parameters. The trainings are in
-`tests/process/scripts/healthy_trainings.py`: each falls to at most two thirds of its first loss (or cost), most much
-further. They ran on a machine that had much else to do, which `throughput_regression` and `step_outlier` see. What
-needs the agent's samples or several ranks is undecided here: `straggler`, `memory_growth` and `gpu_throttling` were
-silent on the healthy trainings of `tests/process/test_what_bound_runs.py` (a perceptron, a convolutional net, two
-ranks), `gpu_throttling` for want of a GPU. A cell counts the runs in which the rule fired; `·` none, `?` undecided in
-all of them (what it looks at is not there), a number with `!` runs in which the rule failed. `python
-tests/process/false_alarms.py` makes this table anew.
+Ten kinds of healthy trainings with {seeds} seeds each were captured with preset `full` and everything that the
+rules need, without a budget, and evaluated by every rule with default parameters. The trainings are in
+`tests/process/scripts/healthy_trainings.py`; the loss (or cost) of each falls to at most two thirds of its first
+value, of most much further. They ran on a busy machine, which `throughput_regression` and `step_outlier` detect.
+Rules that need system metrics or several ranks are undecided here: `straggler`, `memory_growth` and
+`gpu_throttling` were silent on the healthy trainings of `tests/process/test_bottlenecks.py` (a perceptron, a
+convolutional net, two ranks), `gpu_throttling` because there was no GPU. A cell counts the runs in which the rule
+fired: `·` none, `?` undecided in all of them (the data it needs does not exist), a number with `!` runs in which
+the rule failed. `python tests/process/false_alarms.py` regenerates this table.
 
-**D**: judged by default. *D*: meant for the same, silent here.
+**D**: enabled by default. *D*: intended as a default rule, silent here.
 
 """
 
 
 @dataclass(frozen=True)
 class Told:
-    """What a rule said of a run."""
+    """The result of a rule on a run."""
 
     verdict: str
     findings: tuple[str, ...]
-    """The messages of what opened."""
+    """The messages of all findings."""
     why: str
 
 
 def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path) -> str:
-    """Run the trainings in one process; what it printed."""
+    """Run the trainings in one process; return its output."""
     arguments = [",".join(kinds), ",".join(map(str, seeds)), str(folder)]
     ended = subprocess.run(
         [sys.executable, str(SCRIPTS / "healthy_trainings.py"), *arguments],
@@ -76,7 +76,7 @@ def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path) -> str:
 
 
 def judge(run: Path) -> dict[str, Told]:
-    """What each rule of a run's manifest says of it, afterwards."""
+    """Judge a finished run by the rules of its manifest; return the results by rule."""
     manifest = read_manifest(str(run))
     rules = [(spec.alias, rule) for spec, rule in resolve_rules(manifest.rules)]
     progress = Evaluator(str(run), rules, started_ns=manifest.started_ns).advance(is_over=True)
@@ -95,17 +95,17 @@ def judge(run: Path) -> dict[str, Told]:
 
 
 def judge_all(folder: Path) -> dict[str, dict[str, Told]]:
-    """By run, what each rule says."""
+    """Judge all runs; return the results by run and rule."""
     return {run.name: judge(run) for run in sorted(folder.iterdir()) if (run / "manifest.json").exists()}
 
 
 def table(told: Mapping[str, Mapping[str, Told]]) -> str:
-    """The table of false alarms, by rule and kind of training."""
+    """Return the table of false alarms by rule and kind of training."""
     kinds = [kind for kind in KINDS if any(run.rpartition("-")[0] == kind for run in told)]
     lines = ["| rule | " + " | ".join(kind.replace("_", " ") for kind in kinds) + " |", "|---|" + "---|" * len(kinds)]
     for rule in sorted(BUILT_IN):
         cells = [
-            _cell([each[rule] for run, each in told.items() if run.rpartition("-")[0] == kind and rule in each])
+            _cell([rules[rule] for run, rules in told.items() if run.rpartition("-")[0] == kind and rule in rules])
             for kind in kinds
         ]
         if any(cells):
@@ -115,7 +115,7 @@ def table(told: Mapping[str, Mapping[str, Told]]) -> str:
 
 
 def _cell(told: list[Told]) -> str:
-    verdicts = Counter(each.verdict for each in told)
+    verdicts = Counter(result.verdict for result in told)
     if verdicts["error"]:
         return f"{verdicts['error']}!"
     if verdicts["fired"]:
@@ -128,8 +128,8 @@ def main() -> None:
         print(train(KINDS, SEEDS, Path(folder)))
         told = judge_all(Path(folder))
     for run, rules in told.items():
-        for rule, each in rules.items():
-            for finding in each.findings[:1]:
+        for rule, result in rules.items():
+            for finding in result.findings[:1]:
                 print(f"{run}: {rule}: {finding}")
     TABLE.parent.mkdir(parents=True, exist_ok=True)
     TABLE.write_text(_HEAD.format(seeds="two") + table(told))

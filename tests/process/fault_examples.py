@@ -1,4 +1,4 @@
-"""The examples of faults: what the docstrings of ``scripts/faults_of_*.py`` say of command, finding and tensors."""
+"""Fault examples: command, finding and tensors from the docstrings of ``scripts/faults_of_*.py``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NUMBER = re.compile(r"-?\d[\d.,]*(e[-+]?\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One planted fault, and what is expected of ``leadline run``."""
+    """A planted fault and the expected result of ``leadline run``."""
 
     rule: str
     commands: tuple[tuple[str, ...], ...]
-    """Of each launch the options of ``leadline run``; the last is the one that finds the fault."""
+    """Options of ``leadline run`` for each launch; the fault is found in the last one."""
     step: int
     message: str
     names: tuple[str, ...]
@@ -33,17 +33,17 @@ class Example:
 
 
 def examples() -> dict[str, Example]:
-    """All examples, by the name of the rule."""
+    """Return all examples by rule name."""
     found = {}
     for path in sorted(SCRIPTS.glob("faults_of_*.py")):
-        for each in ast.parse(path.read_text()).body:
-            if isinstance(each, ast.FunctionDef) and [arg.arg for arg in each.args.kwonlyargs] == ["healthy"]:
-                found[each.name] = _read(each.name, ast.get_docstring(each, clean=False) or "")
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and [arg.arg for arg in node.args.kwonlyargs] == ["healthy"]:
+                found[node.name] = _read(node.name, ast.get_docstring(node, clean=False) or "")
     return found
 
 
 def spoken(message: str) -> str:
-    """A message without its numbers: another processor's are a little different."""
+    """Return a message without its numbers, which differ slightly between processors."""
     return _NUMBER.sub("#", message)
 
 
@@ -55,7 +55,7 @@ def _read(rule: str, docstring: str) -> Example:
     assert finding["rule"] == rule, f"{rule}: the finding is of {finding['rule']}"
     return Example(
         rule,
-        tuple(_options(each) for each in commands),
+        tuple(_options(command) for command in commands),
         int(finding["step"]),
         finding["message"],
         tuple(re.findall(r"[^\s,]+", names)[1:]),

@@ -1,4 +1,4 @@
-"""Launching real trainings through ``leadline run``, and looking at the runs that they leave."""
+"""Helpers that launch real trainings with ``leadline run`` and read their runs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SCRIPTS = Path(__file__).parent / "scripts"
 LEADLINE = (sys.executable, "-m", "leadline")
 CONSOLE_SCRIPT = str(Path(sys.executable).parent / "leadline")
 PATIENCE = 300.0
-"""Seconds that anything launched may take; far more than it needs, since the machine may be busy."""
+"""Timeout in seconds of a launched process; generous, because the machine may be busy."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has come to its end."""
+    """A finished command."""
 
     status: int
     out: str
@@ -39,7 +39,7 @@ class Ended:
 
     @property
     def said(self) -> list[str]:
-        """What Leadline wrote on the terminal."""
+        """Lines that Leadline wrote to the terminal."""
         return [line for line in self.err.splitlines() if line.startswith("leadline")]
 
     @property
@@ -51,13 +51,13 @@ class Ended:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment of a command: this one without anything of Leadline's."""
+    """Return the current environment without the variables of Leadline."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE")}
     return clean | {"OMP_NUM_THREADS": "1"} | changes
 
 
 def command(options: tuple[str, ...] | list[str], *job: str, root: Path) -> list[str]:
-    """``leadline run``; without a budget unless the options name one: a busy machine is nobody's overhead."""
+    """Return a ``leadline run`` command; the budget is off by default, because a busy machine inflates the overhead."""
     budget = () if "--budget" in options else ("--budget", "off")
     return [*LEADLINE, "run", "--out", str(root / "runs"), *budget, *options, "--", *job]
 
@@ -67,14 +67,14 @@ def script(name: str) -> str:
 
 
 def bare(name: str, *arguments: str, folder: Path, **changes: str) -> Ended:
-    """A script without Leadline."""
+    """Run a script without Leadline."""
     return finish([sys.executable, script(name), *arguments], folder, env=environment(**changes))
 
 
 def watched(
     options: tuple[str, ...] | list[str], *job: str, folder: Path, given: str | None = None, **changes: str
 ) -> Ended:
-    """A command through ``leadline run``, from its start to its end."""
+    """Run a command under ``leadline run`` until it ends."""
     return finish(command(options, *job, root=folder), folder, env=environment(**changes), given=given)
 
 
@@ -98,7 +98,7 @@ def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | 
 
 @contextmanager
 def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **changes: str) -> Iterator[Running]:
-    """A command through ``leadline run`` that is under way; ended by force if the test leaves it running."""
+    """Start a command under ``leadline run``; it is killed if it still runs at the end of the block."""
     process = subprocess.Popen(
         command(options, *job, root=folder),
         cwd=folder,
@@ -117,7 +117,7 @@ def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **cha
 
 
 class Running:
-    """A command under way: its agent's process is the one that was started."""
+    """A running command; the started process is its agent."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self.process, self.folder = process, folder
@@ -127,19 +127,19 @@ class Running:
         return self.process.pid
 
     def job(self) -> int:
-        """The training's pid, as the agent noted it."""
+        """The pid of the training, as recorded by the agent."""
         document = wait_for(lambda: self._status().get("job_pid"), "the job")
         return int(document)
 
     def process_of(self, module: str) -> int:
-        """The newest descendant that runs a module."""
+        """Return the newest descendant that runs a module."""
         return int(wait_for(lambda: max(self._running(module), default=0), module))
 
     def flushed_steps(self) -> int:
-        """The steps that the training has told of."""
+        """Return the number of train steps that the training has reported."""
         paths = (self.folder / "runs").glob("*/workers/*.json")
         documents = [read_document(str(path)) or {} for path in paths]
-        return max((each.get("steps", {}).get("train", 0) for each in documents), default=0)
+        return max((document.get("steps", {}).get("train", 0) for document in documents), default=0)
 
     def wait(self) -> Ended:
         out, err = self.process.communicate(timeout=PATIENCE)
@@ -154,7 +154,7 @@ class Running:
 
 
 def end_all(process: subprocess.Popen[str]) -> None:
-    """End a process that is under way, with all that it has started."""
+    """Kill a process and all its descendants."""
     for pid in [*descendants(process.pid), process.pid]:
         end(pid)
     process.communicate(timeout=PATIENCE)
@@ -175,7 +175,7 @@ def arguments(pid: int) -> list[str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """All that descend from a process."""
+    """Return all descendants of a process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -184,8 +184,8 @@ def descendants(pid: int) -> list[int]:
             except OSError:
                 continue
     found = [pid]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
+    for ancestor in found:
+        found += [child for child, parent in parents.items() if parent == ancestor]
     return found[1:]
 
 
@@ -200,14 +200,14 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
 
 
 def only_run(root: Path) -> Run:
-    """The one run below a root."""
-    names = sorted(each.name for each in root.iterdir()) if root.is_dir() else []
+    """Return the only run below a root."""
+    names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
     assert len(names) == 1, f"runs in {root}: {names}"
     return leadline.open_run(root / names[0])
 
 
 def show(run: str | Path) -> dict[str, Any]:
-    """What ``leadline show --json`` says."""
+    """Return the output of ``leadline show --json``."""
     done = subprocess.run(
         [*LEADLINE, "show", "--json", str(run)],
         env=environment(),
@@ -220,11 +220,11 @@ def show(run: str | Path) -> dict[str, Any]:
 
 
 def rule(said: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(dict(each) for each in said["rules"] if each["name"] == name)
+    return next(dict(rule) for rule in said["rules"] if rule["name"] == name)
 
 
 def losses(run: Run, name: str | None = None, worker: str | None = None) -> dict[int, float]:
-    """A loss by train step; without a name the only one that there is."""
+    """Return a loss by train step; the name may be omitted if there is only one."""
     if name is None:
         (name,) = run.tensor_names(collection="losses")
     rows = run.scalars(name).to_pylist()

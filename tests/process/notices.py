@@ -1,4 +1,4 @@
-"""A complete notification, for tests of what actions send."""
+"""A complete notification for tests of actions."""
 
 from __future__ import annotations
 

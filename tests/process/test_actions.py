@@ -26,22 +26,22 @@ def mail_url(port: int) -> str:
 
 def following(*actions: str) -> list[str]:
     """Return options that make actions follow ``exploding_tensor``."""
-    return [*ONLY, *(word for each in actions for word in ("--on", f"exploding_tensor={each}"))]
+    return [*ONLY, *(word for action in actions for word in ("--on", f"exploding_tensor={action}"))]
 
 
 def outcomes(ended: Ended) -> dict[str, dict[str, Any]]:
     """Return the last log line of every action by name, which `leadline show` must contain as well."""
     lines = read_lines(str(Path(ended.run.path) / "actions.jsonl"))
-    final = {each["action"].partition(":")[0]: each for each in lines}
-    shown = {each["action"].partition(":")[0]: each for each in ended.show()["actions"]}
-    assert {name: (each["state"], each["outcome"]) for name, each in shown.items()} == {
-        name: (each["state"], each["outcome"]) for name, each in final.items()
+    final = {line["action"].partition(":")[0]: line for line in lines}
+    shown = {action["action"].partition(":")[0]: action for action in ended.show()["actions"]}
+    assert {name: (line["state"], line["outcome"]) for name, line in shown.items()} == {
+        name: (line["state"], line["outcome"]) for name, line in final.items()
     }
     return final
 
 
 def stops(run: Path) -> list[Request]:
-    return [each for each in read_requests(str(run)) if each.kind == "stop"]
+    return [request for request in read_requests(str(run)) if request.kind == "stop"]
 
 
 # --- two thresholds of one rule -------------------------------------------------------------------------------
@@ -111,19 +111,22 @@ def test_everything_at_once(tmp_path: Path) -> None:
         )
     assert (ended.status, ended.out) == (10, "")
     found = outcomes(ended)
-    states = {name: each["state"] for name, each in found.items()}
-    assert states.pop("tracker") in ("failed", "skipped")  # the script has none; or it was stopped before it was asked
+    states = {name: line["state"] for name, line in found.items()}
+    assert states.pop("tracker") in (
+        "failed",
+        "skipped",
+    )  # the script has no tracker, or it was stopped before the request
     assert states == dict.fromkeys(("notify", "webhook", "publish_metric", "run_command", "stop_training"), "done")
     (posted,) = hook.received
     heard = json.loads((tmp_path / "notice.json").read_text())
     assert heard | {"tensors": ...} == posted.json | {"tensors": ...}
-    assert [each["name"] for each in heard["tensors"]] == [each["name"] for each in posted.json["tensors"]]
-    assert any(each["statistics"] for each in heard["tensors"]), "a snapshot, and no mere names"
+    assert [tensor["name"] for tensor in heard["tensors"]] == [tensor["name"] for tensor in posted.json["tensors"]]
+    assert any(tensor["statistics"] for tensor in heard["tensors"]), "a snapshot, and no mere names"
     assert (posted.json["rule"], posted.json["step"], posted.json["kind"]) == ("exploding_tensor", 37, "finding")
     (mail,) = mails.mails
     assert mail["Subject"].startswith("exploding_tensor fired at step 37 in exploding-")
     assert receiver.received
-    assert {each.path for each in receiver.received} == {"/v1/metrics"}
+    assert {request.path for request in receiver.received} == {"/v1/metrics"}
     told = "\n".join(ended.said)
     assert "step 37  exploding_tensor: loss is NaN" in told
     assert "stopping at step" in told
@@ -149,7 +152,7 @@ def test_a_finding_at_the_last_step_is_delivered_though_the_training_is_over(tmp
             HOOK=f"{hook.url}/hook",
         )
     assert ended.status == 0, ended.err
-    assert [each.json["step"] for each in hook.received] == [59]
+    assert [request.json["step"] for request in hook.received] == [59]
     assert len(mails.mails) == 1
     found = outcomes(ended)
     assert (found["notify"]["state"], found["webhook"]["state"]) == ("done", "done")
@@ -210,4 +213,4 @@ class Crash(Action, frozen=True, kw_only=True):
 
 def check_tries(hook: HttpEndpoint, line: dict[str, Any]) -> None:
     assert line["attempts"] == 3
-    assert [each.json["id"] for each in hook.received] == ["exploding_tensor/opened/20"] * 3
+    assert [request.json["id"] for request in hook.received] == ["exploding_tensor/opened/20"] * 3

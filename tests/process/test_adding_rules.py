@@ -28,7 +28,7 @@ def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def rule(running: Running, name: str) -> dict[str, Any]:
     (path,) = (running.folder / "runs").iterdir()
-    return next((each for each in show(path)["rules"] if each["name"] == name), {})
+    return next((rule for rule in show(path)["rules"] if rule["name"] == name), {})
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_an_added_rule_is_evaluated_on_a_running_job(tmp_path: Path) -> None:
         end.touch()
         ended = running.wait()
     assert ended.status == 0, ended.err
-    live = {each["name"]: (each["status"], each["verdict"], each["findings"]) for each in ended.show()["rules"]}
+    live = {rule["name"]: (rule["status"], rule["verdict"], rule["findings"]) for rule in ended.show()["rules"]}
     assert set(live) == {"exploding_tensor", "small"}
     judged = call(tmp_path, "judge", str(ended.run.uri), "--json")
     assert '"small"' in judged.stdout, "afterwards it is judged by the same rules"

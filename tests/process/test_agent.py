@@ -1,4 +1,4 @@
-"""The agent with real commands: everything passes through it, and nothing of it hurts the job."""
+"""The agent with real commands: streams, signals and exit status are passed through, and the job is not affected."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_exit_status_of_the_job_is_returned(run: Path, code: int, word: str)
     assert launch(run, "sh", "-c", f"exit {code}").returncode == code
     assert status(run)["status"] == word
     assert status(run)["exit_status"] == code
-    assert [each["status"] for each in status(run)["transitions"]] == ["Starting", "InProgress", word]
+    assert [transition["status"] for transition in status(run)["transitions"]] == ["Starting", "InProgress", word]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
@@ -143,10 +143,10 @@ def test_a_python_file_runs_in_this_interpreter(run: Path, tmp_path: Path) -> No
 
 
 def test_the_job_gets_the_default_signal_handlers(run: Path) -> None:
-    """Python ignores SIGPIPE, and the agent blocks what it waits for; the job sees neither."""
+    """Python ignores SIGPIPE, and the agent blocks the signals that it waits for; the job inherits neither."""
     done = launch(run, "grep", "-E", "^Sig(Blk|Ign):", "/proc/self/status")
     masks = [int(line.split()[1], 16) for line in done.stdout.splitlines()]
-    # 32 and 33 are the C library's own, and its posix_spawn ignores them
+    # signals 32 and 33 belong to the C library, and its posix_spawn ignores them
     assert [mask & 0x7FFFFFFF for mask in masks] == [0, 0]
 
 
@@ -196,7 +196,7 @@ def test_ctrl_c_in_a_terminal_arrives_once(run: Path, tmp_path: Path) -> None:
 
 
 def read_until(terminal: int, word: str | None) -> str:
-    """What the terminal shows, until a word comes or, without one, everything has ended."""
+    """Return the terminal output up to a word, or up to the end if no word is given."""
     seen = b""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and (word is None or word.encode() not in seen):
@@ -204,7 +204,7 @@ def read_until(terminal: int, word: str | None) -> str:
             continue
         try:
             data = os.read(terminal, 4096)
-        except OSError:  # the last one has closed it
+        except OSError:  # the last process has closed it
             break
         seen += data
         if not data:
@@ -269,7 +269,7 @@ def test_an_ignored_stop_is_enforced_on_every_descendant(run: Path, tmp_path: Pa
 
 
 def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path, background: Any) -> None:
-    """An orphan in a session of its own is adopted by the agent, and so found."""
+    """An orphan in its own session is found, because the agent adopts it."""
     body = """
         import os, subprocess, sys, time
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -365,7 +365,7 @@ def test_a_worker_is_announced_and_added_to_the_manifest(run: Path, background: 
     assert ", 3,750 steps. Overhead: 0.7 % of step time, " in err
     assert "no training step" not in err
     manifest = json.loads((run / layout.MANIFEST).read_text())
-    assert [each["pid"] for each in manifest["workers"]] == [pid]
+    assert [worker["pid"] for worker in manifest["workers"]] == [pid]
     assert manifest["nodes"][0]["gone"] == [f"rank0-{pid}"]
     assert manifest["lost"][0]["reason"] == "the disk is full"
     node = read_document(str(run / layout.node_document(os.uname().nodename)))
@@ -410,7 +410,7 @@ def can_unshare() -> bool:
 
 @pytest.mark.skipif(not can_unshare(), reason="a pid namespace needs privileges that are missing here")
 def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
-    """As in a container: orphans are reaped, and a signal from outside ends the job."""
+    """As in a container, orphans are reaped, and a signal from outside ends the job."""
     body = """
         import os, subprocess, time
         def stats():

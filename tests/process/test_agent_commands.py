@@ -51,7 +51,7 @@ class Watched:
         return (self.run / layout.command_output(request)).read_text()
 
     def end(self) -> str:
-        """Let the job end; what the agent said."""
+        """Let the job end; return the output of the agent."""
         (self.run.parent / "end").touch()
         _, said = self.process.communicate(timeout=PATIENCE)
         return said
@@ -65,22 +65,22 @@ def ask(run: Path, command: str, **parameters: Any) -> str:
 
 
 def answers(run: Path) -> dict[str, str]:
-    return {each.id: each.outcome for each in control.read_acknowledgements(str(run))}
+    return {acknowledgement.id: acknowledgement.outcome for acknowledgement in control.read_acknowledgements(str(run))}
 
 
 def make(tmp_path: Path, *commands: str) -> Path:
-    """A run whose actions have these commands."""
+    """Create a run whose actions have these commands."""
     run = make_run(tmp_path / "run")
     manifest = read_document(str(run / layout.MANIFEST))
     (tmp_path / "folder").mkdir()
-    actions = [{"rule": "*", "action": "run_command", "parameters": {"command": each}} for each in commands]
+    actions = [{"rule": "*", "action": "run_command", "parameters": {"command": command}} for command in commands]
     write_document(str(run / layout.MANIFEST), manifest | {"actions": actions, "folder": str(tmp_path / "folder")})
     return run
 
 
 @pytest.fixture
 def watch(tmp_path: Path) -> Iterator[Any]:
-    """Starts an agent whose job runs until the test ends it."""
+    """Return a function that starts an agent whose job runs until the test ends it."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*commands: str, run: Path | None = None, **environment: str) -> Watched:
@@ -112,7 +112,7 @@ def test_a_command_receives_the_notification_and_is_not_part_of_the_run(watch: A
         "tensors": [],
         "rules": [],
     }
-    told = dict(each.split("=", 1) for each in (folder / "env").read_text().split("\0") if each)
+    told = dict(word.split("=", 1) for word in (folder / "env").read_text().split("\0") if word)
     assert told["OF_THE_USER"] == "kept"
     event = {key.removeprefix("LEADLINE_EVENT_"): value for key, value in told.items() if "LEADLINE_EVENT" in key}
     assert event == {
@@ -160,18 +160,18 @@ def test_requests_from_before_the_agent_are_not_run(watch: Any, tmp_path: Path) 
 def test_requests_are_served_one_at_a_time_in_order(watch: Any, tmp_path: Path) -> None:
     command = 'n=$(cat | wc -c); [ ! -e busy ] || echo TOGETHER; touch busy; sleep 0.1; rm busy; echo "$n" > /dev/null'
     watched = watch(command)
-    requests = [watched.ask(command) for _ in range(5)]  # several within one tick of the disk's clock
+    requests = [watched.ask(command) for _ in range(5)]  # several within one tick of the file system clock
     for request in requests:
         assert watched.answer(request).startswith("exit status 0")
         assert watched.printed(request) == ""
     ends = [
-        (watched.run / layout.ACKS / f"{each}.{_answerer(watched.run)}.json").stat().st_mtime_ns for each in requests
+        (watched.run / layout.ACKS / f"{name}.{_answerer(watched.run)}.json").stat().st_mtime_ns for name in requests
     ]
     assert ends == sorted(ends)
 
 
 def _answerer(run: Path) -> str:
-    return {each.worker for each in control.read_acknowledgements(str(run))}.pop()
+    return {acknowledgement.worker for acknowledgement in control.read_acknowledgements(str(run))}.pop()
 
 
 def test_a_failed_command_is_reported_with_its_status(watch: Any) -> None:
@@ -259,9 +259,9 @@ def test_a_variable_is_resolved_by_the_shell_alone(watch: Any, tmp_path: Path) -
     watched = watch(command, TOKEN=secret)
     request = watched.ask(command)
     wait_for(lambda: (watched.run / layout.command_output(request)).exists(), "the command")
-    shells = [each for each in _words() if command in each]
+    shells = [line for line in _words() if command in line]
     assert shells
-    assert not any(secret in each for each in _words())
+    assert not any(secret in line for line in _words())
     for path in watched.run.rglob("*"):
         assert not path.is_file() or secret.encode() not in path.read_bytes()
 

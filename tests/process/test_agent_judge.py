@@ -117,7 +117,7 @@ def test_a_judge_that_cannot_be_started(run: Path) -> None:
 
 
 def test_the_judge_outlives_ctrl_c(run: Path, tmp_path: Path) -> None:
-    """It lives in a session of its own, so only what is sent to it reaches it."""
+    """The judge has its own session, so signals of the terminal do not reach it."""
     body = """
         with open(f"{run}/../session", "w") as file:
             print(os.getsid(0) == os.getpid(), sys.stdin.read() == "", os.environ["LEADLINE_DISABLED"], file=file)
@@ -129,7 +129,7 @@ def test_the_judge_outlives_ctrl_c(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_judge_is_not_part_of_the_job(run: Path, tmp_path: Path) -> None:
-    """A stop ends the job's processes; the judge lives to judge the end."""
+    """A stop ends the processes of the job; the judge continues and evaluates the end of the run."""
     body = """
         import subprocess
         helper = subprocess.Popen(["sleep", "30"])
@@ -152,7 +152,7 @@ def test_the_judge_is_not_part_of_the_job(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_stop_request_of_a_rule_after_the_end_does_not_affect_the_script(run: Path, tmp_path: Path) -> None:
-    """It may be keeping what it has learned; ``leadline stop`` ends it all the same."""
+    """The script may be saving its model; ``leadline stop`` still ends it."""
     body = """
         with open(f"{run}/workers/rank0-1.json", "w") as file:
             json.dump({"worker": "rank0-1", "state": "ended", "steps": {"train": 3}}, file)

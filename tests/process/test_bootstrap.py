@@ -1,4 +1,4 @@
-"""The bootstrap that every Python below ``leadline run`` begins with: small, silent, and nobody's obstacle."""
+"""The bootstrap of every Python process below ``leadline run``: small, silent, and harmless to the script."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_sitecustomize_of_the_user_runs_as_well(tmp_path: Path) -> None:
     (tmp_path / "own" / "sitecustomize.py").write_text("print('mine', __name__)")
     ended = watched((), sys.executable, "-c", "print('job')", folder=tmp_path, PYTHONPATH=str(tmp_path / "own"))
     assert ended.status == 0
-    assert ended.out.endswith("mine sitecustomize\njob\n")  # before that it spoke in the launcher's own Python
+    assert ended.out.endswith("mine sitecustomize\njob\n")  # printed before by the Python process of the launcher, too
 
 
 def test_a_missing_run_does_not_stop_the_script(tmp_path: Path) -> None:
@@ -76,5 +76,5 @@ def test_an_unreachable_training_continues_and_is_reported_as_unseen(tmp_path: P
     assert ended.status == 0, ended.err
     said = ended.show()
     assert (said["workers"], said["steps"]) == ([], {})
-    assert {each["verdict"] for each in said["rules"]} == {"undecided"}
+    assert {rule["verdict"] for rule in said["rules"]} == {"undecided"}
     assert any("no training step was seen" in line for line in ended.said)

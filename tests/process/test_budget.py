@@ -1,4 +1,4 @@
-"""The overhead budget in a real training: a plan that is too dear is thinned, and everybody is told."""
+"""The overhead budget in a real training: captures that exceed it are throttled and reported."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def captured(run: Run, tensor: str, statistic: str) -> list[int]:
 
 
 def due(told: list[dict[str, Any]], every: int) -> list[int]:
-    """The steps at which something that was asked at each ``every``-th was captured, as the events have it."""
-    changes = {each["since_step"]: each["to_every"] for each in told}
+    """Return the steps at which an item planned every ``every`` steps is captured, according to the events."""
+    changes = {change["since_step"]: change["to_every"] for change in told}
     steps, interval = [], every
     for step in range(STEPS):
         interval = changes.get(step, interval)
@@ -73,17 +73,17 @@ def test_the_training_is_bit_identical(unwatched: Ended, ended: Ended) -> None:
 
 def test_captures_of_the_rule_are_throttled_as_the_events_record(ended: Ended) -> None:
     told = events(ended.run)
-    of_rule = [each for each in told if each["sources"] == ["rule:dear"]]
-    assert {each["collection"] for each in of_rule} == {"gradients", "weights"}
-    assert all(each["from_every"] == 1 and each["mode"] == "train" and not each["raw"] for each in of_rule)
+    of_rule = [change for change in told if change["sources"] == ["rule:dear"]]
+    assert {change["collection"] for change in of_rule} == {"gradients", "weights"}
+    assert all(change["from_every"] == 1 and change["mode"] == "train" and not change["raw"] for change in of_rule)
     assert of_rule[0]["to_every"] > 1
-    weights = [each for each in of_rule if each["collection"] == "weights"]
+    weights = [change for change in of_rule if change["collection"] == "weights"]
     assert captured(ended.run, "0.weight", "l2") == sorted({*due(weights, 1), *due(of_preset(told), 100)})
     assert len(captured(ended.run, "0.weight", "l2")) < STEPS
 
 
 def of_preset(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in told if "preset" in each["sources"] and each["collection"] == "weights"]
+    return [change for change in told if "preset" in change["sources"] and change["collection"] == "weights"]
 
 
 def test_losses_nonfinite_counts_and_explicit_captures_are_not_throttled(ended: Ended) -> None:
@@ -101,7 +101,7 @@ def test_the_rule_is_undecided_and_others_are_clear(ended: Ended) -> None:
     assert (dear["status"], dear["verdict"]) == ("NoIssuesFound", "undecided")
     assert dear["why"].startswith("gradients and weights throttled since step ")
     assert (exploding["verdict"], exploding["why"]) == ("clear", "")
-    afterwards = {each.name: (each.verdict, each.why) for each in judge_run(ended.run.path).rules}
+    afterwards = {rule.name: (rule.verdict, rule.why) for rule in judge_run(ended.run.path).rules}
     assert afterwards["dear"] == ("undecided", dear["why"])
     assert afterwards["exploding_tensor"] == ("clear", "")
 
@@ -109,16 +109,16 @@ def test_the_rule_is_undecided_and_others_are_clear(ended: Ended) -> None:
 def test_throttling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
     assert set(cost) == {"step_share", "bytes", "thinned"}
-    assert {"rule:dear"} <= {source for each in cost["thinned"] for source in each["sources"]}
-    for each in cost["thinned"]:
+    assert {"rule:dear"} <= {source for item in cost["thinned"] for source in item["sources"]}
+    for item in cost["thinned"]:
         own = [
             event
             for event in events(ended.run)
-            if event["collection"] == each["collection"]
-            and event["sources"] == each["sources"]
-            and event["statistics"] == each["statistics"]
+            if event["collection"] == item["collection"]
+            and event["sources"] == item["sources"]
+            and event["statistics"] == item["statistics"]
         ]
-        assert (own[0]["since_step"], own[-1]["to_every"]) == (each["since_step"], each["to_every"])
+        assert (own[0]["since_step"], own[-1]["to_every"]) == (item["since_step"], item["to_every"])
     page = leadline("show", ended.run.path)
     assert "thinned  gradients, weights every " in page
     assert f"cost     {spoken(cost['step_share'])} of the step time" in page
@@ -159,7 +159,7 @@ def test_without_a_budget_nothing_is_throttled(tmp_path: Path, unwatched: Ended)
 
 
 def test_each_rank_throttles_independently(tmp_path: Path) -> None:
-    """Nothing is asked of the other rank, so nothing waits; what one left out leaves the rule undecided."""
+    """Ranks do not communicate, so none waits; captures skipped by one rank leave the rule undecided."""
     (tmp_path / "dear.py").write_text(DEAR)
     steps = 60
     torchrun = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")

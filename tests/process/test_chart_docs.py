@@ -1,4 +1,4 @@
-"""The charts of a real run: what docs/notebook-charts.md shows works as it stands, and draws what there is."""
+"""The charts of docs/notebook-charts.md on a real run: the code of the page works unchanged and draws the data."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ EMPTY = {
     'figures.metrics_over_time(run, "gpu", "memory_used_percent")': "no GPU on this node",
     "figures.rank_times(run)": "single rank: nothing to compare",
 }
-"""What cannot be drawn of one process on a machine without a GPU, and what is said instead."""
+"""Messages of the charts that have no data with one process on a machine without a GPU."""
 
 
 def evaluate(code: str) -> dict[str, Any]:
-    """Run code; each expression that stands by itself, as a cell of a notebook would show it."""
+    """Run code; return the value of each expression statement, as a notebook would display it."""
     names: dict[str, Any] = {}
     shown: dict[str, Any] = {}
     tree = ast.parse(code)
-    cells = [each for node in tree.body for each in (node.body if isinstance(node, ast.If) else [node])]
+    cells = [cell for node in tree.body for cell in (node.body if isinstance(node, ast.If) else [node])]
     for node in cells:
         text = ast.unparse(node).replace("'", '"')
         if isinstance(node, ast.Expr):
@@ -45,7 +45,7 @@ def evaluate(code: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_all_code_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("default", "pyinstrument:at=20,for=5", "detailed:at=30,for=2")
-    options = [word for each in asked for word in ("--profile", each)]
+    options = [word for option in asked for word in ("--profile", option)]
     options += ["--capture", "gradients:every=10,statistics=histogram", "--capture", "weights:every=20,raw=true"]
     run = watched(options, script("profiled.py"), "watched", "60", folder=tmp_path).run
     monkeypatch.chdir(tmp_path)
@@ -54,12 +54,14 @@ def test_all_code_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: p
     shown = evaluate(code)
     assert len(shown) > 25
     empty = {
-        text: each.layout.meta["empty"] for text, each in shown.items() if isinstance(each, go.Figure) and not each.data
+        text: value.layout.meta["empty"]
+        for text, value in shown.items()
+        if isinstance(value, go.Figure) and not value.data
     }
     assert empty.pop("figures.value(run, gradient, 0)").startswith("gradient/")
     assert {text: words for text, words in empty.items() if EMPTY.get(text) != words} == {}
-    tables = [each for each in shown.values() if isinstance(each, pa.Table)]
-    assert [each.num_rows > 0 for each in tables[:2]] == [True, True]
+    tables = [value for value in shown.values() if isinstance(value, pa.Table)]
+    assert [table.num_rows > 0 for table in tables[:2]] == [True, True]
     with gzip.open(tmp_path / "timeline.json.gz", "rt") as file:
         assert json.load(file)["traceEvents"]
     weight = run.tensor_names(collection="weights")[0]
@@ -68,7 +70,7 @@ def test_all_code_of_the_page_works_on_a_real_run(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.slow
 def test_a_notebook_displays_a_figure(tmp_path: Path) -> None:
-    with warnings.catch_warnings(action="ignore"):  # of Jupyter's own
+    with warnings.catch_warnings(action="ignore"):  # raised by Jupyter itself
         from nbclient import NotebookClient
     from nbformat import v4
 
@@ -80,7 +82,7 @@ def test_a_notebook_displays_a_figure(tmp_path: Path) -> None:
         NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3").execute()
     (shown,) = notebook.cells[0].outputs
     figure = shown["data"]["application/vnd.plotly.v1+json"]
-    assert {each["name"] for each in figure["data"]} == {"data", "forward", "backward"}
+    assert {trace["name"] for trace in figure["data"]} == {"data", "forward", "backward"}
     assert figure["layout"]["title"]["text"] == "Phases of steps 0 to 19"
 
 

@@ -1,4 +1,4 @@
-"""Watching clipping neither cuts nor recompiles a function that is compiled with it."""
+"""Capture of gradient clipping causes no graph breaks or recompilation in compiled functions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def test_clipping_is_captured_in_eager_code_and_compiled_code_is_unchanged(tmp_p
     without = bare("clipped.py", "bare.json", folder=tmp_path)
     ended = watched(options, script("clipped.py"), "watched.json", folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), without.err + ended.err
-    expected, found = (json.loads((tmp_path / f"{each}.json").read_text()) for each in ("bare", "watched"))
+    expected, found = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("bare", "watched"))
     assert expected["stats"]["unique_graphs"] >= 2
     assert found == expected
     before = ended.run.tensor("gradient_norm_before_clipping")
-    assert before.steps() == [2, 5, 8]  # what is compiled is not seen
+    assert before.steps() == [2, 5, 8]  # clipping in compiled code is not captured
     for step in before.steps():
         assert before.statistic("value", step) == pytest.approx(expected["norms"][step])
     assert ended.run.tensor("gradient_norm").steps() == list(range(9))

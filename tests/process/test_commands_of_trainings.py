@@ -17,14 +17,14 @@ HIGH = ("--no-default-rules", "--rule", f"high={RULES}:High")
 
 
 def train(folder: Path, *commands: str, **environment: str) -> Ended:
-    """A training with a high loss from the start that runs until a command creates the file ``end``."""
+    """Run a training with a high loss from the start until a command creates the file ``end``."""
     (folder / "high").touch()
     options = [word for command in commands for word in ("--on", f"high=run_command:{command}")]
     return watched([*HIGH, *options], script("steered.py"), folder=folder, **environment)
 
 
 def final(ended: Ended) -> list[dict[str, Any]]:
-    """The last log line of each action."""
+    """Return the last log line of each action."""
     lines = read_lines(str(Path(ended.run.uri) / "actions.jsonl"))
     return list({line["action"]: line for line in lines}.values())
 

@@ -1,4 +1,4 @@
-"""A run that grows large is compacted by its agent, and at its end once more; the training is none the wiser."""
+"""Compaction of a large run by its agent, during the run and at its end; the training is not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching neither recompiles a compiled training nor cuts it into more graphs."""
+"""Capture of a compiled training causes no recompilation and no additional graphs."""
 
 from __future__ import annotations
 

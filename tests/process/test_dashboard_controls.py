@@ -23,7 +23,7 @@ DEEDS = ("interval", "profile", "profile-off", "rule", "stop")
 
 
 class Pages:
-    """A dashboard that serves, asked as a page of its own does."""
+    """A running dashboard, requested as by its own pages."""
 
     def __init__(self, address: str) -> None:
         self.client = httpx.Client(base_url=address, timeout=PATIENCE, headers={"Accept": "text/html"})
@@ -37,7 +37,7 @@ class Pages:
         return self.client.post(f"/runs/{self.run}/controls/{deed}", data=fields, headers=headers)
 
     def told(self) -> str:
-        """What the drawer says of requests, as text."""
+        """Return the text of the requests in the drawer."""
         text = self.client.get(f"/runs/{self.run}/controls").text
         requests = text.partition("data-requests")[2].partition("</ul>")[0]
         return " ".join(unescape(re.sub(r"<[^>]*>", " ", requests)).split()).replace(" :", ":")
@@ -113,7 +113,7 @@ def test_requests_from_the_browser_are_applied_and_shown(tmp_path: Path) -> None
 
 
 def watched(folder: Path) -> Path:
-    """The run of a job that makes no steps, once its agent has told of the node."""
+    """Start a job without steps; yields its run once the agent has announced the node."""
     wait_for(lambda: list((folder / "runs").glob("*/nodes/*.json")), "a run")
     (path,) = (folder / "runs").iterdir()
     return path
@@ -121,7 +121,7 @@ def watched(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_request_without_response_is_pending(tmp_path: Path) -> None:
-    """A job that makes no steps cannot answer for a profile, and is ended by signals."""
+    """A job without steps cannot acknowledge a profile request, and is stopped by signals."""
     with started(OPTIONS, "sh", "-c", "sleep 600", folder=tmp_path) as running:
         path = watched(tmp_path)
         with serving(path.parent) as pages:

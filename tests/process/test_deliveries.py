@@ -25,14 +25,14 @@ def final_lines(root: Path) -> list[dict[str, Any]]:
     """Return the last log line of every notification and action, in the order of the first ones."""
     last: dict[tuple[str, str], dict[str, Any]] = {}
     for path in root.glob("runs/*/actions.jsonl"):
-        last.update({(each["notice"], each["action"]): each for each in read_lines(str(path))})
+        last.update({(line["notice"], line["action"]): line for line in read_lines(str(path))})
     return list(last.values())
 
 
 def trained_until(
     done: Callable[[Running], object], *options: str, folder: Path, what: str = "the delivery", **changes: str
 ) -> Ended:
-    """Train until a condition holds, and then let the training end by itself."""
+    """Train until a condition holds, then let the training finish."""
     end = folder / "end"
     with started([*ONLY, *options], script("until.py"), str(end), folder=folder, **changes) as running:
         wait_for(lambda: done(running) or running.process.poll() is not None, what)
@@ -43,7 +43,7 @@ def trained_until(
 
 
 def ids(server: HttpEndpoint) -> list[str]:
-    return [each.json["id"] for each in server.received]
+    return [request.json["id"] for request in server.received]
 
 
 def test_a_server_that_fails_twice_receives_every_notification_once_and_in_order(tmp_path: Path) -> None:
@@ -55,11 +55,15 @@ def test_a_server_that_fails_twice_receives_every_notification_once_and_in_order
     assert got[:3] == [first] * 3
     taken = got[2:]
     assert len(set(taken)) == len(taken)
-    assert [each for each in taken if each.startswith("job/")] == ["job/Starting", "job/InProgress", "job/Completed"]
+    assert [notice for notice in taken if notice.startswith("job/")] == [
+        "job/Starting",
+        "job/InProgress",
+        "job/Completed",
+    ]
     assert taken.index("exploding_tensor/status/InProgress/clear") < taken.index(FOUND) < taken.index("job/Completed")
     lines = final_lines(tmp_path)
-    assert {each["notice"]: each["attempts"] for each in lines}[first] == 3
-    assert {each["state"] for each in lines} == {"done"}
+    assert {line["notice"]: line["attempts"] for line in lines}[first] == 3
+    assert {entry["state"] for entry in lines} == {"done"}
 
 
 def test_an_endpoint_that_was_down_receives_the_missed_notifications_once_and_in_order(tmp_path: Path) -> None:
@@ -67,7 +71,7 @@ def test_an_endpoint_that_was_down_receives_the_missed_notifications_once_and_in
     servers: list[HttpEndpoint] = []
 
     def has_come_back(running: Running) -> bool:
-        is_found = any(each["notice"] == FOUND for each in final_lines(tmp_path))
+        is_found = any(line["notice"] == FOUND for line in final_lines(tmp_path))
         if not servers and is_found and running.flushed_steps() > 100:
             servers.append(HttpEndpoint(port=port))
         return bool(servers) and FOUND in ids(servers[0])
@@ -77,21 +81,21 @@ def test_an_endpoint_that_was_down_receives_the_missed_notifications_once_and_in
         trained_until(has_come_back, "--on", f"*@*=webhook:{url},probe=false,backoff=0.2,retries=60", folder=tmp_path)
         got = ids(servers[0])
     finally:
-        for each in servers:
-            each.close()
+        for server in servers:
+            server.close()
     assert len(set(got)) == len(got)
     assert got[0] == "job/Starting"
     assert got.index("job/InProgress") < got.index(FOUND) < got.index("job/Completed")
     lines = final_lines(tmp_path)
     assert lines[0]["attempts"] > 1
-    assert {each["state"] for each in lines} == {"done"}
+    assert {entry["state"] for entry in lines} == {"done"}
 
 
 def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_reported(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}/secret-path"
 
     def has_failed(_: Running) -> bool:
-        return any(each["state"] == "failed" for each in final_lines(tmp_path))
+        return any(entry["state"] == "failed" for entry in final_lines(tmp_path))
 
     ended = trained_until(
         has_failed,
@@ -105,10 +109,10 @@ def test_an_endpoint_that_stays_down_is_given_up_as_configured_and_reported(tmp_
     assert "connection refused" in line["outcome"]
     place = url.split("/")[2]
     assert any(
-        each.endswith(
+        text.endswith(
             f"webhook:$HOOK,probe=false,retries=2,backoff=0.1 failed after 3 attempts: {place}: connection refused"
         )
-        for each in ended.said
+        for text in ended.said
     )
     assert "secret-path" not in ended.err
     assert "Traceback" not in ended.err
@@ -125,7 +129,7 @@ def test_a_refusal_is_reported_with_its_reason_and_not_retried(tmp_path: Path) -
     (line,) = final_lines(tmp_path)
     assert (line["state"], line["attempts"]) == ("failed", 1)
     assert "404 Not Found: no such hook" in line["outcome"]
-    assert any("404 Not Found: no such hook" in each for each in ended.said)
+    assert any("404 Not Found: no such hook" in text for text in ended.said)
 
 
 def test_an_endpoint_that_hangs_does_not_delay_evaluation_and_stop(tmp_path: Path) -> None:
@@ -146,11 +150,11 @@ def test_an_endpoint_that_hangs_does_not_delay_evaluation_and_stop(tmp_path: Pat
         assert len(server.received) == 1
     said = ended.show()
     assert (ended.status, said["stopped_by"]) == (10, "rule:exploding_tensor")
-    lines = {each["action"].partition(":")[0]: each for each in final_lines(tmp_path)}
+    lines = {line["action"].partition(":")[0]: line for line in final_lines(tmp_path)}
     assert lines["stop_training"]["state"] == "done"
     assert lines["webhook"]["state"] == "given up"
     assert "the run had ended" in lines["webhook"]["outcome"]
-    assert any("webhook" in each and "given up" in each for each in ended.said)
+    assert any("webhook" in line and "given up" in line for line in ended.said)
 
 
 def test_a_mail_with_login_contains_the_finding_and_its_statistics(tmp_path: Path) -> None:
@@ -175,7 +179,7 @@ def test_a_wrong_password_is_reported_in_the_terminal_and_in_the_run(tmp_path: P
     with mail_endpoint(password="s3cret/pw") as server:
         target = f"mailto://bob:wrongpassword@127.0.0.1:{server.port}?from=train@example.org&to=me@example.org"
         ended = trained_until(
-            lambda _: any(each["state"] == "failed" for each in final_lines(tmp_path)),
+            lambda _: any(entry["state"] == "failed" for entry in final_lines(tmp_path)),
             "--on",
             "exploding_tensor=notify:$MAIL",
             folder=tmp_path,
@@ -183,13 +187,13 @@ def test_a_wrong_password_is_reported_in_the_terminal_and_in_the_run(tmp_path: P
         )
     why = "535 5.7.8 Authentication credentials invalid"
     assert server.mails == []
-    assert any("notify:$MAIL" in each and why in each for each in ended.said)
+    assert any("notify:$MAIL" in line and why in line for line in ended.said)
     assert why in ended.show()["actions"][0]["outcome"]
     assert "wrongpassword" not in ended.err
 
 
 def test_a_consumer_of_events_stops_the_training_as_a_lambda_did(tmp_path: Path) -> None:
-    """EventBridge, a rule, a queue, and twenty lines that call ``leadline stop``."""
+    """EventBridge, a rule, a queue, and a consumer of twenty lines that calls ``leadline stop``."""
     with amazon() as address:
         queue, arn = make_queue(address, "events")
         audit, audit_arn = make_queue(address, "audit")
@@ -216,13 +220,13 @@ def test_a_consumer_of_events_stops_the_training_as_a_lambda_did(tmp_path: Path)
         finally:
             consumer.kill()
             consumer.wait()
-        events = [json.loads(each)["detail"] for each in received(address, audit)]
-    assert "to stop at its next step" in said
+        events = [json.loads(body)["detail"] for body in received(address, audit)]
+    assert "at its next step requested" in said
     assert consumer.returncode == 0
     shown = ended.show()
     assert (shown["status"], shown["stopped_by"]) == ("Stopped", "user")
     assert rule(shown, "exploding_tensor")["findings"][0]["step"] == 37
     assert shown["steps"]["train"] < 5000
-    assert [each["leadline"]["id"] for each in events].count("exploding_tensor/opened/37") == 1
-    statuses = [each["TrainingJobStatus"] for each in events if each["leadline"]["kind"] == "job_status"]
+    assert [event["leadline"]["id"] for event in events].count("exploding_tensor/opened/37") == 1
+    statuses = [event["TrainingJobStatus"] for event in events if event["leadline"]["kind"] == "job_status"]
     assert statuses == ["InProgress", "InProgress", "Stopping", "Stopped"]

@@ -100,7 +100,7 @@ def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
     assert list(prices) == [*(f"preset {name}" for name in PRESETS), *(f"standard + {name}" for name in sets)]
     assert all(price["step_share"] > 0 for price in prices.values())
     every = {name: prices[f"preset {name}"]["capture_every"] for name in PRESETS}
-    assert every == {"light": 100, "standard": 10, "full": 10, "sagemaker": None}  # of standard the gradient norm
+    assert every == {"light": 100, "standard": 10, "full": 10, "sagemaker": None}  # standard captures the gradient norm
     assert prices["standard + default rules, acting"]["capture_every"] == 1
     stored = {name: prices[f"preset {name}"]["bytes_per_1000_steps"] for name in PRESETS}
     assert 0 == stored["sagemaker"] < stored["light"] < stored["standard"] < stored["full"]
@@ -140,7 +140,7 @@ def test_partially_captured_models_are_reported(tmp_path: Path, kind: str, what:
     report = examined(tmp_path, "--", script("patient.py"), kind)
     assert why in coverage_gaps(report)[what]
     assert report["training"]["captured"]["gradients"] == 4
-    assert "global hooks" not in report["err"]  # of which PyTorch would warn
+    assert "global hooks" not in report["err"]  # PyTorch warns about these
     if kind == "compiled":
         assert report["training"]["activations"] == {}
         assert {price["activations_every"] for price in report["training"]["prices"]} == {None}

@@ -1,4 +1,4 @@
-"""Stored runs judged on every engine: the same verdicts as each run judged alone, and nothing left behind."""
+"""Stored runs judged on every engine: same verdicts as each run judged alone, no processes or files left behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GIVEN = {
     "unchanged_tensor": "collection_names=gradients",
 }
 FAULTS = ("dead_relu", "loss_spike", "unused_parameter")
-"""Trainings with a planted fault that are recorded here."""
+"""Trainings with a planted fault that are recorded by these tests."""
 MINE = """
 import os
 from leadline.rules import Clear, Fired, Needs, Rule
@@ -65,7 +65,7 @@ class Hangs(Mine):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of runs: generated ones of every kind, and recorded faults."""
+    """Create a folder with generated runs of every kind and recorded faults."""
     folder = tmp_path_factory.mktemp("engines")
     (folder / "mine.py").write_text(MINE)
     for index, story in enumerate(some_stories(10)):
@@ -77,7 +77,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def some_stories(count: int) -> list[list[Part]]:
-    """The same at every call."""
+    """Return scenarios; the same ones at every call."""
     found: list[list[Part]] = []
 
     @settings(
@@ -98,7 +98,7 @@ def some_stories(count: int) -> list[list[Part]]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """The address of a Ray cluster of two nodes on this machine."""
+    """Start a Ray cluster of two nodes on this machine; yields its address."""
     process = subprocess.Popen(
         [RAY_PYTHON, script("ray_nodes.py")],
         stdin=subprocess.PIPE,
@@ -126,14 +126,14 @@ def judge(folder: Path, *options: str, rules: Sequence[str] = ()) -> subprocess.
 
 
 def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """By run what was judged; nobody else had anything to say on standard error."""
+    """Return the results by run; standard error must contain only progress lines."""
     assert done.returncode == 0, done.stderr
     assert all(line.startswith("leadline: judged ") for line in done.stderr.splitlines()), done.stderr
-    return {each["name"]: each for each in json.loads(done.stdout)}
+    return {run["name"]: run for run in json.loads(done.stdout)}
 
 
 def alone(folder: Path, run: str) -> dict[str, Any]:
-    """What each built-in rule says of a run when it is judged all by itself, in this process."""
+    """Return the result of each built-in rule, evaluated alone on a run in this process."""
     found = {}
     specs = [spec for spec in rule_specs(rules(), str(folder)) if spec.rule in BUILT_IN]
     for spec, rule in resolve_rules(specs):
@@ -141,7 +141,9 @@ def alone(folder: Path, run: str) -> dict[str, Any]:
         progress = judging.advance(is_over=True)
         (state,) = progress.rules.values()
         last = {event["id"]: event for _, event in progress.events}
-        findings = [(each["step"], each["last_step"], each["message"], list(each["tensors"])) for each in last.values()]
+        findings = [
+            (event["step"], event["last_step"], event["message"], list(event["tensors"])) for event in last.values()
+        ]
         found[spec.alias] = (state["verdict"], state["why"], state["judged_steps"], findings)
     return found
 
@@ -153,21 +155,21 @@ def test_every_engine_returns_the_same_verdicts_as_judging_each_run_alone(root: 
     assert len(local) == 10 + len(FAULTS)
     fired = set()
     for run in find_runs(root / "runs"):
-        judged = {each["name"]: each for each in local[Path(run).name]["rules"]}
+        judged = {rule["name"]: rule for rule in local[Path(run).name]["rules"]}
         assert len(judged) == len(rules())
         for name, (verdict, why, judged_steps, findings) in alone(root, run).items():
-            each = judged[name]
-            said = [(one["step"], one["last_step"], one["message"], one["tensors"]) for one in each["findings"]]
-            assert (each["verdict"], said) == (verdict, findings), (run, name)
-            assert each["judged_steps"] == judged_steps
+            result = judged[name]
+            said = [(one["step"], one["last_step"], one["message"], one["tensors"]) for one in result["findings"]]
+            assert (result["verdict"], said) == (verdict, findings), (run, name)
+            assert result["judged_steps"] == judged_steps
             if verdict == "undecided":
-                assert each["why"] == why
+                assert result["why"] == why
             fired |= {name} if findings else set()
     assert fired >= set(FAULTS)
     assert len(fired) >= 10
-    of_long_run = {each["name"]: each for each in local["loss_spike"]["rules"]}
+    of_long_run = {rule["name"]: rule for rule in local["loss_spike"]["rules"]}
     assert of_long_run["mine"]["why"] == "ValueError: at 5 (mine.py:11)"
-    assert [each["message"] for each in of_long_run["mine"]["findings"]] == ["as asked"]
+    assert [finding["message"] for finding in of_long_run["mine"]["findings"]] == ["as asked"]
     assert of_long_run["dies"]["why"] == "its process exited with status 3"
 
 
@@ -177,7 +179,7 @@ def test_fewer_runs_than_processors_are_split_by_rules(root: Path, cluster: str)
 
 
 def test_runs_and_rule_files_missing_on_a_node_are_reported(root: Path, cluster: str) -> None:
-    """As on a node that has not what the asking machine has: the engine is given paths that are not there."""
+    """The engine receives paths that do not exist, as on a node without the files of the requesting machine."""
     asked = f"""
 import json
 from leadline.judge.engines.engine import Task
@@ -220,7 +222,7 @@ def test_a_missing_cluster_is_reported_in_one_line(root: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
-    for place, said in ((address, "no cluster answers there"), ("nonsense", "must be host:port")):
+    for place, said in ((address, "no cluster answers"), ("nonsense", "must be host:port")):
         done = judge(root, "runs", "--engine", "ray", "--ray-address", place, rules=["loss_spike"])
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
         assert done.stderr.startswith(f"leadline: --ray-address {place}: {said}")
@@ -245,17 +247,17 @@ def test_a_killed_ray_process_is_replaced_and_its_rule_workers_end(root: Path) -
     finally:
         process.kill()
     assert process.returncode == 0, err
-    assert {each["name"]: each for each in json.loads(out)} == local
+    assert {run["name"]: run for run in json.loads(out)} == local
     _, alive = psutil.wait_procs(orphans, timeout=PATIENCE)
     assert alive == []
 
 
 def judging_for_ray(pid: int) -> psutil.Process | None:
-    """A process of Ray's, below another, that has started a rule worker."""
-    for each in psutil.Process(pid).children(recursive=True):
+    """Return a Ray worker process, below a process, that has started a rule worker."""
+    for process in psutil.Process(pid).children(recursive=True):
         try:
-            if "leadline.judge.rule_worker" in each.cmdline():
-                return each.parent()
+            if "leadline.judge.rule_worker" in process.cmdline():
+                return process.parent()
         except psutil.NoSuchProcess:
             continue
     return None
@@ -286,12 +288,16 @@ def test_ctrl_c_ends_the_command_and_all_its_processes(root: Path, engine: str) 
 
 
 def hanging(pid: int) -> list[psutil.Process]:
-    """Rule workers below a process that have been busy for half a second longer than starting takes."""
+    """Return rule workers below a process that have been busy for half a second longer than startup takes."""
     found = []
-    for each in psutil.Process(pid).children(recursive=True):
+    for process in psutil.Process(pid).children(recursive=True):
         try:
-            if "leadline.judge.rule_worker" in each.cmdline() and each.nice() >= 10 and each.cpu_times().user > 2.0:
-                found.append(each)
+            if (
+                "leadline.judge.rule_worker" in process.cmdline()
+                and process.nice() >= 10
+                and process.cpu_times().user > 2.0
+            ):
+                found.append(process)
         except psutil.NoSuchProcess:
             continue
     return found

@@ -1,4 +1,4 @@
-"""The examples run, bare and under ``leadline run``, with the same result; they are judged live."""
+"""The examples, alone and under ``leadline run``: same results, judged live."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ def test_an_example_is_captured_and_judged(tmp_path: Path, name: str) -> None:
     assert watched.out == bare.out
     run = watched.run
     assert {mode: len(run.steps(mode=mode)) for mode in run.modes()} == steps
-    assert {each: run.tensor(each).collections for each in members} == {each: (of,) for each, of in members.items()}
-    verdicts = {each["name"]: each["verdict"] for each in watched.show()["rules"]}
+    assert {tensor: run.tensor(tensor).collections for tensor in members} == {
+        tensor: (of,) for tensor, of in members.items()
+    }
+    verdicts = {rule["name"]: rule["verdict"] for rule in watched.show()["rules"]}
     assert verdicts["loss_not_decreasing"] == "clear"
     assert not (tmp_path / "leadline-runs").exists()
 
 
 def test_every_example_is_tested() -> None:
-    assert {each.name for each in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys()
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""An unchanged script that breaks at a step is found out at that step, and stopped."""
+"""An unmodified script whose loss becomes NaN: the fault is found at its step and the training is stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOP = ("--on", "exploding_tensor=stop_training")
 
 
 def check_stopped(said: dict[str, Any], *, bad_step: int) -> dict[str, Any]:
-    """What holds of every run that the rule stopped; the finding."""
+    """Check a run that was stopped by the rule; return the finding."""
     assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
     found = rule(said, "exploding_tensor")
     assert (found["status"], found["verdict"]) == ("IssuesFound", "fired")
@@ -75,7 +75,7 @@ def test_a_script_that_ignores_the_stop_exception_is_ended_by_signals(tmp_path: 
 
 @pytest.mark.parametrize(("way", "out"), [("retry", ""), ("cleanup", "finally\nat exit\n"), ("thread", "")])
 def test_the_stop_works_in_every_kind_of_training_loop(tmp_path: Path, way: str, out: str) -> None:
-    """A loop that tries again after every exception; one that cleans up; one in a thread, whose process outlives it."""
+    """A loop that retries after every exception, one that cleans up, and one in a thread that its process outlives."""
     grace = 1 if way == "thread" else 60
     ended = watched(
         ("--on", f"exploding_tensor=stop_training:grace={grace}"), script("exploding.py"), way, "20", folder=tmp_path
@@ -83,4 +83,6 @@ def test_the_stop_works_in_every_kind_of_training_loop(tmp_path: Path, way: str,
     assert (ended.status, ended.out) == (10, out)
     check_stopped(ended.show(), bad_step=20)
     assert any("SIGTERM" in line for line in ended.said) == (way == "thread")
-    assert ("Traceback" in ended.err) == (way == "thread")  # Python's own word for a thread that ends so
+    assert ("Traceback" in ended.err) == (
+        way == "thread"
+    )  # the message of Python for a thread that ends with an exception

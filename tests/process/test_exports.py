@@ -1,4 +1,4 @@
-"""A real run with every kind of window, as one trace: operators within modules, Python calls, loader workers."""
+"""Export of a real run with every kind of profile window as one trace: operators, Python calls, data loading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leadline.cli import export
 @pytest.mark.slow
 def test_a_real_run_with_all_windows_is_exported_as_one_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("default", "cprofile:at=start", "pyinstrument:at=20,for=2", "detailed:at=30,for=2")
-    options = [word for each in asked for word in ("--profile", each)]
+    options = [word for option in asked for word in ("--profile", option)]
     run = watched(options, script("profiled.py"), "watched", "40", folder=tmp_path).run
     export.export(run.path, "perfetto", str(tmp_path / "trace.json.gz"), None, None)
     trace = read_trace(str(tmp_path / "trace.json.gz"))
@@ -23,27 +23,27 @@ def test_a_real_run_with_all_windows_is_exported_as_one_trace(tmp_path: Path, mo
     (worker,) = run.workers()
     check_operators(found, worker, run)
     python = found[worker, "Python functions (cProfile)"]
-    assert [each["name"] for each in python] == ["start", *["forward", "backward", "optimizer"] * 3]
+    assert [event["name"] for event in python] == ["start", *["forward", "backward", "optimizer"] * 3]
     assert any("run_backward" in key for key in python[2]["args"])
     assert not any("run_backward" in key for key in python[1]["args"])
-    calls = {each["name"] for each in found[worker, "Python calls (pyinstrument)"]}
+    calls = {event["name"] for event in found[worker, "Python calls (pyinstrument)"]}
     assert "main" in calls
-    assert {each["name"] for each in found[worker, "data loading"]} >= {"wait", "fetch"}
+    assert {event["name"] for event in found[worker, "data loading"]} >= {"wait", "fetch"}
     assert trace["otherData"]["left_out"] == []
-    assert any(each["ph"] == "C" for each in trace["traceEvents"])
+    assert any(event["ph"] == "C" for event in trace["traceEvents"])
 
 
 def check_operators(found: Any, worker: str, run: Any) -> None:
-    (events,) = [each for (name, track), each in found.items() if name == worker and track.startswith("operators")]
-    operators = [each for each in events if each["cat"] == "operator"]
+    (events,) = [slices for (name, track), slices in found.items() if name == worker and track.startswith("operators")]
+    operators = [event for event in events if event["cat"] == "operator"]
     assert len(operators) == len(run.operators(("start_ns", "thread", "operator"), device="cpu"))
-    convolution = next(each for each in events if each["name"] == "layer1.0.conv1" and each["cat"] == "module")
+    convolution = next(event for event in events if event["name"] == "layer1.0.conv1" and event["cat"] == "module")
     within = [
-        each
-        for each in operators
-        if convolution["ts"] <= each["ts"] and each["ts"] + each["dur"] <= convolution["ts"] + convolution["dur"]
+        event
+        for event in operators
+        if convolution["ts"] <= event["ts"] and event["ts"] + event["dur"] <= convolution["ts"] + convolution["dur"]
     ]
-    assert "aten::conv2d" in {each["name"] for each in within}
-    assert {each["args"]["module"] for each in within} == {"layer1.0.conv1"}
-    backward = [each for each in operators if each["name"] == "aten::native_batch_norm_backward"]
-    assert {"layer1.0.bn1", "layer1.1.bn1"} == {each["args"]["module"] for each in backward}
+    assert "aten::conv2d" in {event["name"] for event in within}
+    assert {event["args"]["module"] for event in within} == {"layer1.0.conv1"}
+    backward = [event for event in operators if event["name"] == "aten::native_batch_norm_backward"]
+    assert {"layer1.0.bn1", "layer1.1.bn1"} == {event["args"]["module"] for event in backward}

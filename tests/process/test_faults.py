@@ -1,4 +1,4 @@
-"""Each rule finds its fault while the training is under way, and is silent on the training's healthy twin."""
+"""Every rule finds its fault while the training runs, and is clear on the healthy twin of that training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSIFIER = (
     "weight_saturation",
     "weight_update_ratio",
 )
-"""Rules whose healthy twins are one and the same training."""
+"""Rules whose healthy twins are the same training."""
 IMAGES = ("check_input_images", "tensor_variance")
 ALONE = tuple(name for name in EXAMPLES if name not in (*CLASSIFIER, *IMAGES, "similar_across_runs"))
 
@@ -61,10 +61,10 @@ OF_THE_MACHINE = frozenset(
         "throughput_regression",
     }
 )
-"""Rules of time: their faults are planted in test_what_bound_runs and test_operator_rule, where this machine can make
-them; those that need a GPU are held to plain loops only (tests/oracle/test_system_rules_by_loop.py)."""
+"""Time-based rules: their faults are planted in test_bottlenecks and test_operator_rule, if this machine can
+produce them; rules that need a GPU are compared with plain loops only (tests/oracle/test_system_rules_by_loop.py)."""
 OF_OTHER_RULES = frozenset({"profiler_report"})
-"""It fires where one of the twelve rules of the machine does: test_reports_of_jobs."""
+"""It fires when one of the twelve hardware rules fires: see test_reports_of_jobs."""
 OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", "tree_depth"})
 """Their faults are planted in test_tree_faults."""
 
@@ -74,7 +74,7 @@ def test_every_rule_has_a_fault_example() -> None:
     assert set(registry.BUILT_IN) >= OF_THE_MACHINE | OF_OTHER_RULES | OF_TREES
 
 
-@pytest.mark.parametrize("name", [each for each in EXAMPLES if each != "similar_across_runs"])
+@pytest.mark.parametrize("name", [rule for rule in EXAMPLES if rule != "similar_across_runs"])
 def test_a_fault_is_found_while_the_training_runs(tmp_path: Path, name: str) -> None:
     check_found(EXAMPLES[name], found_live(EXAMPLES[name], tmp_path))
 
@@ -108,7 +108,7 @@ def training(name: str, *more: str, healthy: bool = False) -> tuple[str, ...]:
 
 
 def together(names: tuple[str, ...]) -> list[str]:
-    """The options of several examples as those of one launch."""
+    """Return the options of several examples, merged for one launch."""
     found: dict[tuple[str, str], None] = {}
     for name in names:
         options = EXAMPLES[name].options
@@ -117,7 +117,7 @@ def together(names: tuple[str, ...]) -> list[str]:
 
 
 def found_live(example: Example, folder: Path) -> dict[str, Any]:
-    """Launch a fault; the training goes on until its finding stands on the terminal. What ``show`` says at the end."""
+    """Run a fault until its finding is on the terminal; return the output of ``show`` at the end."""
     options = (*example.options, "--name", "faulty")
     said = folder / "stderr"
     with said.open("w") as terminal:
@@ -163,10 +163,10 @@ def check_found(example: Example, said: dict[str, Any]) -> None:
 
 
 def check_silent(said: dict[str, Any], names: Iterable[str]) -> None:
-    """These rules are clear, and no other found anything, be it by default."""
+    """Check that these rules are clear and that no other rule has findings, including the default rules."""
     assert (said["status"], said["damage"], said["lost"]) == ("Completed", [], [])
     told = {name: rule(said, name) for name in names}
-    found = {each["name"]: each["findings"] for each in said["rules"] if each["findings"]}
+    found = {rule["name"]: rule["findings"] for rule in said["rules"] if rule["findings"]}
     assert found == {}
-    verdicts = {name: (each["status"], each["verdict"], each["why"]) for name, each in told.items()}
+    verdicts = {name: (state["status"], state["verdict"], state["why"]) for name, state in told.items()}
     assert verdicts == dict.fromkeys(names, ("NoIssuesFound", "clear", ""))

@@ -1,4 +1,4 @@
-"""Delivery of notifications by a real judge process: killed, hurried, or with an endpoint that is down."""
+"""Delivery of notifications by a real judge process: killed, interrupted, or with an endpoint that is down."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Post(Action, frozen=True, kw_only=True):
 
 
 class Endpoint:
-    """An HTTP server that can be down or hold its answers back, and records what was posted to it."""
+    """An HTTP server that records requests, and can be down or delay its responses."""
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -66,7 +66,7 @@ class Endpoint:
                 try:
                     self.send_response(200)
                     self.end_headers()
-                except OSError:  # whoever asked is gone
+                except OSError:  # the client has disconnected
                     return
 
             def log_message(self, *_: Any) -> None: ...
@@ -110,9 +110,9 @@ class Judges:
         return self._processes[-1]
 
     def end(self) -> None:
-        for each in self._processes:
-            each.kill()
-            each.wait()
+        for process in self._processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def spoil(writer: RunWriter, *steps: int) -> None:
 
 
 def states(writer: RunWriter) -> dict[str, str]:
-    return {each["notice"]: each["state"] for each in read_actions(writer.path)}
+    return {action["notice"]: action["state"] for action in read_actions(writer.path)}
 
 
 def judged(writer: RunWriter) -> int:
@@ -148,7 +148,7 @@ def judged(writer: RunWriter) -> int:
 
 
 def children(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_an_endpoint_that_is_down_for_a_while_receives_everything_once_and_in_order(
@@ -160,7 +160,7 @@ def test_an_endpoint_that_is_down_for_a_while_receives_everything_once_and_in_or
     assert states(writer) == {"e/opened/3": "asked", "e/opened/6": "asked"}
     wait_until(lambda: "the first attempt failed: " in read_actions(writer.path)[0]["outcome"])
     spoil(writer, 9)
-    wait_until(lambda: judged(writer) == 3)  # judging goes on meanwhile
+    wait_until(lambda: judged(writer) == 3)  # evaluation continues meanwhile
     endpoint.open()
     wait_until(lambda: set(states(writer).values()) == {"done"})
     assert endpoint.posted == ["e/opened/3", "e/opened/6", "e/opened/9"]
@@ -210,11 +210,11 @@ def test_an_endpoint_that_never_answers_does_not_block_the_judge_and_is_given_up
     assert judge.wait(PATIENCE_SECONDS) == 0
     assert endpoint.posted == ["e/opened/3"]
     assert states(writer) == {"e/opened/3": "given up", "e/opened/6": "given up", "e/opened/9": "given up"}
-    outcomes = [each["outcome"] for each in read_lines(f"{writer.path}/{layout.ACTIONS}")[-3:]]
+    outcomes = [line["outcome"] for line in read_lines(f"{writer.path}/{layout.ACTIONS}")[-3:]]
     assert outcomes == ["given up: the judge was terminated"] * 3
     after = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")
     assert (after["complete"], after["delivering"]) == (True, [])
-    said = [each["message"] for each in after["announcements"] if each.get("kind") == "failure"]
+    said = [announcement["message"] for announcement in after["announcements"] if announcement.get("kind") == "failure"]
     assert said == ["post given up: the judge was terminated"]
 
 
@@ -235,7 +235,7 @@ def test_the_output_of_an_action_reaches_no_terminal(tmp_path: Path) -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
-    assert [each["state"] for each in read_actions(path)] == ["done"]
+    assert [action["state"] for action in read_actions(path)] == ["done"]
 
 
 def test_ctrl_c_ends_the_wait_and_the_summary_lists_what_was_not_delivered(tmp_path: Path, endpoint: Endpoint) -> None:

@@ -1,4 +1,4 @@
-"""A healthy training: its own status, no rule fired, and not a bit of it changed, whatever is captured."""
+"""A healthy training: exit status kept, no rule fired, and bit-identical results whatever is captured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RAW_EVERY_STEP = ("--capture", "all:every=1,raw=true", "--rule", "vanishing_grad
 STEPS = 300
 LOSS = "cross_entropy_output_0"
 OF_RULES = {"accuracy", "gradient_norm", "AdamW/steps_without_zero_grad", "Sequential/train_steps_in_eval_mode"}
-"""What presets and default rules capture beside losses, parameters and activations."""
+"""Tensors that presets and default rules capture besides losses, parameters and activations."""
 UNSEEN = {"straggler", "memory_growth", "gpu_throttling", "input_bound"}
 """Rules that need several ranks, a GPU, or more than a few seconds."""
 WEIGHTS = ("0.weight", "0.bias", "3.weight", "3.bias")
@@ -32,10 +32,10 @@ def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched
     said = ended.show()
     assert (said["status"], said["exit_status"], said["steps"]) == ("Completed", 0, {"train": STEPS})
     judged = ["profiler_report"] if preset == "sagemaker" else list(DEFAULT)
-    assert [(each["name"], each["status"]) for each in said["rules"]] == [(name, "NoIssuesFound") for name in judged]
-    undecided = {each["name"] for each in said["rules"] if each["verdict"] != "clear"}
-    expected = {"exploding_gradient"} if preset == "light" else set()  # it wants 20 norms to compare with
-    if preset == "sagemaker":  # the machine is sampled every 500 ms, which is too seldom for a run of few seconds
+    assert [(rule["name"], rule["status"]) for rule in said["rules"]] == [(name, "NoIssuesFound") for name in judged]
+    undecided = {rule["name"] for rule in said["rules"] if rule["verdict"] != "clear"}
+    expected = {"exploding_gradient"} if preset == "light" else set()  # it needs 20 norms to compare with
+    if preset == "sagemaker":  # samples every 500 ms are too few in a run of few seconds
         assert undecided <= {"profiler_report"}
     else:
         assert undecided - UNSEEN == expected
@@ -48,11 +48,11 @@ def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched
     statistics_every = {"light": 100, "standard": 50, "full": 10}.get(preset)
     expected = list(range(0, STEPS, statistics_every)) if statistics_every else []
     for name in WEIGHTS if expected else ():
-        for each in (run.tensor(name), run.tensor(f"gradient/{name}")):
-            found = [row["step"] for row in each.statistics("l2").to_pylist()]
+        for tensor in (run.tensor(name), run.tensor(f"gradient/{name}")):
+            found = [row["step"] for row in tensor.statistics("l2").to_pylist()]
             assert found == expected
     layers, settings = run.tensor_names(collection="layers"), run.tensor_names(collection="hyperparameters")
-    assert bool(layers) == (preset != "sagemaker")  # of light by rules, once in 500 steps
+    assert bool(layers) == (preset != "sagemaker")  # with light captured for rules, every 500 steps
     assert ("AdamW/lr" in settings) == (preset != "sagemaker")
     names = {LOSS, *(WEIGHTS if expected else ()), *gradients(expected), *layers, *settings}
     assert set(run.tensor_names()) - OF_RULES == names
@@ -81,9 +81,9 @@ def test_raw_tensors_of_every_step_keep_the_training_bit_identical(tmp_path: Pat
     )
     assert (ended.status, ended.out) == (0, unwatched.out)
     said = ended.show()
-    assert {each["name"] for each in said["rules"]} >= {"exploding_tensor", "vanishing_gradient", "weight_update_ratio"}
-    assert {each["status"] for each in said["rules"]} == {"NoIssuesFound"}
-    unclear = {each["name"]: each["why"] for each in said["rules"] if each["verdict"] != "clear"}
+    assert {rule["name"] for rule in said["rules"]} >= {"exploding_tensor", "vanishing_gradient", "weight_update_ratio"}
+    assert {rule["status"] for rule in said["rules"]} == {"NoIssuesFound"}
+    unclear = {rule["name"]: rule["why"] for rule in said["rules"] if rule["verdict"] != "clear"}
     assert set(unclear) <= {"straggler", "memory_growth", "gpu_throttling"}, unclear
     run = ended.run
     stored = [(name, step) for name in (*WEIGHTS, *gradients([0])) for step in range(STEPS)]

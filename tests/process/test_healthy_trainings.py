@@ -1,4 +1,4 @@
-"""Ten kinds of healthy trainings: no rule that is judged by default, or is meant to be, raises an alarm."""
+"""Ten kinds of healthy trainings: no default rule fires."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ pytestmark = pytest.mark.slow
 
 GROUPS = [KINDS[at : at + 2] for at in range(0, len(KINDS), 2)]
 UNDECIDED = {
-    "stalled_training": set(KINDS),  # it looks once a second, and a training may be over before
+    "stalled_training": set(KINDS),  # evaluated once a second; a training may be over before
     "input_bound": set(KINDS),  # as above
     "straggler": set(KINDS),  # one process each
-    "memory_growth": set(KINDS),  # no agent reads their memory
+    "memory_growth": set(KINDS),  # no agent samples their memory
     "gpu_throttling": set(KINDS),
     "probabilities_as_logits": {"vae", "policy_gradient", "regression"},
 }
-"""Where a rule may be undecided: what it looks at is not there."""
+"""Kinds of trainings on which a rule may be undecided, because its data does not exist."""
 
 
 @pytest.mark.parametrize("kinds", GROUPS, ids="-".join)
@@ -31,11 +31,11 @@ def test_a_healthy_training_raises_no_alarm(tmp_path: Path, kinds: tuple[str, ..
     print(table(told))
     silent = {*DEFAULT}
     alarms = {
-        (run, name): each.findings for run, rules in told.items() for name, each in rules.items() if name in silent
+        (run, name): rule.findings for run, rules in told.items() for name, rule in rules.items() if name in silent
     }
     assert {key: found for key, found in alarms.items() if found} == {}
     errors = {
-        (run, name): each.why for run, rules in told.items() for name, each in rules.items() if each.verdict == "error"
+        (run, name): rule.why for run, rules in told.items() for name, rule in rules.items() if rule.verdict == "error"
     }
     assert errors == {}
     for run, rules in told.items():

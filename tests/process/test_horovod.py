@@ -1,4 +1,4 @@
-"""A timeline that a real process writes as Horovod does is in the run while it grows, on the wall clock."""
+"""A Horovod timeline, written by a real process: imported into the run while it grows, in wall-clock time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TENSORS = {"conv1.weight", "conv1.bias", "head.weight"}
 
 
 def check(run: Run, path: Path) -> None:
-    """The rows are those of the file, and lie within the run's steps."""
+    """Check that the rows equal those of the file."""
     rows = run.horovod().to_pylist()
-    assert {each["tensor"] for each in rows} == TENSORS
-    assert {each["activity"] for each in rows} == {"NEGOTIATE_ALLREDUCE", "0", "ALLREDUCE", "MPI_ALLREDUCE"}
-    assert {each["depth"] for each in rows if each["activity"] == "MPI_ALLREDUCE"} == {1}
+    assert {row["tensor"] for row in rows} == TENSORS
+    assert {row["activity"] for row in rows} == {"NEGOTIATE_ALLREDUCE", "0", "ALLREDUCE", "MPI_ALLREDUCE"}
+    assert {row["depth"] for row in rows if row["activity"] == "MPI_ALLREDUCE"} == {1}
     assert len(rows) == path.read_text().count('"ph": "E"') + path.read_text().count('"ph": "X"')
-    assert all(each["duration_ns"] >= 2_000_000 for each in rows if each["activity"] == "MPI_ALLREDUCE")
+    assert all(row["duration_ns"] >= 2_000_000 for row in rows if row["activity"] == "MPI_ALLREDUCE")
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_the_timeline_is_followed_while_it_grows_and_exported(tmp_path: Path) ->
         run = only_run(tmp_path / "runs")
         expected = 11 * 3
         wait_for(lambda: count(run, "MPI_ALLREDUCE") == expected, "the agent's copy")
-        assert count(run, "ALLREDUCE") == expected  # the one whose line is cut off is not there yet
+        assert count(run, "ALLREDUCE") == expected  # the event of the incomplete line is missing
         Path(f"{waits}.go").touch()
         ended = job.wait()
     assert ended.status == 0, ended.err
@@ -46,7 +46,7 @@ def test_the_timeline_is_followed_while_it_grows_and_exported(tmp_path: Path) ->
     export.export(ended.run.path, "perfetto", str(tmp_path / "trace.json"), None, None)
     trace = tracks(read_trace(str(tmp_path / "trace.json")))
     (worker,) = ended.run.workers()
-    assert {f"Horovod {each}" for each in TENSORS} <= {track for name, track in trace if name == worker}
+    assert {f"Horovod {tensor}" for tensor in TENSORS} <= {track for name, track in trace if name == worker}
     assert len(trace[worker, "Horovod head.weight"]) == 20 * 4
 
 
@@ -55,7 +55,7 @@ def count(run: Run, activity: str) -> int:
 
 
 def check_clock(run: Run) -> None:
-    """Every exchange lies between the begin of the first and the end of the last step."""
+    """Check that all events are between the start of the first and the end of the last step."""
     steps: Any = run.timeline("step")
     first = pc.min(steps["start_ns"]).as_py()
     last = pc.max(pc.add(steps["start_ns"], steps["duration_ns"])).as_py()

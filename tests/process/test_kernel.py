@@ -1,4 +1,4 @@
-"""``leadline.watch()`` in a real notebook kernel: it replaces, shows the verdict, and ends with the kernel."""
+"""``leadline.watch()`` in a real notebook kernel: it replaces an earlier run and ends with the kernel."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def train(steps, spoil=1.0):
 
 
 class Kernel:
-    """A kernel that runs cells as a notebook does."""
+    """A kernel that runs cells like a notebook."""
 
     def __init__(self, manager: KernelManager) -> None:
         self.manager = manager
@@ -48,7 +48,7 @@ class Kernel:
         return int(self.manager.provisioner.pid)
 
     def run(self, cell: str) -> dict[str, str]:
-        """What the cell's last expression shows, by type."""
+        """Run a cell; return the output of its last expression by MIME type."""
         shown: dict[str, str] = {}
         problems: list[str] = []
 
@@ -74,14 +74,14 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
 
 
 def ours(run: str) -> list[int]:
-    """The agent, judge and rule workers of a run."""
+    """Return the agent, judge and rule workers of a run."""
     found = []
     for pid in list_pids():
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if any(each.startswith(b"leadline.") for each in words) and os.fsencode(run) in words:
+        if any(word.startswith(b"leadline.") for word in words) and os.fsencode(run) in words:
             found += [pid, *descendants(pid)]
     return sorted(set(found))
 

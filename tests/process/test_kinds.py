@@ -1,4 +1,4 @@
-"""Every kind of training is watched without changing a bit of it, and what is stored is what it saw itself."""
+"""Capture of every kind of training: bit-identical results, and stored data equal to the data of the script."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ GROUPS = (
 """Each group is one launched run."""
 KINDS = tuple(kind for group in GROUPS for kind in group)
 CHILDREN = {"spawned": ("spawned_0", "spawned_1"), "served": ("served_0",), "forking": ("forking", "forking_0")}
-"""Kinds that train in processes of their own, and the diaries of these."""
+"""Kinds that train in separate processes, and the diaries of these processes."""
 DIARIES = tuple(diary for kind in KINDS for diary in CHILDREN.get(kind, (kind,)))
 UNTOLD = ("duet", "counted")
-"""Kinds that say nothing of their steps: only that they are left alone is tested."""
+"""Kinds whose diaries have no steps; only bit-identical results are tested."""
 TOLD = tuple(diary for diary in DIARIES if diary not in UNTOLD)
 TYPES = {
     "complex_numbers": torch.complex64,
@@ -89,13 +89,13 @@ CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 
 
 class Watched:
-    """The runs of all kinds, and what each kind wrote of itself."""
+    """The runs of all kinds, and the diary that each kind wrote."""
 
     def __init__(self, runs: Sequence[Run], diaries: Path) -> None:
         self.runs, self._diaries = runs, diaries
         self.series = [row for run in runs for row in run.series().to_pylist()]
         self.events_told = [row for run in runs for row in run.timeline().to_pylist()]
-        self.documents = {name: each for run in runs for name, each in run.worker_documents().items()}
+        self.documents = {name: document for run in runs for name, document in run.worker_documents().items()}
         self.findings = [row for run in runs for row in run.findings().to_pylist()]
         self.values: dict[tuple[str, str, str], dict[int, float]] = {}
         for row in self.series:
@@ -111,19 +111,19 @@ class Watched:
         return dict(self.documents[self.worker(kind)])
 
     def names(self, kind: str) -> set[str]:
-        """The losses and parameters of a kind."""
+        """Return the names of the losses and parameters of a kind."""
         worker, collections = self.worker(kind), ("losses", "gradients", "weights", "biases")
-        (run,) = (each for each in self.runs if worker in each.workers())
-        own = {name for each in collections for name in run.tensor_names(collection=each)}
+        (run,) = (candidate for candidate in self.runs if worker in candidate.workers())
+        own = {name for collection in collections for name in run.tensor_names(collection=collection)}
         return {row["name"] for row in self.series if row["worker"] == worker} & own
 
     def steps(self, kind: str, name: str, statistic: str) -> dict[int, float]:
         return self.values[self.worker(kind), name, statistic]
 
     def stored(self, kind: str) -> dict[str, torch.Tensor]:
-        """All raw tensors of a kind by ``train/<step>/<name>``."""
+        """Return all raw tensors of a kind by ``train/<step>/<name>``."""
         files = (path for run in self.runs for path in Path(run.path, "tensors", self.worker(kind)).glob("*"))
-        return {key: value for each in files for key, value in load_file(each).items()}
+        return {key: value for file in files for key, value in load_file(file).items()}
 
     def events(self, kind: str, name: str) -> list[int]:
         worker = self.worker(kind)
@@ -166,11 +166,13 @@ def test_all_kinds_are_listed(watch: Watched) -> None:
 
 
 MODE_LEFT = frozenset({"adversarial", "fast_path", "within_backward"})
-"""Kinds that end while a function mode of ours waits for the next forward pass to leave the stack, letting all pass."""
+"""Kinds that end while Leadline's function mode is inactive but still on the stack until the next forward pass."""
 
 
 @pytest.mark.parametrize("kind", DIARIES)
-def test_weights_are_bit_identical_and_the_process_state_is_unchanged(watch: Watched, unwatched: Path, kind: str) -> None:
+def test_weights_are_bit_identical_and_the_process_state_is_unchanged(
+    watch: Watched, unwatched: Path, kind: str
+) -> None:
     without, found = read_diary(unwatched, kind), watch.diary(kind)
     for what in ("digest", "facts"):
         assert found[what] == without[what]
@@ -228,7 +230,7 @@ def test_tensors_are_captured_at_exactly_the_expected_steps(watch: Watched, kind
     for name, step, _ in captures(watch.diary(kind)):
         expected.setdefault(name, []).append(step)
     untold = {OVERFLOW_STEP} if kind == "raising" else set()
-    untold |= {watch.diary(kind)["steps"]}  # a second optimizer's last step is in a step that never ended
+    untold |= {watch.diary(kind)["steps"]}  # the last step of a second optimizer belongs to a step that never ended
     for name, steps in expected.items():
         found = set(watch.steps(kind, name, "nonfinite_count"))
         assert found - untold <= set(steps) <= found, name
@@ -256,7 +258,7 @@ def statistic(watch: Watched, kind: str, name: str, statistic: str, step: int) -
 
 
 def captures(diary: dict[str, Any]) -> list[tuple[str, int, np.ndarray[Any, Any]]]:
-    """Every tensor at every step, as the script saw it."""
+    """Return every tensor at every step, as recorded by the script."""
     books = {**diary["weights"], **{f"gradient/{name}": steps for name, steps in diary["gradients"].items()}}
     return [(name, int(step), np.array(values)) for name, steps in books.items() for step, values in steps.items()]
 
@@ -274,10 +276,10 @@ def test_no_rule_fires_even_for_steps_skipped_by_the_scaler(watch: Watched) -> N
 
 
 def test_processes_that_do_not_train_write_nothing(watch: Watched) -> None:
-    """Neither the parent of all kinds nor the workers of a data loader leave a trace."""
+    """Neither the parent process of all kinds nor data loader workers write a stream."""
     workers = {watch.worker(kind) for kind in DIARIES}
     assert set(watch.documents) == workers
-    assert {each.name for run in watch.runs for each in Path(run.path, "series").iterdir()} == workers
+    assert {path.name for run in watch.runs for path in Path(run.path, "series").iterdir()} == workers
 
 
 def test_micro_batches_are_counted(watch: Watched) -> None:
@@ -300,15 +302,15 @@ def test_models_are_still_listed_after_they_were_deleted(watch: Watched) -> None
     told = {kind: (watch.document(kind)["models"], watch.document(kind)["optimizers"]) for kind in DIARIES}
     assert told["nested"] == ([{"name": "Sequential", "parameters": 4}], ["Careful"])
     assert told["tied"] == ([{"name": "Tied", "parameters": 1}], ["AdamW"])
-    assert sorted(each["name"] for each in told["adversarial"][0]) == ["Discriminator", "Generator"]
+    assert sorted(model["name"] for model in told["adversarial"][0]) == ["Discriminator", "Generator"]
 
 
 def test_runs_can_be_verified(watch: Watched) -> None:
-    assert [Run(each.path).verify() for each in watch.runs] == [[]] * len(GROUPS)
+    assert [Run(run.path).verify() for run in watch.runs] == [[]] * len(GROUPS)
 
 
 def test_modules_are_captured_outside_of_function_transforms(watch: Watched) -> None:
-    """The passes within ``jit.trace``, ``vmap`` and the like are the script's; the step's own pass is captured."""
+    """Passes within ``jit.trace``, ``vmap`` and similar are not captured; the forward pass of the step is."""
     for kind in ("scripted", "transformed"):
         rows = [row for row in watch.series if row["worker"] == watch.worker(kind) and row["name"] == "1_output_0"]
         assert {row["step"] for row in rows} == set(range(12)), kind

@@ -51,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def agents(run: Path) -> list[int]:
-    """The agents of a run."""
+    """Return the agents of a run."""
     pids = []
     for pid in list_pids():
         try:
@@ -89,13 +89,13 @@ def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path
     errors = [error_output(rank) for rank in ranks]
     told = ended(run)
     assert (told["name"], told["status"], told["uri"]) == ("job-17", "Completed", str(run))
-    assert sorted(each["worker"].split("-")[0] for each in told["workers"]) == ["rank0", "rank1", "rank2"]
-    assert {each["pid"] for each in told["workers"]} == {rank.pid for rank in ranks}
+    assert sorted(worker["worker"].split("-")[0] for worker in told["workers"]) == ["rank0", "rank1", "rank2"]
+    assert {worker["pid"] for worker in told["workers"]} == {rank.pid for rank in ranks}
     assert told["command"][0].endswith("launched.py")
-    assert [each["verdict"] for each in told["rules"]] != []
+    assert [rule["verdict"] for rule in told["rules"]] != []
     assert sum("run job-17" in line for err in errors for line in err.splitlines()) == 1
-    left = {each.name for each in run.iterdir()} | {f"nodes/{each.name}" for each in (run / "nodes").iterdir()}
-    assert not any("lock" in each or "draft" in each or each == ".reserve" for each in left), left
+    left = {path.name for path in run.iterdir()} | {f"nodes/{path.name}" for path in (run / "nodes").iterdir()}
+    assert not any("lock" in name or "draft" in name or name == ".reserve" for name in left), left
 
 
 def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: Path, start: Start) -> None:
@@ -145,7 +145,7 @@ def test_an_invalid_configuration_is_reported_and_nothing_is_created(tmp_path: P
     (tmp_path / "leadline.toml").write_text('preset = "lite"\n')
     run = tmp_path / "job"
     ranks = [start("5", "bootstrap", run=run, PYTHONPATH=SITE) for _ in range(2)]
-    errors = [error_output(rank) for rank in ranks]  # the training goes on without
+    errors = [error_output(rank) for rank in ranks]  # the training continues without Leadline
     assert any("capture disabled in this process:" in err and "did you mean 'light'?" in err for err in errors)
     assert not (run / layout.MANIFEST).exists()
 
@@ -182,7 +182,7 @@ def test_a_training_may_wait_for_its_children(tmp_path: Path) -> None:
     )
     assert done.stdout.strip() == ""
     (run,) = (tmp_path / "leadline-runs").iterdir()
-    assert ended(run)["status"] == "Completed"  # also where the process ended before its agent was there
+    assert ended(run)["status"] == "Completed"  # also if the process ended before its agent had started
 
 
 def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, start: Start) -> None:
@@ -203,7 +203,7 @@ def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, 
     os.close(lock)
     try:
         wait_for(lambda: read_document(str(run / layout.node_document("other"))), "the second node")
-        os.kill(primary, signal.SIGKILL)  # the second takes over
+        os.kill(primary, signal.SIGKILL)  # the second agent takes over
         wait_for(lambda: (read_document(str(run / layout.STATUS)) or {}).get("agent_pid") == second.pid, "the change")
         go.touch()
         error_output(first)
@@ -214,5 +214,5 @@ def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, 
     assert "joined on other" in err
     told = show(run)
     assert (told["status"], told["steps"]["train"] >= 5) == ("Completed", True)
-    nodes = {each["node"] for each in leadline.open_run(run).manifest.nodes}
+    nodes = {node["node"] for node in leadline.open_run(run).manifest.nodes}
     assert nodes == {"other", node_name()}

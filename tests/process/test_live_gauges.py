@@ -26,13 +26,15 @@ def scrape(url: str) -> Seen:
         text = response.read().decode()
     found: Seen = {}
     for family in text_string_to_metric_families(text):
-        for each in family.samples:
-            found.setdefault(each.name, {})[each.labels.get("rule") or each.labels.get("status") or ""] = each.value
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[sample.labels.get("rule") or sample.labels.get("status") or ""] = (
+                sample.value
+            )
     return found
 
 
 def address(running: Running) -> str:
-    """Where the terminal says that the gauges are."""
+    """Return the address of the metrics endpoint from the terminal output."""
     assert running.process.stderr is not None
     for line in running.process.stderr:
         found = re.search(r"publish_metric:prometheus: served at (http://\S+)", line)
@@ -99,7 +101,7 @@ def test_the_last_export_has_the_final_status_of_the_training(tmp_path: Path) ->
     ended = watched(options, script("steered.py"), folder=tmp_path, MARK=mark, HEADERS="x-key=s3cret-of-the-user")
     endpoint.close()
     assert ended.status == 0, ended.err
-    assert all(each.headers["x-key"] == "s3cret-of-the-user" for each in endpoint.received)
+    assert all(request.headers["x-key"] == "s3cret-of-the-user" for request in endpoint.received)
     last, _ = otlp(endpoint.received[-1].body)
     assert last["leadline.rule.fired"]["high"] == 1.0
     assert math.isnan(last["leadline.rule.fired"]["never"])
@@ -120,8 +122,8 @@ def _processes_with(mark: str) -> list[int]:
 
 
 def _check_outcomes(run: Run, url: str) -> None:
-    lines = {each["notice"]: each for each in read_lines(str(Path(run.uri) / "actions.jsonl"))}
-    told = {name: (each["state"], each["outcome"]) for name, each in lines.items()}
+    lines = {line["notice"]: line for line in read_lines(str(Path(run.uri) / "actions.jsonl"))}
+    told = {name: (line["state"], line["outcome"]) for name, line in lines.items()}
     assert set(told.values()) == {("done", f"served at {url}")}
     assert {"job/Completed", "high/status/InProgress/clear"} <= told.keys()
     assert any(name.startswith("high/opened/") for name in told)

@@ -1,4 +1,4 @@
-"""Whatever a script logs through other libraries becomes a scalar, and neither they nor the training feel it."""
+"""Metrics that a script logs through other libraries: captured as scalars, without effect on libraries and training."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ OFFLINE = {
 OWN_NAMES = {
     "mlflow": {"cross_entropy_output_0": "metrics/cross_entropy_output_0", "accuracy": "metrics/accuracy"},
 }
-"""Where a script's name is that of a loss or of our own accuracy."""
+"""Stored names of metrics whose name in the script is that of a loss or of Leadline's accuracy."""
 BESIDES = {"accuracy", "epoch", "f1_step"}
-"""Metrics that the diaries do not tell: our own accuracy; the Trainer's epoch comes several times in a step."""
+"""Metrics missing in the diaries: Leadline's accuracy, and the Trainer's epoch, logged several times a step."""
 
 
 def launch(kind: str, folder: Path, *options: str) -> Ended:
@@ -51,7 +51,7 @@ def diary(folder: Path, kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all trainings without Leadline, one after the other in one process."""
+    """Run all trainings without Leadline, one after the other in one process; return the folder."""
     folder = tmp_path_factory.mktemp("bare")
     ended = finish(
         [PYTHON, script("logged.py"), str(folder), *KINDS], folder, env=environment(**OFFLINE, HOME=str(folder))
@@ -77,7 +77,7 @@ def test_metrics_logged_to_a_library_are_captured(tmp_path: Path, unwatched: Pat
 
 
 def metrics(run: Run) -> dict[str, list[float]]:
-    """The metrics by name, in the order of their steps; no step has two of one name."""
+    """Return the metrics by name, ordered by step; check that no step has two values of one name."""
     found: dict[str, list[float]] = {}
     names = set(run.tensor_names(collection="metrics"))
     rows = [row for row in run.scalars().to_pylist() if row["name"] in names]
@@ -99,11 +99,11 @@ def test_leadline_imports_no_logging_library(tmp_path: Path, unwatched: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["begins_first", "begins_last"])
 def test_all_patches_of_the_libraries_are_removed(tmp_path: Path, session: str) -> None:
-    """Whether they are imported after or before the session begins; also where they are compiled and pickled."""
+    """With imports before and after the start of the session, and with compiled and pickled objects."""
     env = environment(**OFFLINE, HOME=str(tmp_path))
     watched, bare = (
-        finish([PYTHON, script("loggers_left.py"), each, str(tmp_path)], tmp_path, env=env)
-        for each in (session, "bare")
+        finish([PYTHON, script("loggers_left.py"), kind, str(tmp_path)], tmp_path, env=env)
+        for kind in (session, "bare")
     )
     assert (watched.status, bare.status) == (0, 0), watched.err + bare.err
     told = json.loads(watched.lines[-1])
@@ -112,4 +112,4 @@ def test_all_patches_of_the_libraries_are_removed(tmp_path: Path, session: str) 
     assert told["are_names_kept"]
     assert told["copies"] == [1.0, 1.0]
     assert told["compiled"] == json.loads(bare.lines[-1])["compiled"]
-    assert not [each for each in told["finders"] if "leadline" in each]
+    assert not [finder for finder in told["finders"] if "leadline" in finder]

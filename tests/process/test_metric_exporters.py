@@ -1,4 +1,4 @@
-"""publish_metric with real counterparts: a scrape, a Pushgateway, an OTLP receiver, CloudWatch."""
+"""publish_metric with real endpoints: a Prometheus scrape, a Pushgateway, an OTLP receiver, CloudWatch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ UNDECIDED = RuleState("gpu", "low_gpu_utilization", "NoIssuesFound", "undecided"
 QUICK = {"probe": False, "interval": 0.05, "timeout": 10.0}
 
 Exchange = tuple[str, str, dict[str, str], bytes]
-"""Method, path, headers in small letters, body."""
+"""Method, path, lower-case headers, body."""
 
 
 class Server:
-    """An HTTP server that records requests and answers as configured."""
+    """An HTTP server that records requests and responds as configured."""
 
     def __init__(self) -> None:
         self.came: list[Exchange] = []
@@ -75,7 +75,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def opened() -> Iterator[Callable[..., PublishMetric]]:
-    """Makes actions, and closes them."""
+    """Return a function that creates actions; they are closed at the end."""
     made: list[PublishMetric] = []
 
     def make(**given: Any) -> PublishMetric:
@@ -87,7 +87,7 @@ def opened() -> Iterator[Callable[..., PublishMetric]]:
     yield make
     for action in made:
         action.close()
-    assert not any(each.name == "leadline-metrics" for each in threading.enumerate())
+    assert not any(thread.name == "leadline-metrics" for thread in threading.enumerate())
 
 
 def tell(action: PublishMetric, *rules: RuleState, run: Path = Path("/nowhere"), **given: Any) -> Outcome:
@@ -96,7 +96,7 @@ def tell(action: PublishMetric, *rules: RuleState, run: Path = Path("/nowhere"),
 
 
 def scrape(url: str) -> dict[str, dict[str, float]]:
-    """By gauge, and within it by the label that is not the run."""
+    """Return values by gauge and by the label other than the run."""
     with urllib.request.urlopen(url, timeout=60) as response:
         return parse(response.read().decode())
 
@@ -105,10 +105,10 @@ def parse(text: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for family in text_string_to_metric_families(text):
         assert family.type == "gauge"
-        for each in family.samples:
-            labels = dict(each.labels)
+        for sample in family.samples:
+            labels = dict(sample.labels)
             assert labels.pop("run") == "a-run"
-            found.setdefault(each.name, {})["".join(labels.values())] = each.value
+            found.setdefault(sample.name, {})["".join(labels.values())] = sample.value
     return found
 
 
@@ -213,7 +213,7 @@ def test_unchanged_values_are_pushed_again(server: Server, opened: Any) -> None:
     action = opened(to="otlp", endpoint=server.url, **QUICK)
     tell(action, FIRED)
     wait_for(lambda: len(server.came) > 3, "more of the same")
-    assert all(otlp(each[3])[0]["leadline.rule.fired"]["loss"] == 1.0 for each in list(server.came))
+    assert all(otlp(request[3])[0]["leadline.rule.fired"]["loss"] == 1.0 for request in list(server.came))
     action.close()
     sent = len(server.came)
     assert sent == len(server.came)
@@ -221,7 +221,7 @@ def test_unchanged_values_are_pushed_again(server: Server, opened: Any) -> None:
 
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """CloudWatch as moto has it, over HTTP."""
+    """Start CloudWatch emulated by moto, over HTTP."""
     from moto.server import ThreadedMotoServer
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
@@ -234,7 +234,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def points(endpoint: str, rule: str) -> list[float]:
-    """What CloudWatch has of a rule, the latest values of a minute by their maximum and minimum."""
+    """Return the values of a rule in CloudWatch: maximum and minimum of the latest minute."""
     from datetime import UTC, datetime, timedelta
 
     import boto3
@@ -251,7 +251,7 @@ def points(endpoint: str, rule: str) -> list[float]:
         EndTime=now + timedelta(hours=1),
     )
     client.close()
-    return [each[key] for each in answer["Datapoints"] for key in ("Maximum", "Minimum")]
+    return [point[key] for point in answer["Datapoints"] for key in ("Maximum", "Minimum")]
 
 
 @pytest.mark.slow

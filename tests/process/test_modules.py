@@ -1,4 +1,4 @@
-"""What the training process and the agent hold in a real run."""
+"""Modules imported by the training process and the agent in a real run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_training_imports_no_modules_of_the_judging_side(tmp_path: Path, way
 
 
 def test_a_real_agent_imports_no_heavy_modules(tmp_path: Path) -> None:
-    """Seen from the agent's own account of its imports, with the judge and a training beside it."""
+    """According to the import log of the agent, with a judge and a training."""
     run = make_run(tmp_path / "run", rules=True)
     done = subprocess.run(
         [

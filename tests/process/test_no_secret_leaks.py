@@ -1,4 +1,4 @@
-"""No secret of an action reaches the run directory, the terminal, the views, or the list of processes."""
+"""Secrets of actions appear in no run directory, terminal output, view or process list."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Careless(Action, frozen=True, kw_only=True):
 
 
 def forms(secret: str) -> set[str]:
-    """How a secret may be written, and both halves of it: a text that was cut."""
+    """Return the encodings of a secret and both its halves, for truncated texts."""
     pair = f"{USER}:{secret}".encode()
     whole = {
         secret,
@@ -58,15 +58,15 @@ def forms(secret: str) -> set[str]:
     return whole | {secret[:half], secret[-half:]}
 
 
-FORMS = {form for each in (PASSWORD, TOKEN, KEY, MAIL_PASSWORD) for form in forms(each)}
+FORMS = {form for value in (PASSWORD, TOKEN, KEY, MAIL_PASSWORD) for form in forms(value)}
 
 
 def secrets_in(text: str) -> set[str]:
-    return {each for each in FORMS if each in text}
+    return {form for form in FORMS if form in text}
 
 
 class ProcessList:
-    """What ``ps`` would show, collected while a run goes on."""
+    """The output of ``ps``, collected during a run."""
 
     def __init__(self) -> None:
         self.seen: set[str] = set()
@@ -92,16 +92,16 @@ class ProcessList:
 
 
 def carelessly(url: str) -> str:
-    """What a server says that repeats all that it was sent, the password at each place where a text may be cut."""
+    """Return a response that repeats all secrets, with the password at every position where a text may be truncated."""
     basic = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     said = f"refused {basic} and {TOKEN} for {json.dumps(PASSWORD)} at {url} {quote(PASSWORD, safe='')}"
     return said + " ".join(PASSWORD for _ in range(400))
 
 
 def final_lines(root: Path) -> dict[str, dict[str, Any]]:
-    """What came of the finding, by action."""
+    """Return the final log line of each action."""
     lines = [line for path in root.glob("runs/*/actions.jsonl") for line in read_lines(str(path))]
-    return {each["action"]: each for each in lines if each["state"] in ("done", "failed", "given up")}
+    return {line["action"]: line for line in lines if line["state"] in ("done", "failed", "given up")}
 
 
 def check_nothing_leaked(ended: Ended, processes: ProcessList) -> None:
@@ -143,7 +143,7 @@ def test_secrets_appear_only_in_the_requests_that_send_them(tmp_path: Path) -> N
                 "exploding_tensor=deeds.py:Careless:$PASSWORD,fails=true,retries=0",
                 'exploding_tensor=run_command:test "$TOKEN" && false',
             ]
-            options = [word for each in on for word in ("--on", each)]
+            options = [word for option in on for word in ("--on", option)]
             with started(options, script("until.py"), str(end), folder=tmp_path, **variables) as running:
                 wait_for(
                     lambda: len(final_lines(tmp_path)) == len(on) or running.process.poll() is not None, "all ends"
@@ -220,7 +220,7 @@ def test_secrets_of_action_instances_do_not_leak(tmp_path: Path, changes: dict[s
 
 
 def test_actions_do_not_change_the_environment_of_the_training(tmp_path: Path) -> None:
-    """Nothing is resolved, added or taken away for the sake of actions."""
+    """No variable is resolved, added or removed because of actions."""
     told = "import json, os; print(json.dumps(dict(os.environ)))"
     job = (sys.executable, "-c", told)
     plain = watched((), *job, folder=tmp_path / _made(tmp_path, "plain"), TOKEN=TOKEN, REST="$TOKEN")
@@ -233,7 +233,7 @@ def test_actions_do_not_change_the_environment_of_the_training(tmp_path: Path) -
     )
     bare, one, other = environment(TOKEN=TOKEN, REST="$TOKEN"), json.loads(plain.out), json.loads(acting.out)
     assert {key: one.get(key) for key in bare if key != "PYTHONPATH"} == {
-        key: each for key, each in bare.items() if key != "PYTHONPATH"
+        key: value for key, value in bare.items() if key != "PYTHONPATH"
     }
     assert {**one, "LEADLINE_RUN": ""} == {**other, "LEADLINE_RUN": ""}
 

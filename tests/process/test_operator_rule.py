@@ -1,4 +1,4 @@
-"""operator_time on a real job: judged while it runs, and the same when the run is judged again."""
+"""operator_time on a real job: same verdict live and when judged again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def test_a_real_window_gets_the_same_verdict_live_and_when_judged_again(tmp_path
     dearest = ended.run.operators(("operator",), device="cpu").to_pylist()[0]
     assert (evidence["operator"], evidence["window"]) == (dearest["operator"], "detailed-5")
     steps = sum(
-        each["end_ns"] - each["start_ns"]
+        step["end_ns"] - step["start_ns"]
         for path in Path(ended.run.path).glob("profiles/*/detailed-5/steps.json")
-        for each in json.loads(path.read_text())["steps"]
+        for step in json.loads(path.read_text())["steps"]
     )
     assert evidence["share"] == pytest.approx(dearest["own_ns"] / steps)
     again = subprocess.run(

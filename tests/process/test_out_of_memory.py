@@ -1,4 +1,4 @@
-"""A training that runs out of memory: whose it was is written down, and the error is as it was."""
+"""A training that runs out of memory: memory by module is recorded, and the error is unchanged."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ def test_memory_by_module_is_recorded_and_the_error_is_unchanged(tmp_path: Path)
     events = ended.run.timeline()
     assert "out_of_memory" in events["name"].to_pylist()
     (worker,) = ended.show()["workers"]
-    assert any("out of memory at step 10" in each for each in worker["notes"])
+    assert any("out of memory at step 10" in note for note in worker["notes"])

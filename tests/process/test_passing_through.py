@@ -1,4 +1,4 @@
-"""What is the script's passes through: arguments, streams, signals, exit status; and every way to launch it."""
+"""Arguments, streams, signals and exit status are passed through, for every way to launch a script."""
 
 from __future__ import annotations
 
@@ -117,13 +117,15 @@ def test_all_ranks_stop_together(tmp_path: Path) -> None:
     assert ended.status == 10, ended.err
     said = ended.show()
     assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
-    assert sorted(each["worker"].split("-")[0] for each in said["workers"]) == ["rank0", "rank1"]
+    assert sorted(worker["worker"].split("-")[0] for worker in said["workers"]) == ["rank0", "rank1"]
     finding = rule(said, "exploding_tensor")["findings"][0]
     assert (finding["step"], finding["tensors"][0]) == (40, "loss")
-    taken = [json.loads(each.read_text()) for each in Path(ended.run.path, "control", "acks").iterdir()]
+    taken = [json.loads(path.read_text()) for path in Path(ended.run.path, "control", "acks").iterdir()]
     assert len(taken) == 2
-    assert {(each["outcome"], each["step"]) for each in taken} == {("taken", said["actions"][0]["step"])}
-    assert {each["step"] for each in said["workers"]} == {said["actions"][0]["step"]}
+    assert {(acknowledgement["outcome"], acknowledgement["step"]) for acknowledgement in taken} == {
+        ("taken", said["actions"][0]["step"])
+    }
+    assert {worker["step"] for worker in said["workers"]} == {said["actions"][0]["step"]}
 
 
 def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> None:
@@ -136,5 +138,5 @@ def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> N
     assert ended.show()["steps"] == {"train": 60}
     assert set(run.tensor_names(collection="weights")) == {"0.weight", "2.weight"}
     assert len(run.workers()) == 2
-    first, second = (run.tensor("gradient/0.weight").statistic("l2", 50, worker=each) for each in run.workers())
+    first, second = (run.tensor("gradient/0.weight").statistic("l2", 50, worker=worker) for worker in run.workers())
     assert first == second

@@ -1,4 +1,4 @@
-"""Windows of depth on real jobs: asked before the start and in the middle, readable, with nothing changed or left."""
+"""Profile windows of real jobs, requested before the start or while running; the training is unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def call(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def windows(run: Run) -> dict[str, dict[str, Any]]:
-    return {each["id"]: each for each in run.profiles().to_pylist()}
+    return {row["id"]: row for row in run.profiles().to_pylist()}
 
 
 def modules(run: Run, **given: Any) -> set[str]:
@@ -49,16 +49,16 @@ def modules(run: Run, **given: Any) -> set[str]:
 
 @pytest.mark.slow
 def test_every_kind_of_window_requested_before_the_start(tmp_path: Path) -> None:
-    """The process' start and end, Debugger's default steps, and pyinstrument."""
+    """Windows at process start and end, at Debugger's default steps, and with pyinstrument."""
     without = bare("profiled.py", "bare", STEPS, folder=tmp_path)
     asked = ("default", "cprofile:at=start", "cprofile:at=end", "pyinstrument:at=20,for=2", "detailed:at=30,for=2")
-    options = [word for each in asked for word in ("--profile", each)]
+    options = [word for option in asked for word in ("--profile", option)]
     ended = watched(options, script("profiled.py"), "watched", STEPS, folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), ended.err
     check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"), is_end_recorded=True)
     run = ended.run
     found = windows(run)
-    assert {name: (each["first_step"], each["end_step"]) for name, each in found.items()} == {
+    assert {name: (window["first_step"], window["end_step"]) for name, window in found.items()} == {
         "cprofile-total-start": (0, 0),
         "detailed-5": (5, 6),
         "dataloader-7": (7, 8),
@@ -77,7 +77,7 @@ def test_every_kind_of_window_requested_before_the_start(tmp_path: Path) -> None
 
 def check_operators(run: Run) -> None:
     backward = run.operators(phase="backward", window="detailed-30")
-    rows = {(each["operator"], each["module"]): each["calls"] for each in backward.to_pylist()}
+    rows = {(row["operator"], row["module"]): row["calls"] for row in backward.to_pylist()}
     assert rows["aten::native_batch_norm_backward", "layer1.0.bn1"] == 2
     assert backward["cumulative_share"].to_pylist()[-1] == pytest.approx(1.0)
     steps = run.operator_calls(window="detailed-30")
@@ -88,14 +88,14 @@ def check_operators(run: Run) -> None:
 def check_functions(run: Run) -> None:
     start = run.python_profile(part="start")
     assert start.slices()["phase"].to_pylist() == ["start"]
-    assert any("Conv2d.__init__" in each for each in start.top("calls", None)["function"].to_pylist())
+    assert any("Conv2d.__init__" in name for name in start.top("calls", None)["function"].to_pylist())
     step = run.python_profile(step=9)
     assert step.slices()["phase"].to_pylist() == ["forward", "backward", "optimizer"]
     names = run.python_profile(step=9, phase="forward").top("cumulative", None)["function"].to_pylist()
     assert "Net.forward" in names
     assert "Net.forward" not in run.python_profile(step=9, phase="optimizer").top("own", None)["function"].to_pylist()
     callers = run.python_profile(step=9).callers("Block.forward")["caller_function"].to_pylist()
-    assert any("_call_impl" in each for each in callers)
+    assert any("_call_impl" in name for name in callers)
     assert run.python_profile(timer="cpu").slices()["step"].to_pylist() == [10] * 3
     stacks = run.python_profile(kind="pyinstrument")
     assert set(stacks.slices()["step"].to_pylist()) == {20, 21}
@@ -121,21 +121,21 @@ def test_every_kind_of_window_requested_from_a_running_job(tmp_path: Path) -> No
     assert ended.status == 0, ended.err
     check_unchanged(read(tmp_path, "watched"), read(tmp_path, "bare"))
     found = windows(ended.run)
-    assert sorted(each["kind"] for each in found.values()) == ["cprofile", "dataloader", "detailed", "pyinstrument"]
-    assert all(each["end_step"] - each["first_step"] == 2 for each in found.values())
+    assert sorted(window["kind"] for window in found.values()) == ["cprofile", "dataloader", "detailed", "pyinstrument"]
+    assert all(window["end_step"] - window["first_step"] == 2 for window in found.values())
     assert {"layer1.0.bn1", "head"} <= modules(ended.run)
-    answers = [json.loads(each.read_text()) for each in (Path(ended.run.path) / "control" / "acks").glob("*.json")]
+    answers = [json.loads(path.read_text()) for path in (Path(ended.run.path) / "control" / "acks").glob("*.json")]
     assert len(answers) == 3
 
 
 @pytest.mark.slow
 def test_profile_windows_release_their_memory(tmp_path: Path) -> None:
-    """The first windows load libraries; every further one gives back what it took: growth is that of other jobs."""
+    """The first windows load libraries; later ones release their memory, so it grows as without windows."""
     (tmp_path / "without").mkdir()
     without = watched((), script("profiled.py"), "without", "160", folder=tmp_path / "without")
     asked = [f"{kind}:at={at},for=2" for at in range(10, 130, 10) for kind in ("detailed",)]
     asked += [f"cprofile:at={at},for=2" for at in range(15, 135, 10)]
-    options = [word for each in asked for word in ("--profile", each)]
+    options = [word for option in asked for word in ("--profile", option)]
     ended = watched(options, script("profiled.py"), "watched", "160", folder=tmp_path)
     assert ended.status == 0, ended.err
     assert len(windows(ended.run)) == 24
@@ -181,8 +181,8 @@ def test_a_compiled_model_is_profiled_without_recompilation(tmp_path: Path) -> N
     found = windows(ended.run)
     assert found["detailed-20"]["notes"] == ["operators of compiled code have no module"]
     calls = ended.run.operators(("operator", "phase"), window="detailed-20").to_pylist()
-    assert {"forward", "backward", "optimizer"} <= {each["phase"] for each in calls}
-    assert "aten::native_batch_norm_backward" in {each["operator"] for each in calls}
+    assert {"forward", "backward", "optimizer"} <= {call["phase"] for call in calls}
+    assert "aten::native_batch_norm_backward" in {call["operator"] for call in calls}
 
 
 def test_missing_profiles_are_reported(tmp_path: Path) -> None:
@@ -205,7 +205,9 @@ def test_missing_profiles_are_reported(tmp_path: Path) -> None:
         (("--profile", "detailed:at=soon"), "is not a step (120)"),
     ],
 )
-def test_an_invalid_profile_option_is_refused_before_the_start(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+def test_an_invalid_profile_option_is_refused_before_the_start(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
     ended = watched(words, "true", folder=tmp_path)
     assert ended.status == 2
     assert said in ended.err

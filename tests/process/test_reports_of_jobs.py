@@ -1,4 +1,4 @@
-"""The profiling report of a real job: written by a separate process during the run, and finally after the last step."""
+"""The profiling report of a real job, written by a separate process during the run and after the last step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def end(running: Running, folder: Path) -> None:
     (folder / "enough").touch()
     ended = running.wait()
     assert ended.status == 0, ended.err
-    assert "the judge ended" not in ended.err
+    assert "the judge exited" not in ended.err
     assert "could not be made" not in ended.err
 
 

@@ -1,4 +1,4 @@
-"""Where a rule stands is logged next to the script's own numbers, and neither those nor the training are changed."""
+"""Rule states logged to the trackers of the script: its own metrics and the training are unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: dict[str, dict[str, list[Any]]] = {
     "several": {"tensorboard": EVENTS, "wandb": [1.0]},
     "none": {},
 }
-"""What each training has besides the script's own; what wandb is told after the last row is in its summary only."""
+"""Rows of rule states by training; states logged to wandb after its last row are only in its summary."""
 TITLES = {"tensorboard": "TensorBoard /", "wandb": "wandb run ", "mlflow": "MLflow run "}
 NOWHERE = "the script has no live wandb, MLflow or TensorBoard run"
 LIBRARIES = ("wandb", "mlflow", "tensorboard", "tensorboardX", "comet_ml")
@@ -42,9 +42,9 @@ def diary(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def taken_apart(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The rows of the script's own, and ours."""
+    """Return the rows of the script and the rows of Leadline."""
     theirs = {
-        "wandb": [{key: each for key, each in row.items() if key != NAME} for row in kept["wandb"]],
+        "wandb": [{key: value for key, value in row.items() if key != NAME} for row in kept["wandb"]],
         "tensorboard": [row for row in kept["tensorboard"] if row[1] != NAME],
         "mlflow": [row for row in kept["mlflow"] if row[0] != NAME],
     }
@@ -72,7 +72,7 @@ def test_rule_states_are_logged_to_the_trackers_and_rows_of_the_script_are_uncha
     assert ours == KINDS[kind]
     if "wandb" in ours:
         assert told["summary"] == without["summary"] | {NAME: 0.0}
-    assert not {each.partition(".")[0] for each in {*told["imported"]} - {*without["imported"]}} & {*LIBRARIES}
+    assert not {name.partition(".")[0] for name in {*told["imported"]} - {*without["imported"]}} & {*LIBRARIES}
     metrics = {*ended.run.tensor_names(collection="metrics")}
     assert not {name for name in metrics if "between" in name}
     for outcome in outcomes(ended):
@@ -81,11 +81,11 @@ def test_rule_states_are_logged_to_the_trackers_and_rows_of_the_script_are_uncha
 
 
 def outcomes(ended: Ended) -> list[str]:
-    """What the run says came of the rule's episode."""
+    """Return the outcomes of the notifications of the rule."""
     notices = ("between/opened/3", "between/closed/3")
-    found = {each["notice"]: each for each in show(ended.run.path)["actions"] if each["notice"] in notices}
-    assert {each["state"] for each in found.values()} <= {"done", "failed"}
-    return [str(found[each]["outcome"]) for each in notices]
+    found = {action["notice"]: action for action in show(ended.run.path)["actions"] if action["notice"] in notices}
+    assert {action["state"] for action in found.values()} <= {"done", "failed"}
+    return [str(found[notice]["outcome"]) for notice in notices]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The second try of tests that failed beside others: what it forgives, what it names, and what it never forgives."""
+"""Retry of failed tests by ``scripts/test``: accepted passes, listed tests, and failures that stay failures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.slow
 
 
 def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
-    """Status and output of a folder of tests."""
+    """Run a folder of tests; return status and output."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
@@ -73,7 +73,7 @@ def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
 
 
 def summaries(said: str) -> list[str]:
-    """What pytest summed up, run by run."""
+    """Return the summary line of each pytest run."""
     return [found[1] for line in said.splitlines() if (found := re.match(r"=+ (\d.*) in [\d.]+s", line))]
 
 

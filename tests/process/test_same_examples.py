@@ -1,4 +1,4 @@
-"""What hypothesis draws: under CI the same on every run, whatever else is imported; elsewhere by chance."""
+"""Hypothesis examples: under CI the same on every run, whatever is imported; elsewhere random."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def test_they_are_noted():
     told = f"{profile.derandomize} {profile.deadline} {profile.print_blob} {drawn!a}"
     pathlib.Path("drawn").write_text(told)
 """
-OTHERS = "\n".join(f"number_{each} = {7919 * each}\ntext_{each} = 'a constant of {each}'" for each in range(300))
+OTHERS = "\n".join(f"number_{index} = {7919 * index}\ntext_{index} = 'a constant of {index}'" for index in range(300))
 
 
 def draw(folder: Path, *, others: str = "", **environment: str) -> str:
-    """Profile and draws of a run, beside a module of its own."""
+    """Return the profile and drawn examples of a test run that imports another module."""
     folder.mkdir()
     shutil.copy(CONFTEST, folder)
     (folder / "pytest.ini").write_text("[pytest]\n")

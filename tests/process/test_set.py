@@ -14,7 +14,7 @@ from leadline.reader.run import Run
 
 
 def times(run: Run) -> list[int]:
-    """The sample times of the system metrics."""
+    """Return the sample times of the system metrics."""
     return sorted(set(run.system_metrics()["time_ns"].to_pylist()))
 
 

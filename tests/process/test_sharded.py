@@ -1,4 +1,4 @@
-"""Two ranks that shard a model in every way: each is a worker with its own shards; never a collective of ours."""
+"""Two ranks with every kind of sharding: each worker has its own shards, and Leadline issues no collectives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def watch(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("way", WAYS)
-def test_results_are_bit_identical_and_collectives_are_unchanged(watch: Ended, unwatched: Path, way: str, rank: int) -> None:
+def test_results_are_bit_identical_and_collectives_are_unchanged(
+    watch: Ended, unwatched: Path, way: str, rank: int
+) -> None:
     found, expected = (diary(folder, way, rank) for folder in (watch.root.parent, unwatched))
     for what in ("digest", "facts", "losses", "weights"):
         assert found[what] == expected[what]
@@ -47,9 +49,9 @@ def test_results_are_bit_identical_and_collectives_are_unchanged(watch: Ended, u
 def test_each_rank_is_a_worker_with_all_steps(watch: Ended) -> None:
     documents = watch.run.worker_documents()
     assert sorted(name.split("-")[0] for name in documents) == ["rank0", "rank1"]
-    for each in documents.values():
-        assert each["steps"] == {"train": EACH * len(WAYS)}
-        assert (each["off"], each["lost"], each["state"]) == (None, None, "ended")
+    for document in documents.values():
+        assert document["steps"] == {"train": EACH * len(WAYS)}
+        assert (document["off"], document["lost"], document["state"]) == (None, None, "ended")
     assert watch.run.findings().num_rows == 0
 
 
@@ -57,7 +59,7 @@ def test_each_rank_is_a_worker_with_all_steps(watch: Ended) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_statistics_and_tensors_are_those_of_the_shard_of_the_rank(watch: Ended, way: str, rank: int) -> None:
     run, told = watch.run, diary(watch.root.parent, way, rank)
-    (worker,) = (each for each in run.workers() if each.startswith(f"rank{rank}-"))
+    (worker,) = (name for name in run.workers() if name.startswith(f"rank{rank}-"))
     first = EACH * WAYS.index(way)
     for prefix, book in (("", told["weights"]), ("gradient/", told["gradients"])):
         for name, steps in book.items():
@@ -80,5 +82,5 @@ def test_a_finding_on_one_rank_stops_both_at_the_same_step(tmp_path: Path) -> No
     assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
     finding = rule(said, "exploding_tensor")["findings"][0]
     assert (finding["step"], finding["tensors"][0]) == (30, "loss")
-    assert len({each["step"] for each in said["workers"]}) == 1
+    assert len({worker["step"] for worker in said["workers"]}) == 1
     assert len(said["workers"]) == 2

@@ -1,4 +1,4 @@
-"""What Leadline holds does not grow with the steps; ``benchmarks/soak.py`` says the same of a hundred thousand."""
+"""Memory of Leadline over many steps; ``benchmarks/soak.py`` measures a hundred thousand steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 @pytest.mark.parametrize(
     ("steps", "wishes", "room_bytes"),
     [
-        pytest.param(5000, (), 1 << 20, id="standard"),  # a leak of 300 bytes a step is more, over four fifths
+        pytest.param(5000, (), 1 << 20, id="standard"),  # exceeded by a leak of 300 bytes per step
         pytest.param(1500, ("--objects", "--capture", "all:every=5"), 100_000, id="everything"),
     ],
 )

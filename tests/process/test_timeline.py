@@ -1,4 +1,4 @@
-"""Where the time of real trainings went, against what torch.profiler saw of the same steps."""
+"""Phases of real trainings, compared with torch.profiler on the same steps."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ KINDS = ("loader_bound", "python_bound", "computing", "checkpointing", "accumula
 STEPS = 12
 SLOW_SECONDS = 0.03
 FIRST = 2
-"""The steps before have much to do once: names are found, programs made."""
+"""Earlier steps include one-time work, such as finding names and compiling."""
 
 pytestmark = pytest.mark.slow
 
 
 def rows(run: Run, rank: int = 0) -> list[dict[str, Any]]:
-    found = [each for each in run.timeline().to_pylist() if each["worker"].startswith(f"rank{rank}-")]
-    return [{**each, "args": json.loads(each["args"])} for each in found]
+    found = [row for row in run.timeline().to_pylist() if row["worker"].startswith(f"rank{rank}-")]
+    return [{**row, "args": json.loads(row["args"])} for row in found]
 
 
 def sums(found: list[dict[str, Any]], mode: str = "train", since: int = FIRST) -> dict[str, float]:
-    """Seconds of each phase; what lies within another is no part of that one."""
+    """Return the seconds of each phase, without the phases nested in it."""
     total: dict[str, float] = {}
     for row in found:
         if row["phase"] == mode and row["step"] >= since:
@@ -59,7 +59,7 @@ def test_the_phases_match_torch_profiler(training: tuple[str, Ended, Path]) -> N
     found, expected = sums(rows(ended.run)), traced(folder, kind)
     for name in (*PHASES, "checkpoint"):
         if expected.get(name, 0.0) > 0.05 * found["step"]:
-            # torch's names include what watching does within them
+            # ranges of torch.profiler include Leadline's overhead
             slack = 0.2 * expected[name] + 0.03 * found["step"] + found["own"]
             assert abs(found[name] - expected[name]) <= slack, name
 
@@ -72,25 +72,25 @@ def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> Non
     if kind == "python_bound":
         assert known + expected["other"] + found["own"] == pytest.approx(found["step"], rel=0.1)
     elif kind in ("loader_bound", "computing", "accumulating"):
-        # what is left is what lies between the phases: zero_grad, the loop itself
+        # the rest is spent between the phases: zero_grad, the loop itself
         assert known + found["own"] >= 0.9 * found["step"]
 
 
 def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) -> None:
     _, ended, _ = training
-    found = sorted((each for each in rows(ended.run) if each["name"] == "step"), key=lambda each: each["start_ns"])
-    train = [each["step"] for each in found if each["phase"] == "train"]
+    found = sorted((row for row in rows(ended.run) if row["name"] == "step"), key=lambda row: row["start_ns"])
+    train = [row["step"] for row in found if row["phase"] == "train"]
     assert len(train) == STEPS == len(set(train))
     for before, after in pairwise(found):
         assert abs(before["start_ns"] + before["duration_ns"] - after["start_ns"]) < 5e6
     (document,) = ended.run.worker_documents().values()
     assert (document["off"], document["lost"]) == (None, None)
-    begun = {each["name"]: each for each in rows(ended.run) if each["phase"] == "initialization"}
+    begun = {row["name"]: row for row in rows(ended.run) if row["phase"] == "initialization"}
     assert set(begun) == {"imports", "setup", "first_step"}
     ends = [begun[name]["start_ns"] + begun[name]["duration_ns"] for name in ("imports", "setup")]
     assert abs(begun["setup"]["start_ns"] - ends[0]) < 5e6
     assert abs(begun["first_step"]["start_ns"] - ends[1]) < 5e6
-    assert begun["imports"]["duration_ns"] > 1e8  # PyTorch's own
+    assert begun["imports"]["duration_ns"] > 1e8  # mostly the import of PyTorch
 
 
 def test_the_longest_phase_is_the_bottleneck_of_the_training(training: tuple[str, Ended, Path]) -> None:
@@ -106,11 +106,11 @@ def test_the_longest_phase_is_the_bottleneck_of_the_training(training: tuple[str
         assert evaluated["data"] >= 3 * 8 * 0.01
         assert found["step"] - found["own"] < 1.5 * sum(found[name] for name in PHASES) + 0.1
     if kind == "accumulating":
-        counts = [each["args"].get("count") for each in rows(ended.run) if each["name"] == "backward"]
+        counts = [row["args"].get("count") for row in rows(ended.run) if row["name"] == "backward"]
         assert counts == [4] * STEPS
     if kind == "adversarial":
         # the first step ends with the first of two optimizers
-        counts = [each["args"].get("count") for each in rows(ended.run) if each["name"] == "optimizer"]
+        counts = [row["args"].get("count") for row in rows(ended.run) if row["name"] == "optimizer"]
         assert counts == [None, *[2] * (STEPS - 1)]
 
 
@@ -123,14 +123,14 @@ def test_a_fast_rank_waits_for_the_slow_rank(tmp_path: Path, kind: str) -> None:
     assert slow["data"] >= 0.99 * lost
     late = slow["data"] - quick["data"]
     assert late >= 0.7 * lost
-    # ranks that share a busy core wait for one another besides
+    # ranks that share a busy core also wait for each other
     assert quick["collective"] - slow["collective"] >= 0.5 * late
     assert quick["step"] == pytest.approx(slow["step"], rel=0.3)
-    found = [each["args"] for each in rows(ended.run) if each["name"] == "collective" and each["phase"] == "train"]
+    found = [row["args"] for row in rows(ended.run) if row["name"] == "collective" and row["phase"] == "train"]
     if kind == "ranks":
-        assert {(each["op"], each["group"], each["count"]) for each in found} == {("all_reduce", "world", 6)}
+        assert {(args["op"], args["group"], args["count"]) for args in found} == {("all_reduce", "world", 6)}
         expected = traced(tmp_path, kind)["collective"]
         assert quick["collective"] == pytest.approx(expected, rel=0.2)
     else:
-        assert {(each["op"], each["group"], each["within"]) for each in found} == {("reduction", "world", "backward")}
-        assert {each["bytes"] for each in found} == {4 * (64 * 64 + 64 + 64 * 64 + 64 + 64 * 8 + 8)}
+        assert {(args["op"], args["group"], args["within"]) for args in found} == {("reduction", "world", "backward")}
+        assert {args["bytes"] for args in found} == {4 * (64 * 64 + 64 + 64 * 64 + 64 + 64 * 8 + 8)}

@@ -1,4 +1,4 @@
-"""Faults of boosted trees are caught while they train, and end it; their healthy twins are let alone."""
+"""Faults of boosted trees: found during training, which is stopped; healthy twins are clear."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from launching import LEADLINE, Ended, environment, finish, rule, script
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 ROUNDS = 5000
-"""Of a training with a fault, if nobody stops it; as the script has it."""
+"""Rounds of a training with a fault that is not stopped, as in the script."""
 OPTIONS = {
     "overfit": "overfit:patience=5,ratio_threshold=0.5",
     "class_imbalance": "class_imbalance",
@@ -29,7 +29,7 @@ TENSORS = {
     "tree_depth": "trees/Depth",
     "feature_importance_overweight": r"feature_importance/(weight|gain)/(f|Column_)7",
 }
-"""The tensor that is named first."""
+"""The first tensor of the finding."""
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_a_fault_is_found_and_stops_the_training(tmp_path: Path, fault: str, lib
     assert MESSAGES[fault] in first["message"]
     assert re.fullmatch(TENSORS[fault], first["tensors"][0])
     assert first["step"] < said["steps"]["train"] < ROUNDS
-    others = {each["name"]: each["findings"] for each in said["rules"] if each["findings"] and each["name"] != fault}
+    others = {rule["name"]: rule["findings"] for rule in said["rules"] if rule["findings"] and rule["name"] != fault}
     assert others == {}
 
 
@@ -66,17 +66,17 @@ def test_the_healthy_twin_is_clear(tmp_path: Path, fault: str, library: str) -> 
     assert ended.status == 0, ended.err
     said = ended.show()
     assert (said["status"], said["steps"], said["damage"], said["lost"]) == ("Completed", {"train": 40}, [], [])
-    assert {each["name"]: each["findings"] for each in said["rules"] if each["findings"]} == {}
+    assert {rule["name"]: rule["findings"] for rule in said["rules"] if rule["findings"]} == {}
     assert (rule(said, fault)["verdict"], rule(said, fault)["why"]) == ("clear", "")
 
 
 def test_tree_rules_and_default_rules_are_clear_on_a_healthy_training(tmp_path: Path) -> None:
     more = ("class_imbalance", "confusion", "feature_importance_overweight", "tree_depth", "create_xgboost_report")
-    asked = [word for each in more for word in ("--rule", each)]
+    asked = [word for rule in more for word in ("--rule", rule)]
     said = launch("overfit", "xgboost", tmp_path, *asked, healthy=True).show()
-    told = {each["name"]: (each["verdict"], each["why"]) for each in said["rules"]}
-    assert {name: each for name, each in told.items() if each[0] == "fired"} == {}
-    assert {told[each] for each in (*more, "overfit", "exploding_tensor", "loss_spike")} == {("clear", "")}
+    told = {rule["name"]: (rule["verdict"], rule["why"]) for rule in said["rules"]}
+    assert {name: state for name, state in told.items() if state[0] == "fired"} == {}
+    assert {told[rule] for rule in (*more, "overfit", "exploding_tensor", "loss_spike")} == {("clear", "")}
     undecided = {name: why for name, (verdict, why) in told.items() if verdict == "undecided"}
     of_networks = {
         name for name, why in undecided.items() if why == "boosted trees have no gradients, weights or layers"

@@ -1,4 +1,4 @@
-"""The XGBoost report of real trainings: kept up to date while they run, with scikit-learn's numbers."""
+"""The XGBoost report of real trainings: updated while they run, with the same numbers as scikit-learn."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_report_of_a_regression_matches_scikit_learn(tmp_path: Path) -> None
 
 
 def check_report(ended: Ended, absent: set[str]) -> None:
-    """The judge wrote the report during the training, and finally after its end."""
+    """Check that the judge wrote the report and completed it after the end of the training."""
     page = Path(ended.run.path, "reports", "xgboost.html").read_text()
     sections = xgboost.chapter(ended.run).sections
     assert {section.key for section in sections if section.why_empty} == absent

@@ -1,4 +1,4 @@
-"""Unchanged trainings of boosters: the same models to the bit, and what is captured is what the framework returns."""
+"""Unmodified trainings of boosters: bit-identical models, and captured values equal to those of the framework."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ CLASSES = {
     "lightgbm_multiclass": 3,
 }
 EARLIER = {"continued": 5, "lightgbm_continued": 5}
-"""Rounds of the training that is continued, which scores nothing."""
+"""Rounds of the earlier training that is continued, which evaluates no metrics."""
 ROUNDS_WITHOUT_TRUTH = 5 + 10 + 10 + (8 + 1) + 7 + 5 + 15 + 10 + 8
-"""Of what is continued, the linear model, folds, estimators, by hand; the same of LightGBM, and dart."""
+"""Rounds without notes: continued, linear model, folds, estimators, manual loop; the same for LightGBM, and dart."""
 ALSO_TRAINED = 3
-"""What is continued, and a forest beside a classifier."""
+"""Additional trainings: the continued ones, and a forest besides a classifier."""
 CAPTURE = [
     "--capture",
     "predictions:every=5,raw=true",
@@ -99,7 +99,7 @@ def note(folder: Path, kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all trainings without Leadline, one after the other in one process."""
+    """Run all trainings without Leadline, one after the other in one process; return the folder."""
     folder = tmp_path_factory.mktemp("unwatched")
     words = [PYTHON, script("boosters.py"), str(folder), *OF_XGBOOST, *OF_LIGHTGBM]
     ended = finish(words, folder, env=environment())
@@ -119,7 +119,7 @@ def test_a_training_is_bit_identical_and_captured_correctly(tmp_path: Path, unwa
     ended = launch(tmp_path, kind, options=CAPTURE)
     assert ended.status == 0, ended.err
     told = note(tmp_path, kind)
-    assert told == note(unwatched, kind)  # the model's bytes and the generators' state among it
+    assert told == note(unwatched, kind)  # includes the bytes of the model and the state of random generators
     run = ended.run
     library = "lightgbm" if kind.startswith("lightgbm") else "xgboost"
     assert document(run)["framework"].startswith(library)
@@ -172,7 +172,7 @@ def check_importance(run: Run, kind: str, truth: Mapping[str, float], step: int)
 
 
 def check_trees(run: Run, dumped: list[list[list[str]]], step: int) -> None:
-    """The table equals XGBoost's own words, which are another form than the one that we read."""
+    """Check that the table equals the text dump of XGBoost, which is not the format that Leadline reads."""
     expected = [(tree, *node) for tree, nodes in enumerate(dumped) for node in nodes]
     expected.sort(key=lambda row: (row[0], int(row[2])))
     found = {
@@ -190,15 +190,15 @@ def check_trees(run: Run, dumped: list[list[list[str]]], step: int) -> None:
             assert (row["Gain"], row["Cover"]) == pytest.approx((float(leaf), float(leaf_cover)), rel=1e-5)
         else:
             assert f"f{row['Feature']}" == feature
-            ways = tuple((tree << 32) + int(each) for each in (yes, no, missing))
+            ways = tuple((tree << 32) + int(child) for child in (yes, no, missing))
             assert (row["Yes"], row["No"], row["Missing"]) == ways
             told = (float(split), float(gain), float(cover))
             assert (row["Split"], row["Gain"], row["Cover"]) == pytest.approx(told, rel=1e-5)
 
 
 def check_classes(run: Run, truth: dict[str, Any], step: int, classes: int) -> None:
-    """The small tables of a classifier, counted by a plain loop."""
-    labels, predictions = [int(each) for each in truth["labels"]], np.array(truth["predictions"])
+    """Check the small tables of a classifier against a plain loop."""
+    labels, predictions = [int(label) for label in truth["labels"]], np.array(truth["predictions"])
     if predictions.ndim > 1:
         predicted = predictions.argmax(axis=1)
     else:
@@ -228,7 +228,9 @@ def test_the_worker_document_describes_the_model(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "calls"), [("binary", 14), ("early_stopping", None)])
-def test_callbacks_of_the_script_are_called_as_without_leadline(tmp_path: Path, unwatched: Path, kind: str, calls: Any) -> None:
+def test_callbacks_of_the_script_are_called_as_without_leadline(
+    tmp_path: Path, unwatched: Path, kind: str, calls: Any
+) -> None:
     ended = launch(tmp_path, kind)
     assert ended.status == 0, ended.err
     found = note(tmp_path, kind)["calls"]
@@ -249,7 +251,7 @@ def test_mean_and_standard_deviation_of_folds_are_captured(tmp_path: Path, kind:
     stem, spread = (name, "std") if kind == "folds" else (name.replace("-", " "), "stdv")
     assert numbers(ended.run, f"{name}-mean") == pytest.approx(told[f"{stem}-mean"])
     assert numbers(ended.run, f"{name}-std") == pytest.approx(told[f"{stem}-{spread}"])
-    collections = {each: ended.run.tensor(f"{name}-{each}").collections for each in ("mean", "std")}
+    collections = {suffix: ended.run.tensor(f"{name}-{suffix}").collections for suffix in ("mean", "std")}
     assert collections == {"mean": ("losses", mark), "std": ("metrics", mark)}
 
 
@@ -260,7 +262,7 @@ def test_several_trainings_of_one_process_share_one_step_count(tmp_path: Path, u
     for kind in (*OF_XGBOOST, *OF_LIGHTGBM):
         assert note(tmp_path, kind) == note(unwatched, kind), kind
     told = [note(tmp_path, kind) for kind in (*OF_XGBOOST, *OF_LIGHTGBM)]
-    scored = sum(len(each.get("rounds", ())) for each in told)
+    scored = sum(len(diary.get("rounds", ())) for diary in told)
     assert document(ended.run)["steps"]["train"] == scored + ROUNDS_WITHOUT_TRUTH
     begun = ended.run.timeline(name="training").to_pylist()
     assert len(begun) == len(OF_XGBOOST) + len(OF_LIGHTGBM) + ALSO_TRAINED
@@ -282,7 +284,7 @@ def test_all_patches_are_removed_and_an_internal_failure_does_not_end_the_traini
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "estimators", "folds", "lightgbm_binary", "lightgbm_folds"])
 def test_a_rule_stops_a_training_at_the_end_of_a_round(tmp_path: Path, kind: str) -> None:
-    """The script's loop is as good as endless: it ends with status 10, at a boundary, with all steps before it."""
+    """The loop of the script is practically endless: it ends with status 10, after a round, with all steps stored."""
     (tmp_path / "early.py").write_text(RULE)
     options = ["--rule", f"{tmp_path / 'early.py'}:Early", "--on", "early=stop_training"]
     ended = launch(tmp_path, "endless", kind, options=options)
@@ -314,7 +316,7 @@ def steps_of(run: Run, phase: str) -> list[int]:
 
 
 def stored(run: Run) -> dict[tuple[str, str], list[tuple[int, str]]]:
-    """Every number, by tensor and statistic; those that are NaN are equal."""
+    """Return all numbers by tensor and statistic; NaN values compare equal."""
     return {
         (name, statistic): [
             (row["step"], repr(row["value"])) for row in run.tensor(name).statistics(statistic).to_pylist()
@@ -336,7 +338,7 @@ def test_values_read_from_the_native_library_equal_those_of_the_package(tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["binary", "early_stopping", "lightgbm_binary", "regression"])
 def test_the_last_round_is_always_captured(tmp_path: Path, kind: str) -> None:
-    """A report speaks of the model that one gets."""
+    """Reports must describe the final model."""
     ended = launch(tmp_path, kind, options=["--no-default-rules", "--capture", "trees:steps=3"])
     assert ended.status == 0, ended.err
     rounds = len(note(tmp_path, kind)["rounds"])

@@ -1,4 +1,4 @@
-"""Ranks of which one alone evaluates are judged, and stopped, by the same train steps."""
+"""Ranks of which only one evaluates: judged and stopped at the same train steps."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def test_ranks_with_uneven_evaluation_stop_together(tmp_path: Path) -> None:
     said = ended.show()
     assert (said["status"], said["stopped_by"]) == ("Stopped", "rule:exploding_tensor")
     assert rule(said, "exploding_tensor")["findings"][0]["step"] == 45
-    taken = [json.loads(each.read_text()) for each in Path(ended.run.path, "control", "acks").iterdir()]
-    assert [each["step"] for each in taken] == [said["actions"][0]["step"]] * 2
+    taken = [json.loads(path.read_text()) for path in Path(ended.run.path, "control", "acks").iterdir()]
+    assert [acknowledgement["step"] for acknowledgement in taken] == [said["actions"][0]["step"]] * 2

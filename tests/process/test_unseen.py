@@ -1,4 +1,4 @@
-"""A training whose steps nobody can see is left alone, and the verdict is undecided, never clear."""
+"""A training without visible steps: unchanged, and the verdict is undecided, never clear."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def test_a_run_without_visible_steps_is_undecided(tmp_path: Path, way: str) -> N
     assert (ended.status, ended.out) == (0, without.out)
     said = ended.show()
     assert (said["steps"], said["status"]) == ({}, "Completed")
-    assert {each["verdict"] for each in said["rules"]} == {"undecided"}
+    assert {rule["verdict"] for rule in said["rules"]} == {"undecided"}
     assert any("no training step was seen" in line for line in ended.said)

@@ -70,7 +70,7 @@ class RecordedJudge:
 def different(one: RecordedJudge, other: RecordedJudge) -> dict[str, tuple]:
     """Return the rules on which two judges differ, with their results."""
     verdict_names = {name: [(judge.events[name], judge.states.get(name)) for judge in (one, other)] for name in RULES}
-    return {name: tuple(each) for name, each in verdict_names.items() if each[0] != each[1]}
+    return {name: tuple(pair) for name, pair in verdict_names.items() if pair[0] != pair[1]}
 
 
 def judge_afterwards(path: str) -> RecordedJudge:

@@ -1,4 +1,4 @@
-"""``leadline.Hook`` alone in this process: its run contains the data that it was given."""
+"""``leadline.Hook`` without agent and judge: its run contains the captured data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leadline.reader.run import Run
 from leadline.training.session import api
 
 
-def opened(hook: leadline.Hook) -> Run:
+def close_and_open(hook: leadline.Hook) -> Run:
     assert hook.run is not None
     assert hook.close()
     reopened = leadline.open_run(hook.run)
@@ -34,7 +34,7 @@ def test_arrays_and_numbers_are_recorded_at_their_steps(tmp_path: Path) -> None:
         hook.save_tensor("weight", weight, collections="weights")
         hook.log(loss=1.0 / (step + 1), rate=step)
         hook.step()
-    run = opened(hook)
+    run = close_and_open(hook)
     assert run.steps(mode="train") == list(range(5))
     weights = run.tensor("weight")
     assert [weights.statistic("sum", step) for step in (0, 2, 4)] == [3.0, 9.0, 15.0]
@@ -55,7 +55,7 @@ def test_modes_have_their_own_steps(tmp_path: Path) -> None:
                 hook.log(loss=10.0 + step, score=0.5)
                 hook.save_tensor("errors", np.array([step, 2 * step]))
                 hook.step()
-    run = opened(hook)
+    run = close_and_open(hook)
     assert {mode: len(run.steps(mode=mode)) for mode in run.modes()} == {"train": 4, "eval": 2}
     losses = {
         row["mode_step"]: row["value"]
@@ -66,12 +66,12 @@ def test_modes_have_their_own_steps(tmp_path: Path) -> None:
     assert [row["value"] for row in run.tensor("errors").statistics("max").to_pylist()] == [2.0, 6.0]
 
 
-def test_an_array_may_have_a_mode_of_its_own(tmp_path: Path) -> None:
+def test_an_array_can_have_its_own_mode(tmp_path: Path) -> None:
     hook = make(tmp_path, "default:every=1,modes=predict,statistics=max")
     hook.save_tensor("scores", np.array([1.0, 4.0]), mode="predict")
     hook.log(loss=1.0)
     hook.step()
-    run = opened(hook)
+    run = close_and_open(hook)
     assert set(run.modes()) == {"train", "predict"}
     assert run.tensor("scores").steps(mode="predict") == [0]
 
@@ -88,7 +88,7 @@ def test_values_that_are_not_arrays_are_noted(tmp_path: Path, argument: object, 
     hook.save_tensor("text", "words" if note.endswith("str") else argument)
     hook.log(loss="none", rate=1.0)
     hook.step()
-    run = opened(hook)
+    run = close_and_open(hook)
     (document,) = run.worker_documents().values()
     assert document["notes"] == [note, "loss is not captured: not a number: str"]
     assert run.tensor("rate").statistic("value", 0) == 1.0
@@ -107,7 +107,7 @@ def test_a_new_hook_closes_the_previous_one(tmp_path: Path) -> None:
     assert api.current() is None
 
 
-def test_disabled_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disabled_hook_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_DISABLED", "1")
     with make(tmp_path) as hook:
         hook.save_tensor("weight", np.ones(2))

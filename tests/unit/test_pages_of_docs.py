@@ -1,4 +1,4 @@
-"""What the pages of the documentation link to is there."""
+"""Links in the documentation pages."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_have_targets(page: Path) -> None:
     without_code = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)\s]+)\)", without_code)
-    missing = [link for link in links if "://" not in link and not is_there(page, link)]
+    missing = [link for link in links if "://" not in link and not target_exists(page, link)]
     assert missing == []
 
 
-def is_there(page: Path, link: str) -> bool:
-    place, _, anchor = link.partition("#")
-    target = page.parent / place if place else page
+def target_exists(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
     if not target.exists():
         return False
     return not anchor or target.suffix != ".md" or anchor in anchors(target)
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,4 +1,4 @@
-"""Limits on the source that no linter checks, and the table of processes in docs/architecture.md."""
+"""Source conventions that no linter checks, and the table of processes in docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_architecture_page_lists_every_process_that_is_started() -> None:
 
 
 def documented_processes() -> set[tuple[str, str]]:
-    """Starting module and started module of each row of the table under "Processes"."""
+    """Return (starting module, started module) of all rows of the table under "Processes"."""
     page = (PROJECT / "docs" / "architecture.md").read_text()
     section = page.split("## Processes", 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("| `")]
@@ -56,7 +56,7 @@ def documented_processes() -> set[tuple[str, str]]:
 
 
 def started_processes() -> set[tuple[str, str]]:
-    """The same from the source: ``"-m", "leadline…"`` in an argument list."""
+    """Return the same from the source: ``"-m", "leadline…"`` in an argument list."""
     started = set()
     for path in SOURCES:
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)

@@ -22,7 +22,7 @@ def demo(
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigurationError("the demo needs PyTorch; install it with: pip install torch")
-    script = os.path.join(os.path.dirname(__file__), "demo_training.py")
+    script = os.path.join(os.path.dirname(__file__), "demo_script", "demo_training.py")
     sys.stderr.write(
         "Training a byte-level language model whose learning rate, by an error in its schedule, grows tenfold every\n"
         "20 steps after step 120. Leadline monitors the unmodified script:\n\n"

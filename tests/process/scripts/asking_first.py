@@ -1,4 +1,4 @@
-"""A training that asks whether there is a torch before it imports it, as many libraries do."""
+"""A training that checks whether torch is installed before importing it, as many libraries do."""
 
 import importlib.util
 

@@ -1,10 +1,10 @@
-"""A rule that fires from one step to another, whatever is trained."""
+"""A rule that fires in a fixed range of steps of any training."""
 
 from leadline.rules import Clear, Fired, Needs, Rule, Verdict, Window
 
 
 class Between(Rule, frozen=True, kw_only=True):
-    """Fires from step ``first`` on, and is clear again after ``last``."""
+    """Fires from step ``first`` on, and is clear after ``last``."""
 
     first: int = 3
     last: int = 8

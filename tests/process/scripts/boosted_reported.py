@@ -1,4 +1,4 @@
-"""A training of a kind of model, and what scikit-learn says of its last round.
+"""XGBoost training of one kind of model, with scikit-learn's metrics of the last round.
 
 Usage: boosted_reported.py binary|multiclass|regression; writes ``truth.json`` into the working directory.
 """
@@ -12,7 +12,7 @@ from sklearn import metrics
 from sklearn.datasets import make_classification, make_regression
 
 ROUNDS = 26
-"""The last is a round at which labels and predictions are captured: every fifth."""
+"""Labels and predictions are captured at every fifth round, including the last."""
 SETTINGS = {
     "binary": {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"]},
     "multiclass": {"objective": "multi:softprob", "num_class": 4},
@@ -32,13 +32,13 @@ def truth(kind: str, labels: np.ndarray, given: np.ndarray) -> dict:
         return {"error": float(metrics.mean_absolute_error(labels, given)), "bias": float((labels - given).mean())}
     predicted = (given > 0.5) * 1 if kind == "binary" else given.argmax(axis=1)
     averages = {
-        each: [float(n) for n in metrics.precision_recall_fscore_support(labels, predicted, average=each)[:3]]
-        for each in ("micro", "macro", "weighted")
+        average: [float(n) for n in metrics.precision_recall_fscore_support(labels, predicted, average=average)[:3]]
+        for average in ("micro", "macro", "weighted")
     }
     if kind == "binary":
         areas = {"1": float(metrics.roc_auc_score(labels, given))}
     else:
-        areas = {str(each): float(metrics.roc_auc_score(labels == each, given[:, each])) for each in range(4)}
+        areas = {str(label): float(metrics.roc_auc_score(labels == label, given[:, label])) for label in range(4)}
     return {"confusion": metrics.confusion_matrix(labels, predicted).tolist(), "averages": averages, "areas": areas}
 
 

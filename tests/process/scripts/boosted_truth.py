@@ -1,4 +1,4 @@
-"""What scikit-learn says of labels and predictions: of XGBoost's own answers, and of drawn ones with ties and gaps.
+"""Scikit-learn's metrics of labels and predictions: from XGBoost, and random ones with ties and missing classes.
 
 Usage: boosted_truth.py FOLDER; writes ``answers.npz`` and ``truth.json`` there. Needs XGBoost and scikit-learn.
 """
@@ -17,7 +17,7 @@ ROUNDS = 20
 
 
 def trained(objective: str) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and predictions of the half that was not trained on."""
+    """Return labels and predictions of the held-out half."""
     if objective.startswith("reg"):
         x, y = make_regression(400, 10, noise=20.0, random_state=0)
     else:
@@ -31,7 +31,7 @@ def trained(objective: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and scores with ties; some classes occur only as a label, only as a prediction, or not at all."""
+    """Return labels and scores with ties; some classes occur only as a label, only as a prediction, or not at all."""
     random = np.random.default_rng(seed)
     scores = random.integers(0, 5, (60, 5)).astype(np.float32)
     scores[:, 3] = -1.0
@@ -43,13 +43,13 @@ def truth(labels: np.ndarray, predicted: np.ndarray) -> dict:
     found = {}
     for average in ("micro", "macro", "weighted"):
         values = metrics.precision_recall_fscore_support(labels, predicted, average=average, zero_division=0)
-        found[average] = [float(each) for each in values[:3]]
+        found[average] = [float(value) for value in values[:3]]
     size = int(max(labels.max(), predicted.max())) + 1
-    each = metrics.precision_recall_fscore_support(labels, predicted, labels=range(size), zero_division=0)
+    by_class = metrics.precision_recall_fscore_support(labels, predicted, labels=range(size), zero_division=0)
     return {
         **found,
         "confusion": metrics.confusion_matrix(labels, predicted, labels=range(size)).tolist(),
-        "by_class": np.array(each[:3]).T.tolist(),
+        "by_class": np.array(by_class[:3]).T.tolist(),
     }
 
 
@@ -62,24 +62,24 @@ def curve(positive: np.ndarray, scores: np.ndarray) -> dict | None:
 
 def main() -> None:
     warnings.simplefilter("error")
-    folder, arrays, told = Path(sys.argv[1]), {}, {}
+    folder, arrays, result = Path(sys.argv[1]), {}, {}
     cases = {name: trained(name) for name in ("binary:logistic", "binary:logitraw", "multi:softprob", "multi:softmax")}
     cases |= {f"drawn_{seed}": drawn(seed) for seed in range(6)}
     for name, (labels, scores) in cases.items():
         arrays[f"{name}/labels"], arrays[f"{name}/predictions"] = labels, scores
         if scores.ndim > 1:
             predicted = scores.argmax(axis=1)
-            curves = {str(each): curve(labels == each, scores[:, each]) for each in range(scores.shape[1])}
+            curves = {str(label): curve(labels == label, scores[:, label]) for label in range(scores.shape[1])}
             curves["micro"] = curve((labels[:, None] == np.arange(scores.shape[1])).ravel(), scores.ravel())
         else:
             predicted = scores.astype(int) if name == "multi:softmax" else (scores > (0 if "raw" in name else 0.5)) * 1
             curves = {} if name == "multi:softmax" else {"1": curve(labels == 1, scores)}
-        told[name] = truth(labels, predicted) | {"curves": {key: each for key, each in curves.items() if each}}
+        result[name] = truth(labels, predicted) | {"curves": {key: points for key, points in curves.items() if points}}
     labels, predictions = trained("reg:squarederror")
     arrays["reg/labels"], arrays["reg/predictions"] = labels, predictions
-    told["reg"] = {"error": float(metrics.mean_absolute_error(labels, predictions))}
+    result["reg"] = {"error": float(metrics.mean_absolute_error(labels, predictions))}
     np.savez(folder / "answers.npz", **arrays)
-    (folder / "truth.json").write_text(json.dumps(told))
+    (folder / "truth.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

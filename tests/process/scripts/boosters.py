@@ -1,6 +1,6 @@
-"""Trainings of boosters, as users write them; a callback of the script's own notes what the framework itself returns.
+"""Typical gradient boosting trainings; a callback of the script records what the framework itself returns.
 
-Arguments: a folder for the notes, then the kinds; ``endless`` among them makes those that follow last.
+Arguments: a folder for the records, then the kinds; kinds after ``endless`` do not end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def halves(classes: int = 2) -> tuple[Any, Any]:
 
 
 class Truth(xgboost.callback.TrainingCallback):
-    """What XGBoost itself says at the end of each round."""
+    """Records of XGBoost itself at the end of every round."""
 
     def __init__(self, held: Any, trained: Any) -> None:
         self.held, self.trained = held, trained
@@ -68,14 +68,14 @@ class Truth(xgboost.callback.TrainingCallback):
                 "predictions": model.predict(self.held).tolist(),
                 "labels": self.held.get_label().tolist(),
                 "shap": shap.mean(axis=tuple(range(shap.ndim - 1)), dtype=np.float64).tolist(),
-                "trees": [NODE.findall(each) for each in of_round.get_dump(with_stats=True)],
+                "trees": [NODE.findall(tree) for tree in of_round.get_dump(with_stats=True)],
             }
         )
         return False
 
 
 class Witness(xgboost.callback.TrainingCallback):
-    """Notes when it is called, so that the order of the user's callbacks shows."""
+    """Records its calls, which shows the order of the user's callbacks."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -110,7 +110,7 @@ def xgboost_run(parameters: dict[str, Any], classes: int, rounds: int = 12, **mo
 
 
 def digest(model: Any) -> str:
-    """Of a model and of the state of both generators of random numbers."""
+    """Return the digest of a model and of the states of both random number generators."""
     state = repr((random.getstate(), np.random.get_state()[1].tolist())).encode()
     return hashlib.sha256(bytes(model) + state).hexdigest()
 
@@ -158,8 +158,8 @@ def continued() -> dict[str, Any]:
 def ranking() -> dict[str, Any]:
     features, labels = samples(4)
     data = [xgboost.DMatrix(features[at], labels[at]) for at in (slice(0, 400), slice(400, 600))]
-    for each in data:
-        each.set_group([20] * (each.num_row() // 20))
+    for matrix in data:
+        matrix.set_group([20] * (matrix.num_row() // 20))
     truth, scores = Truth(data[1], data[0]), {}
     model = xgboost.train(
         {"objective": "rank:ndcg", "nthread": 1, "max_depth": 3},

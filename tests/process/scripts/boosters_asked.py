@@ -1,4 +1,4 @@
-"""Asks boosters of many kinds as Leadline does and as the package itself does; prints where the answers differ."""
+"""Importances and predictions of boosters as Leadline reads them, compared with the package; prints the differences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import boosters
 import numpy as np
 import xgboost
 
-from leadline.frameworks.xgboost import booster as asked
+from leadline.frameworks.xgboost import booster as booster_module
 from leadline.frameworks.xgboost.booster import XGBoostBooster
 
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
@@ -43,26 +43,25 @@ def differing() -> Iterator[str]:
         for names in (None, ["a", "ä/ö", "x y", "日本", "f0", "last"]):
             model, data = trained(kind, names)
             booster = XGBoostBooster(model, data, ())
-            found = booster.importances()
-            for importance, values in found.items():
+            for importance, values in booster.importances().items():
                 truth = model.get_score(importance_type=importance)
-                expected = [np.abs(truth.get(each, 0.0)).sum() for each in booster.features]
+                expected = [np.abs(truth.get(feature, 0.0)).sum() for feature in booster.features]
                 if not np.allclose(values, expected, rtol=1e-6, atol=0):
                     yield f"{kind} {importance}: {values} for {expected}"
-            told, truth = booster.evaluation(), model.predict(data)
-            if told is None or told.predictions.dtype != truth.dtype:
+            evaluation, truth = booster.evaluation(), model.predict(data)
+            if evaluation is None or evaluation.predictions.dtype != truth.dtype:
                 yield f"{kind} type"
-            elif not np.array_equal(told.predictions, truth):
+            elif not np.array_equal(evaluation.predictions, truth):
                 yield f"{kind} predictions"
 
 
 if __name__ == "__main__":
     fast = list(differing())
-    asked._library.cache_clear()
-    asked.Library = None  # type: ignore[assignment,misc]
+    booster_module._library.cache_clear()
+    booster_module.Library = None  # type: ignore[assignment,misc]
 
-    def nobody() -> None:
+    def no_library() -> None:
         return None
 
-    asked._library = nobody  # type: ignore[assignment]
+    booster_module._library = no_library  # type: ignore[assignment]
     print(json.dumps({"kinds": len(KINDS), "differing": fast, "differing_without_library": list(differing())}))

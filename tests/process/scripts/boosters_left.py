@@ -1,4 +1,4 @@
-"""A training bare, watched, and watched while our own code fails; tells what is left of us in the framework.
+"""A training without Leadline, with it, and with it failing; prints what Leadline leaves in the framework.
 
 Arguments: a folder, and a kind of ``boosters.py``.
 """
@@ -24,7 +24,7 @@ OWNERS = (xgboost, xgboost.Booster, CallbackContainer, lightgbm, lightgbm.Booste
 
 
 def methods() -> dict[tuple[str, str], int]:
-    """What stands behind each name of the classes and modules that somebody might replace."""
+    """Return the identity of every attribute of the classes and modules that Leadline may patch."""
     return {(str(owner), name): id(value) for owner in OWNERS for name, value in vars(owner).items()}
 
 
@@ -50,7 +50,7 @@ def main(folder: str, kind: str) -> None:
     digests["failing"] = digest(kind)
     left_after_failure = changed(original)
     hook.close()
-    (found,) = leadline.open_run(hook.run).worker_documents().values()
+    (document,) = leadline.open_run(hook.run).worker_documents().values()
     print(
         json.dumps(
             {
@@ -58,7 +58,7 @@ def main(folder: str, kind: str) -> None:
                 "left": left,
                 "left_after_failure": left_after_failure,
                 "digests": digests,
-                "off": found["off"],
+                "off": document["off"],
             }
         )
     )

@@ -1,6 +1,6 @@
-"""Trainings of boosters stored in two runs: told as short as may be, and every round in full.
+"""Boosting trainings stored in two runs: with the fast path for metrics-only rounds, and with every round in full.
 
-Arguments: a folder for the runs. Prints, by kind, how many rounds went the short way.
+Argument: a folder for the runs. Prints the number of rounds on the fast path by kind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TREES = {"max_depth": 3, "nthread": 1, "seed": 3}
 
 
 class Logs(xgboost.callback.TrainingCallback):
-    """Logs a number of its own at every third round."""
+    """Logs a number at every third round."""
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         if epoch % 3 == 0:
@@ -46,7 +46,7 @@ def unscored() -> None:
 
 
 def bad() -> None:
-    """A metric of the script's own that is not a number at some rounds."""
+    """Train with a custom metric that is NaN at some rounds."""
     trained, held = boosters.halves(0)
     counts = iter(range(10_000))
 
@@ -93,10 +93,10 @@ def main(folder: str) -> None:
     short = StepRecorder.metrics_only_step
     counts = dict.fromkeys(KINDS, 0)
 
-    def counted(self: StepRecorder, *told: Any) -> bool:
-        found = short(self, *told)
-        counts[kind] += found
-        return found
+    def counted(self: StepRecorder, *arguments: Any) -> bool:
+        is_short = short(self, *arguments)
+        counts[kind] += is_short
+        return is_short
 
     for kind, train in KINDS.items():
         for way, method in (("short", counted), ("full", lambda *_: False)):

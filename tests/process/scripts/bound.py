@@ -1,4 +1,4 @@
-"""Trainings whose time goes to one known place, and healthy ones: ``bound.py KIND``."""
+"""Trainings with one known bottleneck, and healthy ones: ``bound.py KIND``."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ BATCH = 64
 
 
 class Slow(Dataset):
-    """Samples that take their time."""
+    """A dataset that loads slowly."""
 
     def __len__(self):
         return BATCH * 90
@@ -107,8 +107,8 @@ def healthy_cnn():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     {
-        each.__name__: each
-        for each in (
+        train_kind.__name__: train_kind
+        for train_kind in (
             loader,
             python,
             leak,

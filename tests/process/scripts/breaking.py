@@ -1,4 +1,4 @@
-"""A training whose loss is NaN from a step on; in the end it prints the SHA-256 of its weights.
+"""A training with a NaN loss from a given step on; prints the SHA-256 of its final weights.
 
 Usage: breaking.py STEPS BAD_STEP EXIT_STATUS
 """
@@ -22,7 +22,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    weights = b"".join(each.detach().numpy().tobytes() for each in model.parameters())
+    weights = b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
     print(hashlib.sha256(weights).hexdigest())
     sys.exit(status)
 

@@ -1,4 +1,4 @@
-"""A training that clips gradients, in a compiled function and out of one; writes down how often it was compiled."""
+"""A training that clips gradients inside and outside of compiled functions; records the number of compilations."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def main() -> None:
             norms.append((clip_whole() if step % 3 == 1 else clip_grad_norm_(model.parameters(), 0.2)).item())
         optimizer.step()
     counters = torch._dynamo.utils.counters
-    digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters()))
+    digest = hashlib.sha256(b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters()))
     with open(path, "w") as file:
         json.dump(
             {

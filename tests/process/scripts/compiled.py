@@ -1,8 +1,8 @@
-"""A training whose model and optimizer step are compiled; writes down how often that was.
+"""A training with a compiled model and optimizer step; records the number of compilations.
 
-Usage: compiled.py PATH BACKEND [STEPS [late] [model]]; ``late``: it watches itself, once the model is to be compiled;
-``model``: the optimizer's step is not compiled.
-From step 50 on the batches are of another size, which compiles the model anew in a captured step.
+Usage: compiled.py PATH BACKEND [STEPS [late] [model]]; ``late``: the script creates a hook after ``torch.compile``;
+``model``: the optimizer step is not compiled.
+From step 50 on the batch size differs, which recompiles the model in a captured step.
 """
 
 import hashlib
@@ -31,18 +31,18 @@ def main() -> None:
     losses, weights, early = [], {}, {}
     for step in range(int(more[0]) if more else 12):
         size = 6 if step < 50 else 9
-        # no function of PyTorch's gives this loss, so it has a name of ours
+        # this loss does not come from a function of PyTorch, so Leadline names it
         logits, labels = compiled(torch.randn(size, 4)), torch.randint(3, (size, 1))
         loss = (logits.logsumexp(1) - logits.gather(1, labels)[:, 0]).mean()
         optimizer.zero_grad()
         loss.backward()
         losses.append(loss.item())
         if step == 9:
-            weights = {name: each.detach().flatten().tolist() for name, each in model.named_parameters()}
+            weights = {name: weight.detach().flatten().tolist() for name, weight in model.named_parameters()}
         step_once()
         if step in (3, EARLY):
             early = dict(counters["frames"])
-    parts = [each.detach().numpy().tobytes() for each in model.parameters()]
+    parts = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
     with open(path, "w") as file:
         json.dump(
             {

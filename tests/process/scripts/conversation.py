@@ -1,4 +1,4 @@
-"""A training that repeats what it was given, and ends as it was told to."""
+"""A training that echoes its input and exits as requested."""
 
 import json
 import os

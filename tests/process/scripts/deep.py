@@ -1,6 +1,6 @@
-"""A narrow and deep network: quick steps, many tensors; to capture all of them at every step is dear.
+"""A narrow and deep network with fast steps and many tensors; capturing all of them at every step is expensive.
 
-Under torchrun data-parallel on gloo, each rank with data of its own.
+Under torchrun it is data-parallel on gloo, with different data on every rank.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training writes down about itself, so that what Leadline stored can be held against it."""
+"""Diaries: records that a training keeps itself, for comparison with what Leadline stored."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ KINDS: dict[str, Callable[["Diary"], Iterable[nn.Module] | None]] = {}
 
 
 class Diary:
-    """What a training sees of itself."""
+    """Losses, weights and gradients of a training, recorded by the script."""
 
     def __init__(self) -> None:
         self.steps = STEPS
@@ -23,13 +23,13 @@ class Diary:
         self.weights: dict[str, dict[int, list[float]]] = {}
         self.gradients: dict[str, dict[int, list[float]]] = {}
         self.facts: dict[str, object] = {}
-        """What else must be the same without Leadline."""
+        """Other values that must be the same without Leadline."""
 
     def loss(self, step: int, value: torch.Tensor, name: str = "loss") -> None:
         self.losses.setdefault(name, {}).setdefault(step, []).append(value.item())
 
     def update(self, step: int, model: nn.Module, *, prefix: str = "", scale: float = 1.0) -> None:
-        """An optimizer is about to use the gradients as they are (but for the scale)."""
+        """Record weights and gradients just before an optimizer step (gradients divided by ``scale``)."""
         for name, parameter in model.named_parameters():
             self.parameter(step, prefix + name, parameter, scale=scale)
 
@@ -40,23 +40,23 @@ class Diary:
             self.gradients.setdefault(name, {})[step] = numbers(gradient / scale)
 
     def write(self, path: Path, models: Iterable[nn.Module]) -> None:
-        parts = [each.detach().cpu().contiguous() for model in models for each in model.state_dict().values()]
+        parts = [tensor.detach().cpu().contiguous() for model in models for tensor in model.state_dict().values()]
         own = {"digest": digest_of(parts), "pid": os.getpid(), "settings": settings()}
         path.write_text(json.dumps({**own, **self.__dict__}))
 
 
 def numbers(tensor: torch.Tensor) -> list[float]:
-    """All elements in logical order; of complex ones real and imaginary part."""
+    """Return all elements in logical order; real and imaginary parts of complex ones."""
     plain = tensor.detach()
     return (torch.view_as_real(plain) if plain.is_complex() else plain).flatten().tolist()
 
 
 def digest_of(parts: Iterable[torch.Tensor]) -> str:
-    return hashlib.sha256(b"".join(bytes(each.reshape(-1).view(torch.uint8).numpy()) for each in parts)).hexdigest()
+    return hashlib.sha256(b"".join(bytes(part.reshape(-1).view(torch.uint8).numpy()) for part in parts)).hexdigest()
 
 
 def settings() -> dict[str, object]:
-    """What of a process belongs to the script alone."""
+    """Return the settings of the process, which Leadline must not change."""
     return {
         "torch_random": digest_of([torch.get_rng_state()]),
         "python_random": hashlib.sha256(repr(random.getstate()).encode()).hexdigest(),
@@ -80,7 +80,7 @@ def net() -> nn.Sequential:
 
 
 def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """By hand: a loss that no function of PyTorch's gives is called ``loss``."""
+    """Compute the cross entropy by hand: a loss that does not come from a function of PyTorch is named ``loss``."""
     return -logits.log_softmax(1).gather(1, labels[:, None]).mean()
 
 

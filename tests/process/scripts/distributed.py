@@ -1,6 +1,6 @@
 """Data-parallel training on two ranks; one rank's loss becomes NaN at a step (-1: never).
 
-With ``alone``: the same training in one process, which prints the digest of its weights.
+With ``alone``: the same training in one process; prints the digest of its weights.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def train(model: nn.Module, rank: int, bad_step: int, steps: int) -> str:
         optimizer.step()
         if bad_step >= 0:
             time.sleep(0.02)
-    parts = [each.detach().numpy().tobytes() for each in model.parameters()]
+    parts = [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 

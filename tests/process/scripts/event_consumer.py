@@ -1,4 +1,4 @@
-"""What a Lambda was: reads events from a queue, and stops the training in which a rule fired."""
+"""A consumer of events from a queue that stops the training in which a rule fired."""
 
 import json
 import subprocess

@@ -1,8 +1,8 @@
 """A training that breaks at a step: in its loss, or in the gradient of one weight only.
 
-``stubborn``: in its loss, and it swallows whatever is raised in its steps. ``retry``: it swallows every ``Exception``.
-``cleanup``: it says when its ``finally`` and its exit handlers run. ``thread``: it trains in a thread, and the main one
-waits for something else.
+``stubborn``: in its loss, and it catches every ``BaseException`` in its steps. ``retry``: it catches every
+``Exception``. ``cleanup``: it prints when its ``finally`` and its exit handlers run. ``thread``: it trains in a thread
+while the main thread waits.
 """
 
 import atexit

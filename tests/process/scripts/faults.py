@@ -1,8 +1,8 @@
-"""A small training with the fault planted that a rule is for, or its healthy twin.
+"""Small trainings with the faults that rules detect, and their healthy twins.
 
-Usage: faults.py RULE… [--healthy] [--until FILE] [--digest]; with a file the process goes on after its training until
-that is there; with ``--digest`` it prints the SHA-256 of the final weights. Each docstring tells the command, what is
-found at which step, and which tensors are named.
+Usage: faults.py RULE… [--healthy] [--until FILE] [--digest]; with ``--until`` the process continues after its training
+until the file exists; with ``--digest`` it prints the SHA-256 of the final weights. The docstrings of the trainings
+give the command, the step and message of the finding, and the tensors it names.
 """
 
 import argparse
@@ -20,20 +20,20 @@ import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 MOST_SECONDS = 20.0
-"""How long it waits for the file."""
+"""Longest wait for the file."""
 
 
 class Training(Protocol):
-    """One fault; its name is the rule's."""
+    """A training with a fault, named after its rule."""
 
     def __call__(self, *, healthy: bool) -> None: ...
 
 
 def trainings() -> dict[str, Training]:
-    """The training of each rule, by the rule's name."""
-    places = (faults_of_data, faults_of_layers, faults_of_losses, faults_of_updates)
-    functions = [each for place in places for each in vars(place).values() if isinstance(each, FunctionType)]
-    return {each.__name__: each for each in functions if [*each.__annotations__] == ["healthy", "return"]}
+    """Return the trainings by the names of their rules."""
+    modules = (faults_of_data, faults_of_layers, faults_of_losses, faults_of_updates)
+    functions = [item for module in modules for item in vars(module).values() if isinstance(item, FunctionType)]
+    return {train.__name__: train for train in functions if [*train.__annotations__] == ["healthy", "return"]}
 
 
 def print_digests(names: list[str], *, healthy: bool) -> None:
@@ -46,8 +46,8 @@ def print_digests(names: list[str], *, healthy: bool) -> None:
     for name in names:
         torch.manual_seed(0)
         trainings()[name](healthy=healthy)
-        weights = [each for group in latest[0].param_groups for each in group["params"]]
-        print(name, hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in weights)).hexdigest())
+        weights = [weight for group in latest[0].param_groups for weight in group["params"]]
+        print(name, hashlib.sha256(b"".join(weight.detach().numpy().tobytes() for weight in weights)).hexdigest())
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Faults of what a model is given: labels, images, tokens, features."""
+"""Trainings with faults in the data: labels, images, tokens, features."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from toy import classifier, fit, images, points, validate
 
 
 def class_imbalance(*, healthy: bool) -> None:
-    """A filter has lost 19 of 20 examples of one class; the twin has as many of each.
+    """A filter has dropped 19 of 20 examples of one class; in the twin all classes are equally frequent.
 
     leadline run --capture labels:every=10 --rule class_imbalance faults.py class_imbalance
     step 70  class_imbalance: cross_entropy_input_1: class 0 has 179 of 512 labels, class 3 only 8 (1 to 22.4)
@@ -21,7 +21,7 @@ def class_imbalance(*, healthy: bool) -> None:
 
 
 def confusion(*, healthy: bool) -> None:
-    """Whoever labelled the data took half of class 3 for class 2.
+    """Half of class 3 is mislabelled as class 2.
 
     leadline run --rule confusion faults.py confusion
     step 100  confusion: cross_entropy_input_1: 5% of the 22 labels of class 3 are predicted as it, less than 90%;
@@ -49,7 +49,7 @@ class Convolutional(nn.Sequential):
 
 
 def check_input_images(*, healthy: bool) -> None:
-    """Images of 0 to 255 go into the model as they are; the twin subtracts their mean and divides by their spread.
+    """Images of 0 to 255 are not normalized; the twin subtracts the mean and divides by the standard deviation.
 
     leadline run --capture inputs:every=5 --rule check_input_images faults.py check_input_images
     step 45  check_input_images: Convolutional_input_0: the mean of channel 1 over 500 images is 82.9, beyond 0.2
@@ -62,7 +62,7 @@ def check_input_images(*, healthy: bool) -> None:
 
 
 def nlp_sequence_ratio(*, healthy: bool) -> None:
-    """Every sentence is padded to 64 tokens, though none has more than 16; the twin pads to the longest of the batch.
+    """Every sentence is padded to 64 tokens, though none has more than 16; the twin pads to the longest in the batch.
 
     leadline run --preset full --rule nlp_sequence_ratio faults.py nlp_sequence_ratio
     step 0  nlp_sequence_ratio: 0_input_0: 79.8% of 2,048 tokens are 0, more than 50 %
@@ -79,7 +79,7 @@ def nlp_sequence_ratio(*, healthy: bool) -> None:
 
 
 def unscaled_input(*, healthy: bool) -> None:
-    """A feature in millimetres beside one in kilometres; the twin has each in its own standard deviations.
+    """One feature is in millimetres and another in kilometres; the twin standardizes all features.
 
     leadline run --rule unscaled_input faults.py unscaled_input
     step 7  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1.09e+06 times that of feature 13
@@ -95,7 +95,7 @@ def unscaled_input(*, healthy: bool) -> None:
 
 
 def unchanged_tensor(*, healthy: bool) -> None:
-    """``next(iter(loader))`` in the loop begins anew each time, and gives the first batch at every step.
+    """``next(iter(loader))`` in the loop creates a new iterator and returns the first batch at every step.
 
     leadline run --capture inputs:every=10 --rule unchanged_tensor:collection_names=inputs faults.py unchanged_tensor
     step 20  unchanged_tensor: Sequential_input_0 has not changed over its last 3 saved steps
@@ -108,7 +108,7 @@ def unchanged_tensor(*, healthy: bool) -> None:
 
 
 def tensor_variance(*, healthy: bool) -> None:
-    """The loader normalizes the images, and then the script divides them by 255: what is left hardly varies.
+    """The loader normalizes the images, and the script divides them by 255 again, so they hardly vary.
 
     leadline run --capture inputs:every=5 --rule tensor_variance:collection_names=inputs,min_threshold=0.001
         faults.py tensor_variance

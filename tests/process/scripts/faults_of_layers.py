@@ -1,4 +1,4 @@
-"""Faults that show in signals, gradients and weights of single layers."""
+"""Trainings with faults in activations, gradients and weights of single layers."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from toy import Batch, classifier, fit, points
 
 
 def vanishing_gradient(*, healthy: bool) -> None:
-    """Ten sigmoid layers, each of which lets at most a quarter of the gradient through; the twin has ReLU and norms.
+    """Ten sigmoid layers, which reduce the gradient at least fourfold per layer; the twin has ReLU and normalization.
 
     leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
     step 0  vanishing_gradient: 0.bias: mean absolute gradient 2e-11 is below 1e-07, and 9 more tensors
@@ -25,7 +25,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
 
 
 def exploding_tensor(*, healthy: bool) -> None:
-    """The logarithm of a softmax: one batch a hundred times too large, and a probability of 0 has the log -inf.
+    """The logarithm of a softmax: one batch is a hundred times too large, and the log of a probability of 0 is -inf.
 
     leadline run --preset full --rule exploding_tensor faults.py exploding_tensor
     step 40  exploding_tensor: nll_loss_output_0 is infinite, and 5 more tensors
@@ -43,7 +43,7 @@ def exploding_tensor(*, healthy: bool) -> None:
 
 
 class Standardize(nn.Module):
-    """Divides each feature by its standard deviation over the batch."""
+    """Divides every feature by its standard deviation over the batch."""
 
     def __init__(self, eps: float) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Standardize(nn.Module):
 
 
 def nonfinite_origin(*, healthy: bool) -> None:
-    """A normalization without an epsilon: at step 40 a feature is the same in the whole batch, and 0 / 0 is NaN.
+    """Normalization without epsilon: at step 40 a feature is constant over the batch, and 0 / 0 is NaN.
 
     leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
     step 40  nonfinite_origin: made by module 0: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at
@@ -74,7 +74,7 @@ def nonfinite_origin(*, healthy: bool) -> None:
 
 
 def exploding_gradient(*, healthy: bool) -> None:
-    """From step 60 on the batches come from a second file, whose numbers are in other units: a hundred times larger.
+    """From step 60 on the batches come from a second file with values a hundred times larger, in other units.
 
     leadline run --capture gradient_norms:every=1 --rule exploding_gradient faults.py exploding_gradient
     step 61  exploding_gradient: gradient_norm is 44.69, 45.9 times its median of 0.974, in 2 of the last 5
@@ -89,7 +89,7 @@ def exploding_gradient(*, healthy: bool) -> None:
 
 
 def gradient_clipping(*, healthy: bool) -> None:
-    """Gradients are clipped to a norm of 0.01, a hundredth of what they are: every step is as long as the last.
+    """Gradients are clipped to a norm of 0.01, a hundredth of their norm, so all steps have the same length.
 
     leadline run --rule gradient_clipping:window=50 faults.py gradient_clipping
     step 25  gradient_clipping: gradients were clipped at 26 of the last 26 saved steps; the norm before clipping is
@@ -107,7 +107,7 @@ def gradient_clipping(*, healthy: bool) -> None:
 
 
 def dead_relu(*, healthy: bool) -> None:
-    """Biases start at -10: no input lifts a unit above zero, and none ever comes to life.
+    """Biases start at -10, so no unit is ever active.
 
     leadline run --preset full --rule dead_relu faults.py dead_relu
     step 0  dead_relu: 1_output_0: 32 of 32 units (100%) are active on fewer than 1 % of the samples
@@ -120,7 +120,7 @@ def dead_relu(*, healthy: bool) -> None:
 
 
 def saturated_activation(*, healthy: bool) -> None:
-    """Inputs a hundred times too large for tanh, which is flat out there; the twin scales them.
+    """Inputs are a hundred times too large for tanh, which saturates; the twin scales them.
 
     leadline run --preset full --rule saturated_activation faults.py saturated_activation
     step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer than 1 % of
@@ -134,7 +134,7 @@ def saturated_activation(*, healthy: bool) -> None:
 
 
 def poor_weight_initialization(*, healthy: bool) -> None:
-    """Weights with a standard deviation of 1, whatever the layer's width: signals grow from layer to layer.
+    """Weights have a standard deviation of 1 regardless of the layer width, so activations grow from layer to layer.
 
     leadline run --rule poor_weight_initialization faults.py poor_weight_initialization
     step 0  poor_weight_initialization: the variances of the activations' inputs differ 182-fold: 1.01e+04 in
@@ -153,7 +153,7 @@ def poor_weight_initialization(*, healthy: bool) -> None:
 
 
 def all_zero(*, healthy: bool) -> None:
-    """All weights start at zero: nothing comes through the ReLU, and no gradient comes back.
+    """All weights start at zero, so activations and gradients are zero.
 
     leadline run --preset full --rule all_zero:collection_names=gradients faults.py all_zero
     step 0  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
@@ -167,7 +167,7 @@ def all_zero(*, healthy: bool) -> None:
 
 
 def output_collapse(*, healthy: bool) -> None:
-    """A dropout of 1.0, which drops everything (somebody gave the share to keep): only the last bias still speaks.
+    """A dropout probability of 1.0 (meant as the share to keep) drops everything: the output is the last bias.
 
     leadline run --rule output_collapse:patience=3 faults.py output_collapse
     step 100  output_collapse: Sequential_output_0: the same for every sample (standard deviation over the batch 0,
@@ -181,7 +181,7 @@ def output_collapse(*, healthy: bool) -> None:
 
 
 def weight_saturation(*, healthy: bool) -> None:
-    """Weights initialized with a standard deviation of 100 where 0.01 was meant.
+    """Weights are initialized with a standard deviation of 100 instead of 0.01.
 
     leadline run --preset full --rule weight_saturation faults.py weight_saturation
     step 0  weight_saturation: 2.weight: more than 0.5 % of the weights are beyond 17.7 (percentile 241, largest 279),

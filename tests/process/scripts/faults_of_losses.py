@@ -1,4 +1,4 @@
-"""Faults that show in the loss and in metrics."""
+"""Trainings with faults in the loss and in metrics."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from toy import classifier, fit, points, validate
 
 
 def loss_at_start(*, healthy: bool) -> None:
-    """The last layer starts far too large: the model is sure of what it does not know yet.
+    """The last layer is initialized with far too large weights: the untrained model is overconfident.
 
     leadline run --rule loss_at_start faults.py loss_at_start
     step 2  loss_at_start: cross_entropy_output_0: mean of the first 3 losses is 59.01, 42.6 times that of guessing
@@ -20,7 +20,7 @@ def loss_at_start(*, healthy: bool) -> None:
 
 
 def loss_not_decreasing(*, healthy: bool) -> None:
-    """A learning rate of a ten-millionth: the loss falls by less than 0.1 % in ten steps.
+    """The learning rate is 1e-7: the loss falls by less than 0.1 % in ten steps.
 
     leadline run --rule loss_not_decreasing faults.py loss_not_decreasing
     step 19  loss_not_decreasing: cross_entropy_output_0 fell by 0.00121 % from step 9 to 19 (1.52 to 1.52)
@@ -32,7 +32,7 @@ def loss_not_decreasing(*, healthy: bool) -> None:
 
 
 def loss_spike(*, healthy: bool) -> None:
-    """At step 60 a schedule raises the learning rate a thousandfold, and what was learned is lost.
+    """At step 60 a schedule raises the learning rate a thousandfold, and the training diverges.
 
     leadline run --rule loss_spike faults.py loss_spike
     step 65  loss_spike: cross_entropy_output_0 jumped from 0.5 to 50 and stayed above 1.5 for 5 steps
@@ -46,7 +46,7 @@ def loss_spike(*, healthy: bool) -> None:
 
 
 def probabilities_as_logits(*, healthy: bool) -> None:
-    """The model ends with a softmax, which cross entropy applies again.
+    """The model ends with a softmax, and cross entropy applies softmax again.
 
     leadline run --rule probabilities_as_logits faults.py probabilities_as_logits
     step 2  probabilities_as_logits: cross_entropy_input_0 is given as logits but looks like probabilities: no
@@ -60,7 +60,7 @@ def probabilities_as_logits(*, healthy: bool) -> None:
 
 
 def metric_not_improving(*, healthy: bool) -> None:
-    """The labels are shuffled, the inputs are not: there is nothing to learn but how frequent each label is.
+    """The labels are shuffled but the inputs are not: only the label frequencies can be learned.
 
     leadline run --rule metric_not_improving faults.py metric_not_improving
     step 39  metric_not_improving: cross_entropy_output_0 stays at 1.433 over the last 20 values, no better than
@@ -74,7 +74,7 @@ def metric_not_improving(*, healthy: bool) -> None:
 
 
 def overfit(*, healthy: bool) -> None:
-    """64 examples, seen again and again, are learned by heart; the twin sees new ones at each step.
+    """64 examples are repeated and memorized; the twin has new examples at every step.
 
     leadline run --rule overfit:patience=3 faults.py overfit
     step 52  overfit: cross_entropy_output_0: validation loss 0.2944 is 19.5% above training loss 0.2464
@@ -90,7 +90,7 @@ def overfit(*, healthy: bool) -> None:
 
 
 def overtraining(*, healthy: bool) -> None:
-    """The training goes on long after the loss has reached its floor; the twin stops when validation does not improve.
+    """The training continues long after the loss has converged; the twin stops when validation does not improve.
 
     leadline run --rule overtraining:patience_train=30,patience_validation=5 faults.py overtraining
     step 59  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
@@ -110,7 +110,7 @@ def overtraining(*, healthy: bool) -> None:
 
 
 def similar_across_runs(*, healthy: bool) -> None:
-    """A run that should repeat another one, but nobody set the seed; the twin is the same to the bit.
+    """A run that should repeat another one, without a seed; the twin is bit-identical.
 
     leadline run --preset full --name first faults.py similar_across_runs --healthy
     leadline run --preset full --rule similar_across_runs:other_trials=first faults.py similar_across_runs

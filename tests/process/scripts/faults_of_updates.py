@@ -1,4 +1,4 @@
-"""Faults of the loop and the optimizer: what is updated, by how much, and by whom."""
+"""Trainings with faults in the training loop and the optimizer."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ from toy import classifier, fit, points
 
 
 def missing_zero_grad(*, healthy: bool) -> None:
-    """Nobody sets the gradients to zero: each step goes along the sum of all batches so far.
+    """``zero_grad`` is missing: every update uses the sum of all gradients so far.
 
     leadline run --rule missing_zero_grad faults.py missing_zero_grad
     step 10  missing_zero_grad: Adam: 10 steps in a row began with the gradients of the previous step
@@ -31,7 +31,7 @@ def missing_zero_grad(*, healthy: bool) -> None:
 
 
 def no_learning(*, healthy: bool) -> None:
-    """Fine-tuning: the head is replaced after the optimizer was made, which goes on updating the old one.
+    """Fine-tuning: the head is replaced after the optimizer was created, which keeps updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
     step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
@@ -61,7 +61,7 @@ class Branches(nn.Module):
 
 
 def unused_parameter(*, healthy: bool) -> None:
-    """A layer is made, and given to the optimizer, but forward() never calls it.
+    """A layer is created and passed to the optimizer, but forward() never calls it.
 
     leadline run --preset full --rule unused_parameter faults.py unused_parameter
     step 50  unused_parameter: second.weight, and 1 more parameter: no gradient up to step 50, though an optimizer
@@ -73,7 +73,7 @@ def unused_parameter(*, healthy: bool) -> None:
 
 
 def eval_in_train_mode(*, healthy: bool) -> None:
-    """model.eval() for a validation, and nobody sets it back: from then on dropout drops nothing.
+    """model.train() is missing after a validation: from then on dropout is disabled.
 
     leadline run --rule eval_in_train_mode faults.py eval_in_train_mode
     step 61  eval_in_train_mode: Sequential: 11 training steps in a row with all dropout and batch normalization in
@@ -92,7 +92,7 @@ def eval_in_train_mode(*, healthy: bool) -> None:
 
 
 def learning_rate(*, healthy: bool) -> None:
-    """A learning rate of 1e-9 where 1e-3 was meant: at that rate it takes a million times as many steps.
+    """The learning rate is 1e-9 instead of 1e-3: training takes a million times as many steps.
 
     leadline run --preset full --rule learning_rate faults.py learning_rate
     step 90  learning_rate: median update ratio 1.25e-09, below 1e-06 for 10 captured steps in a row (nearest
@@ -103,7 +103,7 @@ def learning_rate(*, healthy: bool) -> None:
 
 
 def weight_update_ratio(*, healthy: bool) -> None:
-    """Weights that start a ten-thousandth of the usual size: the first step of Adam is a hundred times theirs.
+    """Weights are initialized 10,000 times too small: the first Adam update is a hundred times larger than they are.
 
     leadline run --preset full --rule weight_update_ratio faults.py weight_update_ratio
     step 0  weight_update_ratio: 0.weight: update ratio 67.1 is above 10, and 3 more tensors
@@ -118,7 +118,7 @@ def weight_update_ratio(*, healthy: bool) -> None:
 
 
 def skipped_steps(*, healthy: bool) -> None:
-    """A scaler that doubles its scale after every 2 good steps, where 2,000 are usual: every third step overflows.
+    """The gradient scaler doubles its scale after 2 good steps instead of 2,000: every third step overflows.
 
     leadline run --rule skipped_steps faults.py skipped_steps
     step 37  skipped_steps: 11 of the last 100 training steps were skipped
@@ -136,7 +136,7 @@ def skipped_steps(*, healthy: bool) -> None:
 
 
 def stalled_training(*, healthy: bool) -> None:
-    """At step 30 the loader waits for a disk that does not answer.
+    """At step 30 the data loader hangs.
 
     leadline run --rule stalled_training:threshold=5 faults.py stalled_training
     step 29  stalled_training: nothing new since step 29, for more than 5 s
@@ -150,7 +150,7 @@ def stalled_training(*, healthy: bool) -> None:
 
 
 def replica_divergence(*, healthy: bool) -> None:
-    """Two ranks, of which the first alone loads an older checkpoint at step 35; the twin loads it on both.
+    """Only rank 0 of two loads an older checkpoint at step 35; the twin loads it on both.
 
     leadline run --preset full --rule replica_divergence faults.py replica_divergence
     step 40  replica_divergence: 0.weight, and 3 more parameters: 2 different versions on 2 workers at step 40;
@@ -169,7 +169,7 @@ def replica(rank: int, meeting: str, healthy: bool) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, batch in enumerate(points()):
         if step == 10:
-            checkpoint = {name: each.clone() for name, each in model.state_dict().items()}
+            checkpoint = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         if step == 35 and (rank == 0 or healthy):
             model.load_state_dict(checkpoint)
         fit(model, optimizer, [batch])

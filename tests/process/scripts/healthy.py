@@ -1,4 +1,4 @@
-"""A healthy seeded training; prints the SHA-256 of its final weights in its last line."""
+"""A healthy seeded training; its last line of output is the SHA-256 of its final weights."""
 
 import argparse
 import hashlib
@@ -11,12 +11,12 @@ from torch import nn
 
 
 def digest(model: nn.Module) -> str:
-    parts = [each.detach().contiguous().numpy().tobytes() for each in model.state_dict().values()]
+    parts = [tensor.detach().contiguous().numpy().tobytes() for tensor in model.state_dict().values()]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 def pause() -> None:
-    """Wait until somebody says that it may go on."""
+    """Wait until the test lets the training continue."""
     open("paused", "w").close()
     while not os.path.exists("go"):
         time.sleep(0.01)

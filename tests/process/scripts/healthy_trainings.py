@@ -1,4 +1,4 @@
-"""Ten healthy trainings of different kinds, each a run with everything that every rule needs: KINDS SEEDS FOLDER."""
+"""Ten healthy trainings of different kinds, with everything captured that rules need: KINDS SEEDS FOLDER."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from leadline.store.creation import create_run, write_status
 from leadline.training.session import api
 
 NOT_JUDGED = ("similar_across_runs", "tensor_variance")
-"""Rules that say nothing without another run, or a threshold of one's own."""
+"""Rules that need another run or a user-defined threshold."""
 PARAMETERS = {
     "all_zero": {"collection_names": ("gradients",)},
     "unchanged_tensor": {"collection_names": ("weights",)},
@@ -34,7 +34,7 @@ RULES = [RuleSpec(name, name, PARAMETERS.get(name, {})) for name in BUILT_IN if 
 
 @contextlib.contextmanager
 def watched(folder: str, name: str) -> Iterator[None]:
-    """Capture what the preset ``full`` and all rules need, without thinning."""
+    """Capture what the preset ``full`` and all rules need, without throttling."""
     run = os.path.join(folder, name)
     needs = plan(resolve_rules(RULES), ())
     items = replace(merge(preset_items("full"), (), needs, root=folder), budget=None)
@@ -160,7 +160,7 @@ class Recurrent(nn.Module):
 
 
 def counting(count: int, length: int, generator: torch.Generator) -> torch.Tensor:
-    """Token sequences that count up by one or two, with a wrong token now and then."""
+    """Token sequences that count up by one or two, with occasional wrong tokens."""
     start = torch.randint(12, (count, 1), generator=generator)
     by = torch.randint(1, 3, (count, 1), generator=generator)
     tokens = (start + by * torch.arange(length + 1)) % 12
@@ -169,7 +169,7 @@ def counting(count: int, length: int, generator: torch.Generator) -> torch.Tenso
 
 
 def rnn(seed: int) -> list[float]:
-    """Next token by a GRU; Adam, gradients clipped to 1."""
+    """Next-token prediction with a GRU; Adam, gradients clipped to 1."""
     generator = torch.Generator().manual_seed(seed)
     model = Recurrent()
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=5e-3), []
@@ -200,7 +200,7 @@ class Attending(nn.Module):
 
 
 def transformer(seed: int) -> list[float]:
-    """Next token by a transformer; AdamW, warm-up, cosine to 0, two micro-batches a step, gradients clipped to 1."""
+    """Next-token prediction with a transformer; AdamW, warm-up, cosine to 0, two micro-batches, clipping to 1."""
     generator = torch.Generator().manual_seed(seed)
     model, steps = Attending(), 300
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95))
@@ -263,7 +263,7 @@ class Variational(nn.Module):
 
 
 def vae(seed: int) -> list[float]:
-    """A variational autoencoder on four hidden factors; Adam."""
+    """A variational autoencoder on data with four latent factors; Adam."""
     generator = torch.Generator().manual_seed(seed)
     model, mixing = Variational(), torch.randn(4, 16, generator=torch.Generator().manual_seed(7))
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=2e-3), []
@@ -280,7 +280,7 @@ def vae(seed: int) -> list[float]:
 
 
 def policy_gradient(seed: int) -> list[float]:
-    """REINFORCE with a baseline on a corridor: the loss means little, the return rises."""
+    """REINFORCE with a baseline in a corridor: the return rises, the loss is not meaningful."""
     from leadline import log
 
     generator = torch.Generator().manual_seed(seed)
@@ -316,7 +316,7 @@ def policy_gradient(seed: int) -> list[float]:
 
 
 def regression(seed: int) -> list[float]:
-    """A smooth function of eight scaled features; SGD with Nesterov momentum, cosine; a spread of batch sizes."""
+    """A smooth function of eight scaled features; SGD with Nesterov momentum, cosine; varying batch sizes."""
     generator = torch.Generator().manual_seed(seed)
     model = nn.Sequential(nn.Linear(8, 64), nn.SiLU(), nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, nesterov=True)
@@ -346,7 +346,7 @@ class FineTuned(nn.Module):
 
 
 def fine_tuning(seed: int) -> list[float]:
-    """The head of a trained model anew, the layers before it frozen; halfway the last of these is trained as well."""
+    """Fine-tuning with a new head and frozen layers; the last of these is unfrozen halfway."""
     generator = torch.Generator().manual_seed(seed)
     backbone = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
     for parameter in backbone.parameters():
@@ -396,13 +396,13 @@ KINDS = (mlp, cnn, rnn, transformer, gan, vae, policy_gradient, regression, fine
 
 
 def has_learned(losses: list[float]) -> bool:
-    """Whether the last tenth is better than the first by a third."""
+    """Return whether the last tenth is better than the first by a third."""
     part = len(losses) // 10
     return sum(losses[-part:]) < 0.67 * sum(losses[:part])
 
 
 def main() -> None:
-    wanted, seeds, folder = sys.argv[1].split(","), [int(each) for each in sys.argv[2].split(",")], sys.argv[3]
+    wanted, seeds, folder = sys.argv[1].split(","), [int(seed) for seed in sys.argv[2].split(",")], sys.argv[3]
     torch.set_num_threads(1)
     for kind in KINDS:
         for seed in seeds if kind.__name__ in wanted else ():

@@ -1,4 +1,4 @@
-"""A training that saves when it is interrupted, or told to end, and counts how often that was."""
+"""A training that saves a checkpoint on SIGINT or SIGTERM, and counts the signals."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ def train() -> None:
 
 
 def linger() -> int:
-    """Wait for a second interruption, which must not come."""
+    """Wait for a second interruption, which must not happen."""
     try:
         time.sleep(1.5)
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""Many kinds of training, each in a process of its own; what each saw of itself is written down beside it.
+"""Many kinds of training, one process per kind; every training writes a diary.
 
-Usage: kinds.py FOLDER KIND…; for each kind ``FOLDER/<kind>.json`` with the digest of the final weights and, step by
-step, the losses, weights and gradients as the script itself saw them.
+Usage: kinds.py FOLDER KIND…; writes ``FOLDER/<kind>.json`` with the digest of the final weights and the losses, weights
+and gradients of every step as recorded by the script.
 """
 
 import copy
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import kinds_of_parameters  # noqa: F401 - it brings its kinds along
+import kinds_of_parameters  # noqa: F401 - registers its kinds
 import kinds_of_processes  # noqa: F401
 import kinds_of_steps  # noqa: F401
 import torch
@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, TensorDataset
 def frozen(diary: Diary) -> Iterable[nn.Module]:
     model = net()
     model[0].requires_grad_(False)
-    optimizer = torch.optim.Adam([each for each in model.parameters() if each.requires_grad])
+    optimizer = torch.optim.Adam([parameter for parameter in model.parameters() if parameter.requires_grad])
     for step in range(STEPS):
         plain_step(diary, step, model, optimizer, error(model))
     return [model]
@@ -42,7 +42,7 @@ class Discriminator(nn.Sequential): ...
 
 @kind
 def adversarial(diary: Diary) -> Iterable[nn.Module]:
-    """The discriminator steps first and owns the clock: the generator's update is part of the step after."""
+    """The discriminator steps first and owns the clock: the generator's update is part of the next step."""
     generator = Generator(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 4))
     discriminator = Discriminator(nn.Linear(4, 8), nn.LeakyReLU(), nn.Linear(8, 1))
     generating = torch.optim.Adam(generator.parameters(), lr=1e-3)
@@ -71,7 +71,7 @@ def adversarial(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def closure(diary: Diary) -> Iterable[nn.Module]:
-    """LBFGS evaluates several times a step; its gradients are those of the first."""
+    """LBFGS evaluates several times per step; the captured gradients are those of the first evaluation."""
     model = net()
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.01, max_iter=4)
     for step in range(STEPS):
@@ -151,7 +151,7 @@ def scaled_float16(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def scaled_fused(diary: Diary) -> Iterable[nn.Module]:
-    """A fused optimizer takes the scale out itself, and skips by itself."""
+    """A fused optimizer unscales gradients and skips steps itself."""
     model = net()
     _scaled(diary, torch.optim.AdamW(model.parameters(), fused=True), model, torch.bfloat16, clips=False)
     return [model]
@@ -185,7 +185,7 @@ def threaded(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def rebuilt(diary: Diary) -> Iterable[nn.Module]:
-    """Three trainings one after the other, none alive with another."""
+    """Three sequential trainings; the objects of one are gone before the next begins."""
     for attempt in range(3):
         model = net()
         optimizer = torch.optim.Adam(model.parameters())
@@ -249,7 +249,7 @@ def checkpointed(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Careful(torch.optim.SGD):
-    """An optimizer of the script's own around another's step."""
+    """A custom optimizer that wraps the step of another."""
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         return super().step(closure)
@@ -266,7 +266,7 @@ def nested(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def copied(diary: Diary) -> Iterable[nn.Module]:
-    """Copies, pickles and checkpoints in the middle of training hold the model and nothing else."""
+    """Copies, pickles and checkpoints during the training contain only the model."""
     model = net()
     optimizer = torch.optim.Adam(model.parameters())
     average = copy.deepcopy(model)
@@ -298,7 +298,7 @@ class Flaky(torch.optim.SGD):
 
 @kind
 def raising(diary: Diary) -> Iterable[nn.Module]:
-    """The sixth step fails in the optimizer, and the script goes on: it is as if it had not been."""
+    """The sixth step fails in the optimizer, and the script continues: the step does not count."""
     model = net()
     optimizer = Flaky(model.parameters(), lr=0.1)
     step = 0
@@ -320,7 +320,7 @@ def raising(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def penalised(diary: Diary) -> Iterable[nn.Module]:
-    """A gradient penalty: autograd.grad within the step is nobody's loss."""
+    """A gradient penalty: autograd.grad within the step is not a loss."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for step in range(STEPS):

@@ -1,4 +1,4 @@
-"""Kinds of training whose parameters, modules and modes are not the common ones."""
+"""Kinds of training with unusual parameters, modules and modes."""
 
 import copy
 import io
@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Partly(nn.Module):
-    """One layer twice, one never; a parameter of no dimension, and one of no element."""
+    """A layer used twice, an unused layer, a scalar parameter and an empty one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def partly(diary: Diary) -> Iterable[nn.Module]:
 def joined(diary: Diary) -> Iterable[nn.Module]:
     """Two models of one class in one optimizer."""
     models = [nn.Linear(4, 4), nn.Linear(4, 3)]
-    optimizer = torch.optim.SGD([each for model in models for each in model.parameters()], lr=0.1)
+    optimizer = torch.optim.SGD([parameter for model in models for parameter in model.parameters()], lr=0.1)
     for step in range(STEPS):
         loss = (models[1](models[0](torch.randn(6, 4))) - 1).pow(2).mean()
         optimizer.zero_grad()
@@ -96,7 +96,7 @@ def half_precision(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def channels_last(diary: Diary) -> Iterable[nn.Module]:
-    """Convolutions with channels last, batch norm, ReLU in place."""
+    """Convolutions in channels-last format, batch norm, in-place ReLU."""
     body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 2, 3))
     model = nn.Sequential(body, nn.Flatten()).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
@@ -108,7 +108,7 @@ def channels_last(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def thawing(diary: Diary) -> Iterable[nn.Module]:
-    """A frozen layer is thawed halfway and joins the optimizer; parameters change their memory and their gradients."""
+    """A frozen layer is unfrozen halfway and added to the optimizer; parameters get new memory and gradients."""
     model = net()
     model[0].requires_grad_(False)
     optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
@@ -129,7 +129,7 @@ def thawing(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def without_modules(diary: Diary) -> Iterable[nn.Module]:
-    """Tensors that no module holds are named after the optimizer."""
+    """Parameters outside of modules are named after the optimizer."""
     parameters = [torch.randn(4, 3, requires_grad=True), torch.zeros(3, requires_grad=True)]
     optimizer = torch.optim.RMSprop(parameters, lr=0.01)
     for step in range(STEPS):
@@ -140,12 +140,12 @@ def without_modules(diary: Diary) -> Iterable[nn.Module]:
         for index, parameter in enumerate(parameters):
             diary.parameter(step, f"RMSprop_parameter_{index}", parameter)
         optimizer.step()
-    return [nn.ParameterList(nn.Parameter(each) for each in parameters)]
+    return [nn.ParameterList(nn.Parameter(tensor) for tensor in parameters)]
 
 
 @kind
 def reshaped_names(diary: Diary) -> Iterable[nn.Module]:
-    """Parametrised weights, a lazy layer, and a module that came by unpickling."""
+    """Parametrized weights, a lazy layer, and an unpickled module."""
     model = nn.Sequential(nn.LazyLinear(5), nn.Tanh(), nn.utils.parametrizations.weight_norm(nn.Linear(5, 3)))
     model(torch.randn(1, 4))
     model.append(pickle.loads(pickle.dumps(nn.Linear(3, 3))))
@@ -157,7 +157,7 @@ def reshaped_names(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def split(diary: Diary) -> Iterable[nn.Module]:
-    """Two optimizers for the halves of a model with a frozen layer between; the second's steps come a step later."""
+    """Two optimizers, a frozen layer between their parameters; the second's updates count for the next step."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 3))
     optimizers = [torch.optim.SGD(model[index].parameters(), lr=0.1) for index in (0, 2)]
     for step in range(STEPS):
@@ -178,7 +178,7 @@ def split(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def fast_path(diary: Diary) -> Iterable[nn.Module]:
-    """Evaluations, a step each, take PyTorch's fast path of a transformer layer and are the same to the bit."""
+    """Evaluations use PyTorch's fast path of a transformer layer and are bit-identical."""
     layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
     model = nn.Sequential(nn.TransformerEncoder(layer, 1, enable_nested_tensor=False), nn.Flatten(), nn.Linear(8, 3))
     optimizer = torch.optim.AdamW(model.parameters())
@@ -194,7 +194,7 @@ def fast_path(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Counting(TorchFunctionMode):
-    """A mode of the script's own."""
+    """A mode of the script."""
 
     calls = 0
 
@@ -204,7 +204,7 @@ class Counting(TorchFunctionMode):
 
 
 class InModes(nn.Sequential):
-    """Enters modes in one forward pass and leaves them in another, in another order than they were entered."""
+    """Enters modes in one forward pass and exits them in another, in a different order."""
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__(*modules)
@@ -227,7 +227,7 @@ class InModes(nn.Sequential):
 
 @kind
 def modes(diary: Diary) -> Iterable[nn.Module]:
-    """Modes of the script's own stay the script's, also where they are entered and left in a forward pass."""
+    """Modes of the script are unchanged, even if they are entered and exited in a forward pass."""
     model = InModes(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -238,7 +238,7 @@ def modes(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Copied(nn.Sequential):
-    """Is scripted, copied and pickled within its own forward pass, while everything is captured."""
+    """Is scripted, copied and pickled in its own forward pass while everything is captured."""
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         file = io.BytesIO()
@@ -260,7 +260,7 @@ def scripted(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Transformed(nn.Sequential):
-    """Is traced, exported, counted, faked and vectorised within its own forward pass."""
+    """Is traced, exported, counted, faked and vmapped in its own forward pass."""
 
     def __init__(self, *modules: nn.Module) -> None:
         super().__init__(*modules)
@@ -292,7 +292,7 @@ def transformed(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Seen(TorchDispatchMode):
-    """Counts every operation, whoever begins it."""
+    """Counts all operations, whoever calls them."""
 
     calls = 0
 
@@ -303,7 +303,7 @@ class Seen(TorchDispatchMode):
 
 @kind
 def counted(diary: Diary) -> Iterable[nn.Module]:
-    """A whole training below a mode that counts operations: ours are not among them."""
+    """A whole training under a mode that counts operations: those of Leadline are not counted."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with Seen() as seen:
@@ -318,7 +318,7 @@ def counted(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def averaged(diary: Diary) -> Iterable[nn.Module]:
-    """An average by PyTorch's own wrapper, which copies the model."""
+    """Averaging with PyTorch's wrapper, which copies the model."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     average = torch.optim.swa_utils.AveragedModel(model)

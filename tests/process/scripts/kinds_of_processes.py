@@ -1,4 +1,4 @@
-"""Kinds of training that are more than one process or thread."""
+"""Kinds of training with several processes or threads."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 @kind
 def spawn_loading(diary: Diary) -> Iterable[nn.Module]:
-    """A loader's spawned workers import PyTorch anew, and train nothing."""
+    """Spawned loader workers import PyTorch again, and do not train."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = TensorDataset(torch.randn(6 * STEPS, 4), torch.randn(6 * STEPS, 3))
@@ -26,7 +26,7 @@ def spawn_loading(diary: Diary) -> Iterable[nn.Module]:
 
 
 def train_apart(index: int, name: str, prefix: str = "") -> None:
-    """A whole training with a diary of its own."""
+    """A whole training with its own diary."""
     torch.set_num_threads(1)
     torch.manual_seed(index)
     random.seed(index)
@@ -58,7 +58,7 @@ def served(diary: Diary) -> None:
 
 @kind
 def forking(diary: Diary) -> Iterable[nn.Module]:
-    """Forks in mid-training; the child trains a model of its own beside the one that it has inherited."""
+    """The process forks during the training; the child trains another model besides the inherited one."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -74,7 +74,7 @@ def forking(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def parallel(diary: Diary) -> Iterable[nn.Module]:
-    """Without a GPU there are no replicas; names are those of the model within."""
+    """Without a GPU there are no replicas; names are those of the wrapped model."""
     model = nn.DataParallel(net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -89,24 +89,24 @@ def parallel(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def collected(diary: Diary) -> Iterable[nn.Module]:
-    """Models that are gone are gone: nothing of ours holds one, nor its optimizer."""
+    """Leadline keeps no deleted model or optimizer alive."""
     ends = []
     for attempt in range(3):
         model = net()
         optimizer = torch.optim.Adam(model.parameters())
         for step in range(4):
             plain_step(diary, 4 * attempt + step, model, optimizer, squares(model))
-        last = [each.detach().clone() for each in model.parameters()]
+        last = [parameter.detach().clone() for parameter in model.parameters()]
         del model, optimizer
         gc.collect()
-        ends.append(sum(type(each) in (nn.Linear, torch.optim.Adam) for each in gc.get_objects()))
+        ends.append(sum(type(item) in (nn.Linear, torch.optim.Adam) for item in gc.get_objects()))
     diary.facts["alive"] = ends
-    return [nn.ParameterList(nn.Parameter(each) for each in last)]
+    return [nn.ParameterList(nn.Parameter(tensor) for tensor in last)]
 
 
 @kind
 def duet(diary: Diary) -> Iterable[nn.Module]:
-    """Two threads train a model each at the same time; whose a step is, nobody can say."""
+    """Two threads train one model each at the same time; the owner of a step is undefined."""
     models = [net(), net()]
 
     def train(index: int) -> None:
@@ -118,8 +118,8 @@ def duet(diary: Diary) -> Iterable[nn.Module]:
             optimizer.step()
 
     threads = [threading.Thread(target=train, args=(index,)) for index in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     return models

@@ -1,4 +1,4 @@
-"""Kinds of training that step in other ways than one optimizer after one backward pass."""
+"""Kinds of training with steps other than one optimizer step after one backward pass."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -10,13 +10,13 @@ from torch.autograd import backward
 
 
 def deep() -> nn.Sequential:
-    """More parameters than steps of silence that a clock's owner is granted."""
+    """A model with more parameters than the number of steps after which an inactive clock owner is replaced."""
     return nn.Sequential(nn.Linear(4, 3), *[nn.Linear(3, 3) for _ in range(6)])
 
 
 @kind
 def within_backward(diary: Diary) -> Iterable[nn.Module]:
-    """Each parameter has an optimizer, which steps as soon as its gradient is there and lets it go."""
+    """One optimizer per parameter, which steps as soon as the gradient is available and then frees it."""
     model = deep()
     names = {parameter: name for name, parameter in model.named_parameters()}
     optimizers = {parameter: torch.optim.Adam([parameter], lr=0.01) for parameter in model.parameters()}
@@ -38,7 +38,7 @@ def within_backward(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def layered(diary: Diary) -> Iterable[nn.Module]:
-    """An optimizer for each parameter, one after the other: the first owns the clock, the others' come a step later."""
+    """One optimizer per parameter: the first owns the clock, updates of the others count for the next step."""
     model = deep()
     named = list(model.named_parameters())
     optimizers = [torch.optim.SGD([parameter], lr=0.01) for _, parameter in named]
@@ -59,7 +59,7 @@ SILENT_STEPS = 10
 
 @kind
 def phases(diary: Diary) -> Iterable[nn.Module]:
-    """A warm-up with an optimizer that lives on and never steps again: the tenth step of the next takes the clock."""
+    """A warm-up optimizer is kept but never steps again: the next one takes over the clock at its tenth step."""
     model = net()
     warming, training = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
     for step in range(4):
@@ -72,7 +72,7 @@ def phases(diary: Diary) -> Iterable[nn.Module]:
 def taken_over(
     diary: Diary, first: int, model: nn.Module, optimizer: torch.optim.Optimizer, count: int, prefix: str = ""
 ) -> None:
-    """Steps of an optimizer while the clock's owner is silent: the first ten are one, captured at its beginning."""
+    """Updates while the clock's owner is inactive: the first ten are one step, captured at its beginning."""
     for index in range(count):
         step = first + max(0, index + 1 - SILENT_STEPS)
         loss = squares(model)
@@ -86,7 +86,7 @@ def taken_over(
 
 @kind
 def swept(diary: Diary) -> Iterable[nn.Module]:
-    """Three trainings whose models and optimizers are all kept."""
+    """Three trainings; all models and optimizers stay alive."""
     kept = []
     for index, prefix in enumerate(("", "Sequential_", "Sequential_1_")):
         model = net()
@@ -102,12 +102,12 @@ def swept(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Marked(torch.Tensor):
-    """A tensor of the script's own type."""
+    """A tensor subclass."""
 
 
 @kind
 def engines(diary: Diary) -> Iterable[nn.Module]:
-    """A backward pass is begun in four ways; ``backward`` was imported before anything was watched."""
+    """Four ways to start a backward pass; ``backward`` was imported before Leadline patched it."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -141,7 +141,7 @@ def together(diary: Diary) -> Iterable[nn.Module]:
 
 
 class Sharpness(torch.optim.Optimizer):
-    """Sharpness-aware: a closure, a detour by hand, and another optimizer's step within its own."""
+    """Sharpness-aware minimization: a closure, a manual perturbation, and the step of another optimizer inside."""
 
     def __init__(self, parameters: Iterable[torch.Tensor]) -> None:
         super().__init__(parameters, {})
@@ -150,7 +150,7 @@ class Sharpness(torch.optim.Optimizer):
     def step(self, closure: Callable[[], torch.Tensor]) -> torch.Tensor:  # type: ignore[override]
         with torch.enable_grad():
             loss = closure()
-        detours = [(each, each.grad * 0.05) for group in self.param_groups for each in group["params"]]
+        detours = [(weight, weight.grad * 0.05) for group in self.param_groups for weight in group["params"]]
         with torch.no_grad():
             for parameter, detour in detours:
                 parameter.add_(detour)
@@ -189,7 +189,7 @@ def sharpened(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def named_closure(diary: Diary) -> Iterable[nn.Module]:
-    """The closure comes by its name, as trainers give it."""
+    """The closure is passed as a keyword argument, as trainers do."""
     model = net()
     optimizer = torch.optim.AdamW(model.parameters())
     for step in range(STEPS):
@@ -208,7 +208,7 @@ def named_closure(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def scheduled(diary: Diary) -> Iterable[nn.Module]:
-    """A scheduler puts a wrapper of its own around the step; the script puts another around that."""
+    """A scheduler wraps the step; the script wraps it again."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.2, total_steps=STEPS + 1)
@@ -228,7 +228,7 @@ def scheduled(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def scaled_twice(diary: Diary) -> Iterable[nn.Module]:
-    """One scaler for two optimizers: the second's steps come a step later."""
+    """One scaler for two optimizers: the second's updates count for the next step."""
     model = net()
     optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model[0], model[2])]
     scaler = torch.amp.GradScaler("cpu", init_scale=256.0, growth_interval=3)
@@ -250,7 +250,7 @@ def scaled_twice(diary: Diary) -> Iterable[nn.Module]:
 
 @kind
 def unscaled(diary: Diary) -> Iterable[nn.Module]:
-    """A scaler that is switched off does nothing, autocast or not."""
+    """A disabled scaler does nothing, with or without autocast."""
     model = net()
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     scaler = torch.amp.GradScaler("cpu", enabled=False)

@@ -1,4 +1,4 @@
-"""A training that some other launcher starts: ``launched.py STEPS [watch] [FILE]`` goes on until FILE is there."""
+"""A training for other launchers: ``launched.py STEPS [watch] [FILE]`` continues until FILE exists."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ def main() -> None:
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     step = 0
-    while step < steps or not all(os.path.exists(each) for each in sys.argv[3:]):
+    while step < steps or not all(os.path.exists(path) for path in sys.argv[3:]):
         loss = model(torch.randn(4, 3)).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()

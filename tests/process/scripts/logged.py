@@ -1,6 +1,6 @@
-"""Trainings that log through other libraries; each writes a diary: what it trained, and what the library kept.
+"""Trainings that log with other libraries; every training writes a diary with its digest and the logged values.
 
-Called with a folder and the names of the trainings.
+Arguments: a folder and the names of the trainings.
 """
 
 import csv
@@ -27,11 +27,13 @@ def small() -> nn.Module:
 
 
 def digest(model: nn.Module) -> str:
-    return hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest()
+    return hashlib.sha256(
+        b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
+    ).hexdigest()
 
 
 def train(log) -> nn.Module:
-    """The plain loop: ``log`` is called after every step with its number, the loss, and the model's output."""
+    """Run the training loop; ``log`` is called after every step with its number, the loss, and the model's output."""
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step, (features, labels) in enumerate(batches()):
@@ -49,7 +51,7 @@ def share(output: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def events(pattern: str) -> dict:
-    """The scalars of TensorBoard's event files, by tag."""
+    """Return the scalars of TensorBoard's event files by tag."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     found = {}
@@ -108,7 +110,7 @@ def wandb(folder: str) -> tuple:
 
     model = train(log)
     wandb.finish()
-    wandb.teardown()  # which waits until its other process has written everything
+    wandb.teardown()  # waits until its service process has written everything
     return model, offline_history(glob.glob(folder + "/wandb/offline-run*/*.wandb")[0])
 
 
@@ -122,7 +124,7 @@ def offline_history(path: str) -> dict:
         for item in record.history.item:
             name = item.key or ".".join(item.nested_key)
             value = json.loads(item.value_json)
-            inner = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+            inner = {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
             for key, number in inner.items():
                 if isinstance(number, (int, float)) and not key.startswith(("_", "output")):
                     found.setdefault(key, []).append(float(number))
@@ -130,7 +132,7 @@ def offline_history(path: str) -> dict:
 
 
 def offline_records(path: str):
-    """The records of an offline run's file: a log of LevelDB's, behind a header of seven bytes."""
+    """Yield the records of an offline run: a LevelDB log after a header of seven bytes."""
     with open(path, "rb") as file:
         data = file.read()
     at, parts = 7, []
@@ -162,12 +164,14 @@ def mlflow(folder: str) -> tuple:
 
         model = train(log)
         mlflow.log_param("steps", STEPS)
-        collecting = BatchMetricsLogger(run.info.run_id)  # as automatic logging and its system metrics do
+        collecting = BatchMetricsLogger(run.info.run_id)  # as in autologging and system metrics
         collecting.record_metrics({"collected": 1.0}, step=0)
         collecting.flush()
     client = mlflow.MlflowClient()
     names = ("cross_entropy_output_0", "accuracy", "step")
-    return model, {name: [each.value for each in client.get_metric_history(run.info.run_id, name)] for name in names}
+    return model, {
+        name: [metric.value for metric in client.get_metric_history(run.info.run_id, name)] for name in names
+    }
 
 
 def torchmetrics(folder: str) -> tuple:

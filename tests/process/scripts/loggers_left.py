@@ -1,6 +1,7 @@
-"""What Leadline leaves in the libraries that it listens to: looked at while it does, and after.
+"""Check of the patches of logging libraries while Leadline is active and after it is closed.
 
-Prints as JSON what was replaced, what was not put back, and how often Dynamo compiled a function with metrics in it.
+Prints as JSON which functions were replaced, which were not restored, and how often Dynamo compiled a function with
+metrics.
 """
 
 import copy
@@ -12,7 +13,7 @@ import torch
 
 
 def functions() -> dict:
-    """By name, the functions that are replaced, and where each stands."""
+    """Return the functions that Leadline replaces, with their owners, by name."""
     import lightning.pytorch.trainer.connectors.logger_connector.logger_connector as connector
     import lightning.pytorch.trainer.connectors.logger_connector.result as result
     import torchmetrics.metric
@@ -50,7 +51,7 @@ def functions() -> dict:
 
 
 def compiled() -> dict:
-    """How Dynamo counts a function that computes a metric and writes it."""
+    """Return Dynamo's counters for a function that computes and logs a metric."""
     import torchmetrics
 
     model, metric = torch.nn.Linear(4, 3), torchmetrics.MeanSquaredError()
@@ -63,17 +64,17 @@ def compiled() -> dict:
     for _ in range(3):
         step(torch.randn(8, 4)).backward()
     counters = torch._dynamo.utils.counters
-    return {each: dict(counters[each]) for each in ("stats", "frames", "graph_break")}
+    return {name: dict(counters[name]) for name in ("stats", "frames", "graph_break")}
 
 
 def copies() -> list:
-    """Metrics that were used, as copies and pickles of them."""
+    """Return the values of a used metric after copying and pickling."""
     import torchmetrics
 
     metric = torchmetrics.MetricCollection([torchmetrics.MeanSquaredError()])
     metric(torch.ones(2), torch.zeros(2))
     both = copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))
-    return [each.compute()["MeanSquaredError"].item() for each in both]
+    return [metric.compute()["MeanSquaredError"].item() for metric in both]
 
 
 def main() -> None:
@@ -85,15 +86,15 @@ def main() -> None:
     early = functions() if sys.argv[1] == "begins_last" else {}
     hook = leadline.torch.Hook(out=sys.argv[2])
     during = functions()
-    told = {"copies": copies(), "compiled": compiled()}
+    result = {"copies": copies(), "compiled": compiled()}
     hook.close()
     after = functions()
-    told["replaced"] = sorted(name for name in during if during[name] is not after[name])
-    told["all"] = sorted(during)
-    told["left"] = sorted(name for name in early if early[name] is not after[name])
-    told["are_names_kept"] = all(during[name].__qualname__ == after[name].__qualname__ for name in during)
-    told["finders"] = [str(each) for each in sys.meta_path]
-    print(json.dumps(told))
+    result["replaced"] = sorted(name for name in during if during[name] is not after[name])
+    result["all"] = sorted(during)
+    result["left"] = sorted(name for name in early if early[name] is not after[name])
+    result["are_names_kept"] = all(during[name].__qualname__ == after[name].__qualname__ for name in during)
+    result["finders"] = [str(finder) for finder in sys.meta_path]
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

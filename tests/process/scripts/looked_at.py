@@ -1,4 +1,4 @@
-"""A training that somebody looks at: its weights become NaN when the folder says ``bad``; it goes on until stopped."""
+"""A training for the dashboard: its weights become NaN once the file ``bad`` exists; it continues until stopped."""
 
 import time
 from pathlib import Path

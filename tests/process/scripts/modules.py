@@ -1,4 +1,4 @@
-"""A short training that prints what its process holds in the end."""
+"""A short training that prints the imported modules of its process at the end."""
 
 import sys
 

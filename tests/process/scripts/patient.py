@@ -1,4 +1,4 @@
-"""A training for the doctor: a hundred thousand steps, of one kind or another; its first argument says which."""
+"""A training of 100,000 steps for ``leadline doctor``; the first argument selects its kind."""
 
 import contextlib
 import sys
@@ -25,7 +25,7 @@ def main() -> None:
     model: nn.Module = torch.jit.script(Net()) if kind == "scripted" else Net()
     if kind == "frozen":
         model.first.requires_grad_(False)
-    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-3)
+    optimizer = torch.optim.AdamW([parameter for parameter in model.parameters() if parameter.requires_grad], lr=1e-3)
     schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
     if kind == "replaced":
         optimizer.step = lambda closure=None: None
@@ -39,8 +39,8 @@ def main() -> None:
         loss.backward()
         if kind == "manual":
             with torch.no_grad():
-                for each in model.parameters():
-                    each -= 1e-3 * each.grad
+                for parameter in model.parameters():
+                    parameter -= 1e-3 * parameter.grad
         elif kind == "stubborn":
             with contextlib.suppress(BaseException):
                 optimizer.step()

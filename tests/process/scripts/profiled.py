@@ -1,6 +1,6 @@
-"""Trains a small residual network, waits where it is told, and writes what came of it.
+"""Training of a small residual network that waits at a given step and writes its results.
 
-profiled.py OUT STEPS [WAIT_AT [--compile | --ranks]]: from step WAIT_AT on it goes on only once OUT.go is there.
+profiled.py OUT STEPS [WAIT_AT [--compile | --ranks]]: from step WAIT_AT on it continues only once OUT.go exists.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(out: str, steps: int, wait_at: int, *how: str) -> None:
             while step >= wait_at and not os.path.exists(f"{sys.argv[1]}.go"):
                 time.sleep(0.3)
                 if "--ranks" not in how:
-                    break  # slowly, but on: requests are taken up at steps
+                    break  # continue slowly: requests are handled at step boundaries
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
@@ -73,7 +73,9 @@ def main(out: str, steps: int, wait_at: int, *how: str) -> None:
             losses.append(loss.item())
             memory.append(resident_bytes())
             step += 1
-    digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest()
+    digest = hashlib.sha256(
+        b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())
+    ).hexdigest()
     found = {"digest": digest, "losses": losses, "memory": memory, "random": torch.rand(1).item()}
     found["hooks"] = len(torch.nn.modules.module._global_forward_hooks)
     found["profile"] = sys.getprofile() is not None or torch.autograd._profiler_enabled()

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, a processor each; it prints its address and lasts until stdin ends."""
+"""A Ray cluster of two nodes with one CPU each on this machine; prints its address and runs until stdin is closed."""
 
 import logging
 import os

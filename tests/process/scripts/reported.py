@@ -1,4 +1,4 @@
-"""A training that goes on until the file of its first argument is there."""
+"""A training that continues until the file of its first argument exists."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
-"""A model trained on two ranks in every way that shards it, one after the other; each rank writes its own diary.
+"""A model trained on two ranks with every kind of sharding in sequence; every rank writes a diary.
 
-Usage: sharded.py FOLDER; ``FOLDER/<way>_<rank>.json`` with the shards that the rank itself held. With ``FOLDER STEP``:
-FSDP2 alone, until rank 1's loss is NaN at that step.
+Usage: sharded.py FOLDER; writes ``FOLDER/<kind>_<rank>.json`` with the shards of the rank. With ``FOLDER STEP``: FSDP2
+only, with a NaN loss on rank 1 at that step.
 """
 
 import gc
@@ -21,7 +21,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 EACH = 6
-"""Steps of each way."""
+"""Number of steps of one training."""
 
 
 def net() -> nn.Sequential:
@@ -60,7 +60,7 @@ def redundant(net: nn.Sequential) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 
 WAYS: dict[str, Callable[[nn.Sequential], tuple[nn.Module, torch.optim.Optimizer]]] = {
-    each.__name__: each for each in (sharded, flat, original, plain, redundant)
+    train_kind.__name__: train_kind for train_kind in (sharded, flat, original, plain, redundant)
 }
 
 
@@ -74,7 +74,7 @@ def spoken(name: str) -> str:
 
 
 def note(diary: Diary, step: int, model: nn.Module) -> None:
-    """The shards of this rank, as its optimizer is about to use them."""
+    """Record the shards of this rank just before the optimizer step."""
     for name, parameter in model.named_parameters():
         diary.weights.setdefault(spoken(name), {})[step] = local(parameter).flatten().tolist()
         if parameter.grad is not None:
@@ -95,7 +95,7 @@ def train(diary: Diary, way: str, first: int, rank: int) -> nn.Module:
 
 
 def collectives() -> int:
-    """How many this process has taken part in; with one more or less on a rank the others would wait for ever."""
+    """Return the number of collectives of this process; if the ranks differed, one would wait forever."""
     return int(dist.distributed_c10d._get_default_group()._get_sequence_number_for_group())
 
 
@@ -112,7 +112,7 @@ def break_down(bad_step: int, rank: int) -> None:
 
 
 def main() -> None:
-    warnings.simplefilter("ignore", FutureWarning)  # of those who wrap a model in what is about to be replaced
+    warnings.simplefilter("ignore", FutureWarning)  # deprecated wrappers
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -125,7 +125,7 @@ def main() -> None:
             diary = Diary()
             model = train(diary, way, index * EACH, rank)
             diary.facts["collectives"] = collectives()
-            weights = nn.ParameterList(nn.Parameter(local(each)) for each in model.parameters())
+            weights = nn.ParameterList(nn.Parameter(local(parameter)) for parameter in model.parameters())
             diary.write(folder / f"{way}_{rank}.json", [weights])
             del model
             gc.collect()

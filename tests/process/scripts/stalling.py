@@ -1,7 +1,6 @@
-"""A training that learns for a while and then waits for ever, as for data that do not come.
+"""A training that hangs after some steps, as if waiting for data.
 
-Its first argument says after how many steps; when it begins to wait it writes the time, in ns, into the file that the
-second names.
+Arguments: the number of steps, and a file into which it writes the time, in ns, at which it begins to hang.
 """
 
 import sys

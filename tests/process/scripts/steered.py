@@ -1,4 +1,4 @@
-"""A training whose loss is as high as the folder says, and that goes on until the folder says ``end``."""
+"""A training whose loss is set by a file in the folder, and that continues until the file ``end`` exists."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules that follow a steered training: one that fires while the loss is high, one that never has enough."""
+"""Rules for a steered training: one that fires while the loss is high, and one that is always undecided."""
 
 from leadline.rules import Clear, Fired, Needs, Rule, Undecided
 
@@ -10,7 +10,7 @@ class High(Rule):
         return Needs.of("losses", "value")
 
     def evaluate(self, window):
-        highest = max((each.value for each in window.readings("value")), default=0.0)
+        highest = max((reading.value for reading in window.readings("value")), default=0.0)
         return Fired(f"the loss is {highest:.3g}") if highest > self.limit else Clear()
 
 

@@ -1,4 +1,4 @@
-"""Trainings whose time goes to known places; each writes what torch.profiler saw: ``timed.py KIND FOLDER``."""
+"""Trainings with known phase times; they write the times measured by torch.profiler: ``timed.py KIND FOLDER``."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 STEPS = 12
 FIRST = 2
-"""Whoever watches has much to do once before."""
+"""Number of warm-up steps, in which the profiler and Leadline are set up."""
 SLOW = 0.03
 
 
@@ -44,7 +44,7 @@ def perceptron(width=512):
 
 
 def batches(loader):
-    """A loader's batches, each waited for under a name."""
+    """Yield the batches of a loader, with the wait recorded under a name."""
     iterator = iter(loader)
     while True:
         with named("data"):
@@ -91,7 +91,7 @@ def python_bound(folder):
 
 
 def count(seconds):
-    """What Python does by itself."""
+    """Spend time in pure Python."""
     end = time.perf_counter() + seconds
     total = 0
     while time.perf_counter() < end:
@@ -126,7 +126,7 @@ def accumulating(folder):
 
 def adversarial(folder):
     models = [perceptron(), perceptron()]
-    optimizers = [torch.optim.AdamW(each.parameters()) for each in models]
+    optimizers = [torch.optim.AdamW(model.parameters()) for model in models]
     for batch in batches(DataLoader(Samples(0.001, 8 * STEPS), batch_size=8)):
         for model, optimizer in zip(reversed(models), reversed(optimizers), strict=True):
             train_on(batch, model, optimizer)
@@ -147,7 +147,7 @@ def evaluating(folder):
 
 
 def ranks(folder):
-    """Two ranks, the second of which loads slowly; gradients are reduced by hand, then by torch's own wrapper."""
+    """Two ranks, the second of which loads slowly; gradients are reduced by hand, then by DistributedDataParallel."""
     distributed.init_process_group("gloo")
     rank = distributed.get_rank()
     model = perceptron(64)
@@ -158,8 +158,8 @@ def ranks(folder):
         with named("backward"):
             loss.backward()
         with named("collective"):
-            for each in model.parameters():
-                distributed.all_reduce(each.grad)
+            for parameter in model.parameters():
+                distributed.all_reduce(parameter.grad)
         update(optimizer)
     distributed.barrier()
 
@@ -175,8 +175,8 @@ def replicas(folder):
 
 
 KINDS = {
-    each.__name__: each
-    for each in (
+    train_kind.__name__: train_kind
+    for train_kind in (
         loader_bound,
         python_bound,
         computing,
@@ -194,7 +194,7 @@ def main(kind, folder):
     torch.set_num_threads(1)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         KINDS[kind](folder)
-    found = {each.key: each.cpu_time_total / 1e6 for each in profiler.key_averages() if each.key.isidentifier()}
+    found = {event.key: event.cpu_time_total / 1e6 for event in profiler.key_averages() if event.key.isidentifier()}
     rank = os.environ.get("RANK", "0")
     Path(folder, f"{kind}_{rank}.json").write_text(json.dumps(found))
 

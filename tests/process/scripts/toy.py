@@ -1,4 +1,4 @@
-"""Data and a loop that the examples of faults share."""
+"""Synthetic data and a training loop shared by the faulty trainings."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,12 +11,12 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 
 
 def classifier(width: int = 32) -> nn.Sequential:
-    """Of 16 features, into 4 classes."""
+    """Return a classifier with 16 features and 4 classes."""
     return nn.Sequential(nn.Linear(16, width), nn.ReLU(), nn.Linear(width, 4))
 
 
 def points(steps: int = 120, *, size: int = 64, features: int = 16, spread: float = 1.5) -> Iterator[Batch]:
-    """Batches of points around the centres of 4 classes: inputs ``(size, features)`` and labels ``(size,)``."""
+    """Yield batches of points around the centres of 4 classes: inputs ``(size, features)`` and labels ``(size,)``."""
     centres = torch.randn(4, features)
     for _ in range(steps):
         labels = torch.randint(4, (size,))
@@ -24,7 +24,7 @@ def points(steps: int = 120, *, size: int = 64, features: int = 16, spread: floa
 
 
 def images(steps: int, *, size: int = 50) -> Iterator[Batch]:
-    """Batches of images with one bright quarter: 0 to 255 ``(size, 3, 8, 8)``, and which quarter ``(size,)``."""
+    """Yield batches of images with one bright quarter: 0 to 255 ``(size, 3, 8, 8)``, and its index ``(size,)``."""
     for _ in range(steps):
         labels = torch.randint(4, (size,))
         pixels = 60.0 + 30.0 * torch.randn(size, 3, 8, 8)
@@ -35,7 +35,7 @@ def images(steps: int, *, size: int = 50) -> Iterator[Batch]:
 
 
 def fit(model: nn.Module, optimizer: Optimizer, batches: Iterable[Batch]) -> None:
-    """The loop, as it should be."""
+    """Train with a correct loop."""
     for inputs, labels in batches:
         loss = F.cross_entropy(model(inputs), labels)
         optimizer.zero_grad()
@@ -45,7 +45,7 @@ def fit(model: nn.Module, optimizer: Optimizer, batches: Iterable[Batch]) -> Non
 
 @torch.no_grad()
 def validate(model: nn.Module, batches: Iterable[Batch]) -> float:
-    """Mean loss on batches that the model is not trained on."""
+    """Return the mean loss on validation batches."""
     model.eval()
     losses = [F.cross_entropy(model(inputs), labels).item() for inputs, labels in batches]
     model.train()

@@ -1,6 +1,6 @@
-"""The trainings of ``logged.py`` whose trackers are told of a rule; they wait for it where Leadline watches.
+"""Trainings of ``logged.py`` whose trackers receive rule results; with Leadline they wait for the results.
 
-Called with a folder and the name of a training. The diary has what the tracker kept, row by row, without times.
+Arguments: a folder and the name of a training. The diary has the rows of the tracker, without times.
 """
 
 import atexit
@@ -16,11 +16,11 @@ import logged
 
 MOST_SECONDS = 120.0
 WAITS = {8: 1.0, logged.STEPS - 1: 0.0}
-"""After which step the training waits until which value has been logged."""
+"""The values for which the training waits, by step."""
 
 
 def answered(value: float) -> bool:
-    """Whether a request to log a value has an answer."""
+    """Return whether a request to log a value was acknowledged."""
     control = os.path.join(os.environ["LEADLINE_RUN"], "control")
     done = {name.partition(".")[0] for name in os.listdir(control + "/acks")}
     for name in os.listdir(control):
@@ -49,7 +49,7 @@ def train(log, *, plainly=logged.train):
 
 
 def wandb_by_steps(folder: str) -> tuple:
-    """The script gives each row its step."""
+    """The script passes a step for every row."""
     import wandb
 
     run = wandb.init(dir=folder, mode="offline", project="tests", settings=wandb.Settings(silent=True))
@@ -60,7 +60,7 @@ def wandb_by_steps(folder: str) -> tuple:
 
 
 def wandb_plainly(folder: str) -> tuple:
-    """The script's rows count themselves; nothing of ours may follow the last."""
+    """Rows are numbered automatically; Leadline must not log after the last."""
     import wandb
 
     with wandb.init(dir=folder, mode="offline", project="tests", settings=wandb.Settings(silent=True)) as run:
@@ -70,7 +70,7 @@ def wandb_plainly(folder: str) -> tuple:
 
 
 def mlflow_client(folder: str) -> tuple:
-    """The script has a client of its own and no active run."""
+    """The script uses its own client, without an active run."""
     os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     from mlflow import MlflowClient
 
@@ -82,7 +82,7 @@ def mlflow_client(folder: str) -> tuple:
 
 
 def several(folder: str) -> tuple:
-    """TensorBoard that only draws histograms, a second writer, and wandb."""
+    """TensorBoard with histograms only, a second writer, and wandb."""
     import wandb
     from torch.utils.tensorboard import SummaryWriter
 
@@ -103,7 +103,7 @@ def several(folder: str) -> tuple:
 
 
 def hanging(folder: str) -> tuple:
-    """A server of MLflow's that no longer answers once the training has begun, nor when it is over."""
+    """An MLflow server that stops answering once the training has begun."""
     import mlflow
 
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
@@ -114,7 +114,7 @@ def hanging(folder: str) -> tuple:
     atexit.unregister(mlflow.tracking.fluent._safe_end_run)
     WAITS.clear()
     model = train(lambda step, *values: await_request() if step == 8 else None)
-    time.sleep(1.0)  # the thread that logs is at it by now
+    time.sleep(1.0)  # by now the logging thread is busy
     return model, {}
 
 
@@ -140,17 +140,17 @@ def silent_server() -> http.server.ThreadingHTTPServer:
 
 
 def await_request() -> None:
-    """Wait until somebody has asked for something, where Leadline watches."""
+    """With Leadline, wait until there is a control request."""
     control = os.path.join(os.environ.get("LEADLINE_RUN", ""), "control")
     end = time.monotonic() + MOST_SECONDS
-    while "LEADLINE_RUN" in os.environ and not any(each.endswith(".json") for each in os.listdir(control)):
+    while "LEADLINE_RUN" in os.environ and not any(name.endswith(".json") for name in os.listdir(control)):
         if time.monotonic() > end:
             raise TimeoutError("nobody asked")
         time.sleep(0.02)
 
 
 def none(folder: str) -> tuple:
-    """Trackers that no longer live."""
+    """Closed and deleted trackers."""
     from torch.utils.tensorboard import SummaryWriter
 
     SummaryWriter(folder + "/board").close()
@@ -165,8 +165,10 @@ def wandb_rows(folder: str) -> list:
         for data in logged.offline_records(path):
             record = Record()
             record.ParseFromString(data)
-            items = {each.key or ".".join(each.nested_key): json.loads(each.value_json) for each in record.history.item}
-            found += [{key: each for key, each in items.items() if key not in ("_timestamp", "_runtime")}] * bool(items)
+            items = {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            found += [{key: value for key, value in items.items() if key not in ("_timestamp", "_runtime")}] * bool(
+                items
+            )
     return found
 
 
@@ -179,7 +181,7 @@ def wandb_summary(folder: str) -> dict:
             record = Record()
             record.ParseFromString(data)
             found |= {
-                each.key or ".".join(each.nested_key): json.loads(each.value_json) for each in record.summary.update
+                item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.summary.update
             }
     return {key: value for key, value in found.items() if key.startswith("leadline/") or key == "_step"}
 
@@ -191,7 +193,7 @@ def board_rows(folder: str) -> list:
     for path in sorted(glob.glob(folder + "/**/events*", recursive=True)):
         board = os.path.relpath(os.path.dirname(path), folder)
         for event in EventFileLoader(path).Load():
-            found += [[board, each.tag, event.step, list(each.tensor.float_val)] for each in event.summary.value]
+            found += [[board, value.tag, event.step, list(value.tensor.float_val)] for value in event.summary.value]
     return found
 
 

@@ -1,7 +1,7 @@
-"""A training of boosted trees with a fault planted, or its healthy twin; by XGBoost or LightGBM.
+"""Trainings of boosted trees with a planted fault, and their healthy twins; with XGBoost or LightGBM.
 
-Usage: tree_faults.py FAULT xgboost|lightgbm [--healthy]. With the fault it takes a minute and more, a round after the
-other slowly, so that somebody may stop it; the twin ends soon.
+Usage: tree_faults.py FAULT xgboost|lightgbm [--healthy]. A faulty training has slow rounds and takes over a minute, so
+that it can be stopped; the healthy twin is short.
 """
 
 import argparse
@@ -17,7 +17,7 @@ Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def samples(count: int, *, apart: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ten features, of which six have each another mean in each class, so far apart in standard deviations."""
+    """Return samples of ten features; the class means of six are ``apart`` standard deviations apart."""
     random = np.random.default_rng(0)
     y = random.integers(0, 2, count).astype(np.float64)
     x = random.normal(size=(count, 10))
@@ -31,13 +31,13 @@ def halves(x: np.ndarray, y: np.ndarray) -> Sets:
 
 
 def overfit(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
-    """A hundred samples that are mostly noise, learned by heart; the twin has plenty, and learns slowly."""
+    """A hundred noisy samples, which are memorized; the twin has many samples and a lower learning rate."""
     x, y = samples(8000 if healthy else 200, apart=2.4 if healthy else 0.2)
     return halves(x, y), {"max_depth": 3, "eta": 0.05 if healthy else 0.5}
 
 
 def class_imbalance(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
-    """Of one class there are forty times the labels of the other."""
+    """One class has forty times as many labels as the other."""
     x, y = samples(4000, apart=2.4)
     if not healthy:
         rare = np.flatnonzero(y == 1)
@@ -49,7 +49,7 @@ def class_imbalance(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
 
 
 def feature_importance_overweight(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
-    """One feature is the label, in other units."""
+    """One feature is the label in other units."""
     x, y = samples(4000, apart=2.4)
     if not healthy:
         x[:, 7] = 100.0 * y + 3.0
@@ -57,7 +57,7 @@ def feature_importance_overweight(*, healthy: bool) -> tuple[Sets, dict[str, Any
 
 
 def tree_depth(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
-    """Trees may be ten splits deep."""
+    """Trees can be ten levels deep."""
     x, y = samples(4000, apart=2.4)
     return halves(x, y), {"max_depth": 3 if healthy else 10}
 
@@ -100,7 +100,7 @@ def train_lightgbm(sets: Sets, settings: dict[str, Any], rounds: int, pause: flo
 
 
 def main() -> None:
-    faults = {each.__name__: each for each in (overfit, class_imbalance, feature_importance_overweight, tree_depth)}
+    faults = {fault.__name__: fault for fault in (overfit, class_imbalance, feature_importance_overweight, tree_depth)}
     trainings = {"xgboost": train_xgboost, "lightgbm": train_lightgbm}
     options = argparse.ArgumentParser()
     options.add_argument("fault", choices=faults)

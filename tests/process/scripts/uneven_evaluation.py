@@ -1,4 +1,4 @@
-"""Data-parallel training on two ranks of which only the first evaluates, every tenth step; NaN on rank 1 at a step."""
+"""Data-parallel training on two ranks; only rank 0 evaluates, every tenth step; NaN on rank 1 at a given step."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""A training that no optimizer step tells of: ``manual`` updates, ``functional`` ones, or a ``replaced`` step."""
+"""A training without visible optimizer steps: ``manual`` or ``functional`` updates, or a ``replaced`` step."""
 
 import sys
 
@@ -20,7 +20,7 @@ def main() -> None:
     def loss_of(parameters: dict[str, torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
         return torch.func.functional_call(model, parameters, (inputs,)).pow(2).mean()
 
-    optimizer.step = lambda: descend([each.grad for each in model.parameters()])  # type: ignore[method-assign]
+    optimizer.step = lambda: descend([parameter.grad for parameter in model.parameters()])  # type: ignore[method-assign]
     for _ in range(20):
         inputs = torch.randn(8, 4)
         if way == "functional":
@@ -32,7 +32,7 @@ def main() -> None:
         if way == "replaced":
             optimizer.step()
         else:
-            descend([each.grad for each in model.parameters()])
+            descend([parameter.grad for parameter in model.parameters()])
     print(model.weight.flatten().tolist())
 
 

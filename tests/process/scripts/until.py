@@ -1,4 +1,4 @@
-"""A training that breaks at step 20, and goes on until a file is there; its argument says which."""
+"""A training that breaks at step 20 and continues until the file of its argument exists."""
 
 import os
 import sys

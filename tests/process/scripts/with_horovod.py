@@ -1,6 +1,6 @@
-"""Trains a little, and beside it a timeline is written as Horovod does: pair by pair, and cut off at the end.
+"""A short training with a timeline in Horovod's format, written in parallel and truncated at the end.
 
-with_horovod.py STEPS [WAIT_FILE]: at its middle it waits until WAIT_FILE.go is there.
+with_horovod.py STEPS [WAIT_FILE]: in the middle it waits until WAIT_FILE.go exists.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_a_shard_is_judged_as_each_run_alone(tmp_path: Path) -> None:
         "Error",
         f"node {node} does not have the rule file {tmp_path}/mine.py; all nodes need it under the same path",
     )
-    assert nowhere.problem.startswith(f"node {node} sees no run at {tmp_path}/nowhere; ")
+    assert nowhere.problem.startswith(f"node {node} has no run at {tmp_path}/nowhere; ")
     ray._worker_processes().close()
     ray._worker_processes.cache_clear()
 

@@ -1,4 +1,4 @@
-"""What bound real trainings is named, its rule fires, and healthy ones are left alone."""
+"""Bottlenecks of real trainings: named in the summary, found by their rules; no rule fires on healthy trainings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.slow
 
 
 def shown(tmp_path: Path, kind: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]], list[str]]:
-    """What ``show --json`` tells of the time, each rule's last word, and the words on the terminal."""
+    """Return the time breakdown of ``show --json``, the result of each rule, and the terminal lines."""
     job = (script("bound.py"), kind)
     ended = watched(ASKED, *((*TORCHRUN, *job) if "rank" in kind or kind == "straggler" else job), folder=tmp_path)
     assert ended.status == 0, ended.err
     told = ended.show()
-    return told["time"], {each["name"]: each for each in told["rules"]}, ended.err.splitlines()
+    return told["time"], {rule["name"]: rule for rule in told["rules"]}, ended.err.splitlines()
 
 
 def fired(rules: dict[str, dict[str, Any]]) -> set[str]:
@@ -71,4 +71,4 @@ def test_no_rule_fires_on_a_healthy_training(tmp_path: Path, kind: str) -> None:
     assert fired(rules) - {"step_outlier"} == set()
     assert rules["gpu_throttling"]["verdict"] in ("undecided", "clear")
     assert time["bound"]["kind"] in ("compute", "communication")
-    assert sum(each["share"] for each in time["phases"]) == pytest.approx(1.0)
+    assert sum(phase["share"] for phase in time["phases"]) == pytest.approx(1.0)

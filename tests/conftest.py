@@ -15,6 +15,11 @@ if os.environ.get("CI"):
     if hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
 
-# A test run that was started in the background ignores SIGINT, and every process that a test starts would inherit that.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A test run that was started in the background or by nohup ignores these signals, and so would every process of a test.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)

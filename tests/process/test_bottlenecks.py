@@ -52,7 +52,7 @@ def test_a_leak_is_a_memory_bottleneck(tmp_path: Path) -> None:
 def test_occasional_slow_steps_are_outliers(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "periodic")
     (finding,) = rules["step_outlier"]["findings"]
-    assert "most in other" in finding["message"]
+    assert "mostly in other" in finding["message"]
     assert time["throughput"]["step_ms"]["p95"] < 500
 
 

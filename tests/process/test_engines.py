@@ -203,7 +203,7 @@ for each in RayEngine({cluster!r}).judge(tasks):
     host = os.uname().nodename
     answers = {run: rest for run, *rest in map(json.loads, done.stdout.splitlines())}
     assert answers.pop("/nowhere/run") == [
-        f"node {host} sees no run at /nowhere/run; Ray needs runs where all nodes see them under one path",
+        f"node {host} has no run at /nowhere/run; with Ray, all nodes need the runs under the same path",
         [],
     ]
     ((fine, results),) = answers.values()
@@ -212,7 +212,7 @@ for each in RayEngine({cluster!r}).judge(tasks):
         [
             "mine",
             "Error",
-            f"node {host} lacks the rule file /nowhere/mine.py; put it where all nodes see it under one path",
+            f"node {host} does not have the rule file /nowhere/mine.py; all nodes need it under the same path",
         ],
         ["bad", "NoIssuesFound", ""],
     ]

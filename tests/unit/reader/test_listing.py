@@ -360,7 +360,8 @@ def test_a_damaged_manifest_is_listed_if_it_can_be_parsed(whole: Path, tmp_path:
     except DamagedRunError:
         assert list_runs(tmp_path) == []
         return
-    if not isinstance(expected.name, str) or not isinstance(expected.started_ns, int):
+    is_listed = isinstance(expected.name, str) and isinstance(expected.started_ns, int)
+    if not is_listed or abs(expected.started_ns) >= 1 << 63:  # no time that rows can be sorted by
         assert list_runs(tmp_path) == []
         return
     (found,) = list_runs(tmp_path)

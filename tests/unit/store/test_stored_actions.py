@@ -47,7 +47,7 @@ def test_a_run_without_actions_has_none(run: str) -> None:
 def test_the_last_line_of_a_notification_and_action_counts(run: str) -> None:
     write(run)
     write(run, action="b")
-    write(run, notification="r/opened/9")
+    write(run, notice="r/opened/9")
     write(run, entry=1)
     write(run, state="done", outcome="sent", attempts=2)
     assert [(line["action"], line["notice"], line["state"]) for line in read_actions(run)] == [

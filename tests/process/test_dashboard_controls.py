@@ -93,7 +93,7 @@ def test_requests_from_the_browser_are_applied_and_shown(tmp_path: Path) -> None
             pages.wait(r"cprofile \(cpu\) from step 1, 1 step refused .*step 1 has begun already")
             far = str(running.flushed_steps() + 1_000_000)
             assert pages.ask("profile", python="pyinstrument", step=far).status_code == 200
-            pages.wait(r"pyinstrument from step [\d,]+ on, 1 step applied")
+            pages.wait(r"pyinstrument from step [\d,]+, 1 step applied")
             assert pages.ask("profile-off").status_code == 200
             pages.wait(r"end profiling applied .*taken: 1 window ended")
 

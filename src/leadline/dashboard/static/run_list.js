@@ -119,7 +119,7 @@ function segments(values, low, span) {
 // --- comparing -----------------------------------------------------------------------------------------------
 
 function onSelect(event) {
-  const name = event.target.dataset?.chooses;
+  const name = event.target.dataset?.selectsRun;
   if (name === undefined) return;
   const index = selected.indexOf(name);
   if (index >= 0) selected.splice(index, 1);

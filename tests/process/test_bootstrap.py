@@ -49,6 +49,7 @@ def test_a_sitecustomize_of_the_user_runs_as_well(tmp_path: Path) -> None:
     ended = watched((), sys.executable, "-c", "print('job')", folder=tmp_path, PYTHONPATH=str(tmp_path / "own"))
     assert ended.status == 0
     assert ended.out.endswith("mine sitecustomize\njob\n")  # printed before by the Python process of the launcher, too
+    assert ended.out.count("mine") == 3  # the launcher, the agent and the job: the judge writes to standard error
 
 
 def test_a_missing_run_does_not_stop_the_script(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class Compaction:
                 [*self._command, *options],
                 self._environment,
                 self._gate,
-                is_quiet=True,
+                is_background=True,
                 has_own_session=True,
                 closes_output=True,
             )

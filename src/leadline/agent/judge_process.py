@@ -62,7 +62,7 @@ class JudgeProcess:
         self._starts += 1
         try:
             # a session of its own, so that Ctrl-C does not reach it before it has evaluated the end of the run
-            self.pid = spawn(self._command, self._environment, self._gate, is_quiet=True, has_own_session=True)
+            self.pid = spawn(self._command, self._environment, self._gate, is_background=True, has_own_session=True)
         except OSError as error:
             self._report(f"cannot start the judge: {error.strerror}")
         else:

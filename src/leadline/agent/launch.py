@@ -114,7 +114,7 @@ def can_import(interpreter: str, gate: SignalGate) -> bool:
             [interpreter, "-c", "import leadline.training.session.api"],
             environment | {"LEADLINE_DISABLED": "1"},
             gate,
-            is_quiet=True,
+            is_background=True,
             closes_output=True,
         )
     except OSError:

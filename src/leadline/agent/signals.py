@@ -48,8 +48,8 @@ class SignalGate:
 def notify_of_new_files(folders: Iterable[str]) -> bool:
     """Ask the kernel for SIGIO when a file is created in one of these folders.
 
-        Returns:
-    Whether it will; a network file system does not.
+    Returns:
+        Whether it will; a network file system does not.
     """
     events = fcntl.DN_CREATE | fcntl.DN_RENAME | fcntl.DN_MULTISHOT
     try:
@@ -75,24 +75,26 @@ def spawn(
     environment: dict[str, str],
     gate: SignalGate,
     *,
-    is_quiet: bool = False,
+    is_background: bool = False,
     has_own_session: bool = False,
     closes_output: bool = False,
     streams: Mapping[int, int] | None = None,
 ) -> int:
     """Start a program with the original signal mask and dispositions, and return its pid.
 
-        Args:
-    is_quiet: Whether its standard input is empty.
-    has_own_session: Whether it gets its own session, without the terminal.
-    closes_output: Whether its output is discarded.
-    streams: Descriptors of the agent that it inherits, by their number in the program.
-        Raises:
-            OSError: It cannot be started.
+    Args:
+        is_background: Whether its standard input is empty and its standard output goes to standard error, so that only
+            the job writes to standard output.
+        has_own_session: Whether it gets its own session, without the terminal.
+        closes_output: Whether its output is discarded.
+        streams: Descriptors of the agent that it inherits, by their number in the program.
+
+    Raises:
+        OSError: It cannot be started.
     """
     actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (streams or {}).items()]
-    if is_quiet:
-        actions.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if is_background:
+        actions += [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, 2, 1)]
     if closes_output:
         actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return os.posix_spawnp(
@@ -109,8 +111,8 @@ def spawn(
 def send(identity: Identity, number: int) -> bool:
     """Send a signal to a process, but not to another one that has reused its pid.
 
-        Returns:
-    Whether the process exists.
+    Returns:
+        Whether the process exists.
     """
     try:
         descriptor = os.pidfd_open(identity[0])

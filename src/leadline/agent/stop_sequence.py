@@ -38,10 +38,11 @@ class StopSequence:
     def advance(self, now: float, *, has_ended: bool) -> bool:
         """Send the signals whose time has come.
 
-                Args:
-                    has_ended: Whether the job's first process has ended; its children get no grace period.
-                Returns:
-        Whether no process of the job is left, or no stop was requested.
+        Args:
+            has_ended: Whether the job's first process has ended; its children get no grace period.
+
+        Returns:
+            Whether no process of the job is left, or no stop was requested.
         """
         if self.request is None:
             return True

@@ -74,7 +74,6 @@ class OverallFrameworkMetrics(Rule, frozen=True, kw_only=True):
         A phase that never occurred has no row.
     Blind spots:
         The table has no operators and devices; see the detailed profile windows.
-    Args:
     Source:
         SageMaker developer guide, "OverallFrameworkMetrics".
     """

@@ -53,7 +53,6 @@ class OverallSystemUsage(SystemRule, frozen=True, kw_only=True):
         A metric that cannot be read has no samples, and without any samples no row.
     Blind spots:
         The numbers cover the whole run, including start and end.
-    Args:
     Source:
         SageMaker developer guide, "OverallSystemUsage".
     """

@@ -40,7 +40,6 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         or an earlier step. Infinity in the input of a module counts as a mask and is ignored, unless it is the
         first input of the model; an output with intended infinity is reported if it comes first. The order of
         modules is that of their calls, the order of gradients that in which parameters were registered.
-    Args:
     Source:
         Ours; anomaly detection of PyTorch (``torch.autograd.detect_anomaly``) finds the same at a much higher cost.
     """

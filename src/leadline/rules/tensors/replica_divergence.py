@@ -40,7 +40,6 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         Replicas that differ from the first captured update are never recognized as replicas. Buffers (running
         averages of batch normalization) are not compared. Local SGD and similar methods differ between two
         synchronizations by design.
-    Args:
     Source:
         Ours; ``torch.nn.parallel.DistributedDataParallel``.
     """

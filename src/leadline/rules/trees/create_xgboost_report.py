@@ -42,7 +42,6 @@ class CreateXgboostReport(Rule, frozen=True, kw_only=True):
         Labels and predictions are those of the evaluation data: without an evaluation set there are no confusion
         matrix, curves and residuals. Raw labels and predictions take 8 to 4 x (classes + 1) bytes per sample at
         each capture.
-    Args:
     Source:
         SageMaker developer guide, "CreateXgboostReport".
     """

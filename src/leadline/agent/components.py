@@ -100,7 +100,6 @@ def build_components(
         monitor=monitor,
         can_notice_stop=unwatched is None,
         terminal=terminal,
-        clock=clock,
     )
     return AgentComponents(
         documents=documents,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 
 from leadline.agent.commands import Commands
-from leadline.agent.control_inbox import ControlInbox
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
 from leadline.agent.progress import Document
@@ -19,7 +17,7 @@ from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.monitor import Monitor, set_interval
 from leadline.records.request import FAILED, REFUSED, TRAINING_ENDED, Acknowledgement, Request
 from leadline.store import layout
-from leadline.store.control import write_acknowledgement
+from leadline.store.control import RequestReader, write_acknowledgement
 
 
 class RequestHandler:
@@ -41,17 +39,14 @@ class RequestHandler:
         monitor: Monitor,
         can_notice_stop: bool,
         terminal: Terminal,
-        clock: Callable[[], float],
     ) -> None:
         self.accepts_stop = True
         """Whether a stop request still makes sense; False once the job has ended."""
         self._documents, self._workers, self._judge, self._monitor = documents, workers, judge, monitor
         self._can_notice_stop, self._terminal = can_notice_stop, terminal
         self._reported: set[str] = set()
-        self._inbox = ControlInbox(
-            documents.run,
-            lambda problem: self._warn_once(f"cannot read a request in {layout.CONTROL}: {problem}"),
-            clock=clock,
+        self._inbox = RequestReader(
+            documents.run, lambda problem: self._warn_once(f"cannot read a request in {layout.CONTROL}: {problem}")
         )
         sessions = judge.process.sessions
         self.commands = Commands(

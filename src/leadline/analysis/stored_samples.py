@@ -11,9 +11,9 @@ import numpy as np
 from leadline.analysis.digest_system import Names, Sums, joined_sums
 from leadline.analysis.rollup_schema import SAMPLES, sums_of_columns
 from leadline.analysis.streams import Stream, Streams
-from leadline.reader.bulk import Range
 from leadline.reader.compact import ParquetPart
 from leadline.reader.interval import Sensor
+from leadline.reader.segments import Range
 from leadline.records.metric import Channel
 
 if TYPE_CHECKING:

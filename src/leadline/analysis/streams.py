@@ -6,8 +6,9 @@ import os
 from contextlib import suppress
 
 from leadline.analysis.rollup_schema import RollupSchema
-from leadline.reader.bulk import BulkStream, Range
 from leadline.reader.compact import ParquetPart, PartChain, compact_folders, streams_of
+from leadline.reader.segments import Range
+from leadline.reader.stream import BulkStream
 from leadline.store import layout
 
 

@@ -188,8 +188,8 @@ def importances(run: Run, step: int | None = None) -> dict[str, dict[str, float]
         (row_step, row, columns)
         for stream, columns in streams
         if columns
-        for batch in stream.batches
-        for row_step, row in zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["values"], strict=True)
+        for batches in stream.batches
+        for row_step, row in zip(batches.numbers("step").tolist(), batches.numbers("values"), strict=True)
     ]
     last = max((row_step for row_step, _, _ in rows), default=-1) if step is None else step
     by_kind: dict[str, dict[str, float]] = {}

@@ -12,8 +12,9 @@ from typing import Any, Final
 from leadline.analysis.rollup_schema import ROLLUP_SCHEMAS, SAMPLES, VALUES, RollupSchema
 from leadline.compaction import parts, series, system, timeline
 from leadline.reader import liveness
-from leadline.reader.bulk import BulkStream, Range
 from leadline.reader.compact import LARGE_BYTES, DamagedPartError, PartChain, compact_folders, streams_of
+from leadline.reader.segments import Range
+from leadline.reader.stream import BulkStream
 from leadline.store import layout
 from leadline.store.documents import make_folder
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from leadline.analysis.buckets import Groups
 from leadline.analysis.rollup_schema import VALUES, Columns
 from leadline.compaction.parts import Key, RollupWriter
-from leadline.reader.bulk import Range
 from leadline.reader.feed import CLOCK
+from leadline.reader.segments import Range
 from leadline.records.series import SeriesLayout
 
 _CHUNK_VALUES: Final = 1 << 18

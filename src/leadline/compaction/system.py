@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.analysis.rollup_schema import SAMPLES
 from leadline.compaction.parts import RollupWriter, runs_of
-from leadline.reader.bulk import Range
+from leadline.reader.segments import Range
 from leadline.records.metric import Channel
 
 

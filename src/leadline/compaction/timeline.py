@@ -13,8 +13,8 @@ from leadline.analysis.digest_steps import events_of, sums_of
 from leadline.analysis.rollup_schema import columns_of_steps
 from leadline.analysis.steps import read_steps
 from leadline.compaction.parts import RollupWriter
-from leadline.reader.bulk import Range
 from leadline.reader.compact import encode_table
+from leadline.reader.segments import Range
 from leadline.reader.tables import TIMELINE, with_text_columns
 from leadline.records.names import MODES, PHASES
 

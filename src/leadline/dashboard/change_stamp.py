@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 import zlib
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.reader import liveness
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
+from leadline.store.folder_watch import FolderTree
 
 PARTS: Final = (
     layout.SERIES,
@@ -24,20 +23,8 @@ PARTS: Final = (
     layout.WORKERS,
 )
 """Parts of a run whose changes pages can subscribe to."""
-_APPENDED: Final = (".jsonl", ".log")
-_SETTLED_NS: Final = 100_000_000
 _ENDED_RUNS_PER_READ: Final = 200
 """Number of ended runs that are checked again at each read: one may have been resumed."""
-
-
-@dataclass(slots=True)
-class _Folder:
-    """Last listing of a folder."""
-
-    changed_ns: int = -1
-    folders: list[str] = field(default_factory=list)
-    growing: list[str] = field(default_factory=list)
-    """Files that may grow: only the newest of the segments."""
 
 
 class ChangeStamp:
@@ -45,39 +32,13 @@ class ChangeStamp:
 
     def __init__(self, run: str) -> None:
         self._run = run
-        self._folders: dict[str, _Folder] = {}
+        self._folders = {part: FolderTree(os.path.join(run, part)) for part in PARTS}
 
     def read(self) -> dict[str, Any]:
         """Return ``status``, and ``parts``: a number for each part that differs when the part has changed."""
-        parts = {part: zlib.crc32(repr(self._read_stamps(os.path.join(self._run, part))).encode()) for part in PARTS}
+        parts = {part: zlib.crc32(repr(list(folder.states())).encode()) for part, folder in self._folders.items()}
         parts["actions"] = stamp(os.path.join(self._run, layout.ACTIONS))[1]
         return {"status": liveness.effective_status(self._run), "parts": parts}
-
-    def _read_stamps(self, path: str) -> list[tuple[int, int]]:
-        listing = self._folders.setdefault(path, _Folder())
-        folder_stamp = stamp(path)
-        if listing.changed_ns != folder_stamp[0]:
-            _list(path, listing, folder_stamp[0])
-        stamps = [(folder_stamp[0], 0), *map(stamp, listing.growing)]
-        for folder in listing.folders:
-            stamps += self._read_stamps(folder)
-        return stamps
-
-
-def _list(path: str, listing: _Folder, changed_ns: int) -> None:
-    try:
-        with os.scandir(path) as entries:
-            children = sorted((entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        children = []
-    listing.folders = [child for child, is_folder in children if is_folder]
-    segments = [child for child, is_folder in children if not is_folder and child.endswith(".arrow")]
-    listing.growing = [
-        *segments[-1:],
-        *(child for child, is_folder in children if not is_folder and child.endswith(_APPENDED)),
-    ]
-    # a second change within one tick of the file system's clock would go unnoticed
-    listing.changed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
 
 
 def stamp(path: str) -> tuple[int, int]:

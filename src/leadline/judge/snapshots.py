@@ -14,12 +14,13 @@ import numpy as np
 from leadline.errors import DamagedRunError
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
-from leadline.reader.segments import Batch, SegmentTail
+from leadline.reader.segments import Range, SegmentTail
 from leadline.reader.tensors import StoredTensor, read_header
 from leadline.records.notification import Notification, TensorSnapshot
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import encode
+from leadline.store.folder_watch import names_in
 
 MAX_BYTES: Final = 4000
 """The size of all snapshots of a notification as JSON."""
@@ -35,16 +36,17 @@ class Segments:
     """A cache of series segments, each of which is read incrementally; the latest ones are kept, up to 64 MiB."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[SegmentTail, list[Batch]]] = {}
+        self._read: dict[str, tuple[SegmentTail, list[Range]]] = {}
 
-    def batches(self, path: str) -> tuple[SeriesLayout | None, list[Batch]]:
+    def batches(self, path: str) -> tuple[SeriesLayout | None, list[Range]]:
         """Return the batches that a segment contains by now."""
-        tail, batches = self._read.pop(path) if path in self._read else (SegmentTail(path, path), [])
-        batches += tail.read_new()
-        self._read[path] = (tail, batches)
+        tail, ranges = self._read.pop(path) if path in self._read else (SegmentTail(path, path), [])
+        while (batches := tail.read()) is not None:
+            ranges.append(batches)
+        self._read[path] = (tail, ranges)
         while len(self._read) > 1 and sum(tail.offset for tail, _ in self._read.values()) > _MAX_KEPT_BYTES:
             del self._read[next(iter(self._read))]
-        return (tail.info.layout if tail.info else None), batches
+        return (tail.info.layout if tail.info else None), ranges
 
 
 def snapshots(
@@ -61,7 +63,8 @@ def snapshots(
     names = [tensor.name for tensor in notification.tensors]
     if notification.step is None or not names:
         return notification.tensors
-    workers, segments = [notification.worker] if notification.worker else _workers(run), segments or Segments()
+    workers = [notification.worker] if notification.worker else names_in(os.path.join(run, layout.SERIES))
+    segments = segments or Segments()
     result = {name: TensorSnapshot(name) for name in names}
     for worker in workers:
         for name, snapshot in _captured(run, worker, notification.step, names, segments).items():
@@ -92,13 +95,6 @@ def _size(snapshots: Iterable[TensorSnapshot]) -> int:
     return len(encode(Notification("", "finding", "", "", "", 0, tensors=tuple(snapshots)).to_dict()["tensors"]))
 
 
-def _workers(run: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(run, layout.SERIES)))
-    except FileNotFoundError:
-        return []
-
-
 def _captured(run: str, worker: str, step: int, names: list[str], segments: Segments) -> dict[str, TensorSnapshot]:
     """Return the statistics of one step; reads the latest segments first, since the step is a recent one."""
     snapshots: dict[str, TensorSnapshot] = {}
@@ -113,13 +109,13 @@ def _captured(run: str, worker: str, step: int, names: list[str], segments: Segm
     return snapshots
 
 
-def _rows(kept: SeriesLayout | None, batches: list[Batch], step: int, names: list[str]) -> Iterator[TensorSnapshot]:
+def _rows(kept: SeriesLayout | None, ranges: list[Range], step: int, names: list[str]) -> Iterator[TensorSnapshot]:
     """Yield what a segment contains of the tensors at a step."""
     wanted = {index: info for index, info in enumerate(kept.tensors) if info.name in names} if kept else {}
-    for batch in reversed(batches) if wanted else ():
+    for batches in reversed(ranges) if wanted else ():
         assert kept is not None
-        for row in np.flatnonzero(np.asarray(batch.columns["step"]) == step):
-            values = np.asarray(batch.columns["values"])[row]
+        for row in np.flatnonzero(batches.numbers("step") == step):
+            values = batches.numbers("values")[row]
             for index, info in wanted.items():
                 columns = [(column, name) for column, (owner, name) in enumerate(kept.columns) if owner == index]
                 statistics = {name: float(values[column]) for column, name in columns}
@@ -164,11 +160,7 @@ def _segments_of(run: str, worker: str, step: int) -> tuple[list[StoredTensor], 
 
 
 def _latest_first(folder: str, ending: str) -> list[str]:
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [os.path.join(folder, name) for name in sorted(names, reverse=True) if name.endswith(ending)]
+    return [os.path.join(folder, name) for name in reversed(names_in(folder)) if name.endswith(ending)]
 
 
 def _with_values(known: TensorSnapshot, stored: StoredTensor) -> TensorSnapshot:

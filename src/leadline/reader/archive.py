@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from leadline.reader.bulk import read_head
 from leadline.reader.feed import CLOCK
-from leadline.reader.segments import Batch, SegmentInfo
+from leadline.reader.segments import Range, SegmentInfo, SegmentTail
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import StoredTensor, TensorIndex
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
+from leadline.store.folder_watch import names_in
 
 _PARTS = (layout.SERIES, layout.TIMELINE, layout.SYSTEM)
 LARGE_PART_BYTES = 64 << 20
@@ -27,7 +27,7 @@ class StreamArchive:
 
     worker: str
     layout: SeriesLayout
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[Range] = field(default_factory=list)
 
     def columns_of(self, tensor: str) -> dict[str, int]:
         """Return the columns of a tensor, by statistic."""
@@ -47,8 +47,8 @@ class Archive:
 
     def __init__(self, run: str, parts: Collection[str] = _PARTS) -> None:
         self._series: dict[tuple[str, SeriesLayout], StreamArchive] = {}
-        self._timeline: dict[str, list[Batch]] = {}
-        self._system: dict[str, list[Batch]] = {}
+        self._timeline: dict[str, list[Range]] = {}
+        self._system: dict[str, list[Range]] = {}
         self._stored: dict[str, list[StoredTensor]] = {}
         self._vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self._complete_step: dict[str, int] = {}
@@ -73,13 +73,13 @@ class Archive:
         return self._complete_step
 
     @property
-    def timeline(self) -> dict[str, list[Batch]]:
+    def timeline(self) -> dict[str, list[Range]]:
         """The batches of events, by worker."""
         self._read(layout.TIMELINE)
         return self._timeline
 
     @property
-    def system(self) -> dict[str, list[Batch]]:
+    def system(self) -> dict[str, list[Range]]:
         """The batches of samples, by node."""
         self._read(layout.SYSTEM)
         return self._system
@@ -123,14 +123,14 @@ class Archive:
         if part == layout.TENSORS:
             self._read_tensors()
             return
-        for name in _names(os.path.join(self._run, part)):
+        for name in names_in(os.path.join(self._run, part)):
             stream = self._streams.setdefault((part, name), StreamTail(self._run, part, name))
             is_finished = self._is_over or (part != layout.SYSTEM and name in self._gone)
-            for batch in stream.read_new(is_finished=is_finished):
-                self._keep(part, name, batch)
+            for batches in stream.read_new(is_finished=is_finished):
+                self._keep(part, name, batches)
 
     def _read_tensors(self) -> None:
-        for worker in _names(os.path.join(self._run, layout.TENSORS)):
+        for worker in names_in(os.path.join(self._run, layout.TENSORS)):
             for stored in self._folders.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 vector = layout.parse_vector_name(stored.name)
                 if vector is None:
@@ -156,18 +156,17 @@ class Archive:
         if part not in self._stale or any(name == part for name, _ in self._streams):
             return False
         folder = os.path.join(self._run, part)
-        files = (
-            os.path.join(folder, name, file_name) for name in _names(folder) for file_name in _names(f"{folder}/{name}")
-        )
+        streams = (os.path.join(folder, name) for name in names_in(folder))
+        files = (os.path.join(stream, name) for stream in streams for name in names_in(stream))
         return part != layout.TENSORS and sum(map(_size, files)) > LARGE_PART_BYTES
 
     def _layouts(self) -> Iterator[SeriesLayout]:
         """Yield the layouts from the headers of all series segments, in the order of their creation."""
-        for worker in _names(os.path.join(self._run, layout.SERIES)):
-            for name in _names(os.path.join(self._run, layout.SERIES, worker)):
+        for worker in names_in(os.path.join(self._run, layout.SERIES)):
+            for name in names_in(os.path.join(self._run, layout.SERIES, worker)):
                 path = os.path.join(self._run, layout.SERIES, worker, name)
                 if path not in self._heads:
-                    info = read_head(path, f"{layout.SERIES}/{worker}/{name}")
+                    info = SegmentTail(path, f"{layout.SERIES}/{worker}/{name}").read_info()
                     if info is None or info.layout is None:
                         continue
                     self._heads[path] = info.layout
@@ -176,11 +175,10 @@ class Archive:
     def stamp(self, worker: str, step: int) -> tuple[int, int] | None:
         """Return the step within the mode and the time of a worker's step; None if no row has it."""
         for (name, _), stream in self.series.items():
-            for batch in stream.batches if name == worker else ():
-                rows = np.flatnonzero(np.asarray(batch.columns["step"]) == step)
+            for batches in stream.batches if name == worker else ():
+                rows = np.flatnonzero(batches.numbers("step") == step)
                 if rows.size:
-                    mode_steps, times = (np.asarray(batch.columns[column]) for column in ("mode_step", "time_ns"))
-                    return int(mode_steps[rows[0]]), int(times[rows[0]])
+                    return int(batches.numbers("mode_step")[rows[0]]), int(batches.numbers("time_ns")[rows[0]])
         return None
 
     def points(self) -> Iterator[tuple[int, str]]:
@@ -188,18 +186,18 @@ class Archive:
         for stream in self.series.values():
             if all(info.name == CLOCK for info in stream.layout.tensors):
                 continue
-            for batch in stream.batches:
-                yield from zip(np.asarray(batch.columns["step"]).tolist(), batch.columns["mode"], strict=True)
+            for batches in stream.batches:
+                yield from zip(batches.numbers("step").tolist(), batches.texts("mode"), strict=True)
         for tensors in (*self.stored.values(), *self.vectors.values()):
             yield from ((tensor.step, tensor.mode) for tensor in tensors)
 
-    def _keep(self, part: str, name: str, batch: Batch) -> None:
+    def _keep(self, part: str, name: str, batches: Range) -> None:
         if part != layout.SERIES:
-            batches = self._timeline if part == layout.TIMELINE else self._system
-            batches.setdefault(name, []).append(batch)
+            streams = self._timeline if part == layout.TIMELINE else self._system
+            streams.setdefault(name, []).append(batches)
             return
-        self._stream_archive(name, batch.segment).batches.append(batch)
-        complete = int(np.asarray(batch.columns["complete_step"])[-1])
+        self._stream_archive(name, batches.info).batches.append(batches)
+        complete = int(np.max(batches.numbers("complete_step")))
         self._complete_step[name] = max(complete, self._complete_step.get(name, -1))
 
     def _stream_archive(self, worker: str, segment: SegmentInfo) -> StreamArchive:
@@ -215,10 +213,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []

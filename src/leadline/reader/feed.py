@@ -8,16 +8,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from leadline.reader.segments import Batch, SegmentInfo
+import numpy as np
+
+from leadline.reader.segments import Range
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorIndex
 from leadline.reader.throttling import THROTTLED_EVENT, ThrottlingHistory
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, SeriesRow
 from leadline.reader.window import TensorArray
-from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.folder_watch import names_in
 
 CLOCK: Final = "clock"
 """The tensor whose rows only record that steps pass."""
@@ -51,8 +53,6 @@ class Feed:
         self._tensors: dict[str, TensorIndex] = {}
         self._complete: dict[str, int] = {}
         self._complete_before: dict[str, int] = {}
-        self._layouts: dict[SeriesLayout, SeriesLayout] = {}
-        self._layout_of_segment: dict[int, tuple[SegmentInfo, SeriesLayout]] = {}
         self._points: dict[tuple[int, str, int], Point] = {}
         self._mode_steps: dict[tuple[int, str], int] = {}
         self._dropped_steps: set[int] = set()
@@ -74,7 +74,7 @@ class Feed:
             is_over: The run had ended before this call, so that nothing more will be written.
             gone: Workers that had ended before this call.
         """
-        workers = set(_folders(self._run, layout.SERIES)) | set(_documented_workers(self._run))
+        workers = {*names_in(os.path.join(self._run, layout.SERIES)), *_documented_workers(self._run)}
         for worker in sorted(workers):
             self._refresh_worker(worker, is_finished=is_over or worker in gone)
         if is_over:
@@ -117,10 +117,14 @@ class Feed:
         events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
         series = self._series.setdefault(worker, StreamTail(self._run, layout.SERIES, worker))
         self._complete.setdefault(worker, -1)
-        for batch in series.read_new(is_finished=is_finished):
-            self._add_rows(worker, batch)
-        for batch in events.read_new(is_finished=is_finished):
-            self._add_events(worker, batch)
+        complete_steps: set[int] = set()
+        for batches in series.read_new(is_finished=is_finished):
+            self._add_rows(worker, batches)
+            complete_steps.update(np.unique(batches.numbers("complete_step"))[-2:].tolist())
+        for step in sorted(complete_steps):
+            self._note_complete(worker, step)
+        for batches in events.read_new(is_finished=is_finished):
+            self._add_events(worker, batches)
         if self._with_arrays:
             for stored in self._tensors.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 if not stored.is_readable:
@@ -130,20 +134,20 @@ class Feed:
         if is_finished:
             self._complete[worker] = MAX_STEP
 
-    def _add_rows(self, worker: str, batch: Batch) -> None:
-        shared = self._layout_of(batch.segment)
-        columns = batch.columns
-        steps, mode_steps, times = columns["step"], columns["mode_step"], columns["time_ns"]
-        is_clock = all(info.name == CLOCK for info in shared.tensors)
-        if is_clock and shared.columns[0][1] == "skipped":
-            for step, mode in zip(steps, columns["mode"], strict=True):
+    def _add_rows(self, worker: str, batches: Range) -> None:
+        shared = batches.info.layout
+        assert shared is not None
+        steps, times = batches.numbers("step"), batches.numbers("time_ns")
+        if any(info.name != CLOCK for info in shared.tensors):
+            stamps = (steps.tolist(), batches.texts("mode"), batches.numbers("mode_step").tolist(), times.tolist())
+            for step, mode, mode_step, time_ns, values in zip(*stamps, batches.numbers("values"), strict=True):
+                row = SeriesRow(worker, shared, mode_step, time_ns, values)
+                self._point(step, mode, mode_step).rows.append(row)
+        elif shared.columns[0][1] == "skipped":
+            for step, mode in zip(steps.tolist(), batches.texts("mode"), strict=True):
                 # always a train step, as only optimizer steps are skipped
-                self._point(int(step), str(mode)).is_skipped = True
-        for index in range(0 if not is_clock else batch.rows, batch.rows):
-            row = SeriesRow(worker, shared, int(mode_steps[index]), int(times[index]), columns["values"][index])  # type: ignore[arg-type]
-            self._point(int(steps[index]), str(columns["mode"][index]), row.mode_step).rows.append(row)
+                self._point(step, mode).is_skipped = True
         self.grid.add_records(times, steps)
-        self._note_complete(worker, int(columns["complete_step"][-1]))
         last = (int(steps[-1]), int(times[-1]))
         self.seen[worker] = max(last, self.seen.get(worker, last))
 
@@ -151,14 +155,6 @@ class Feed:
         if step > self._complete[worker]:
             self._complete_before[worker] = self._complete[worker]
             self._complete[worker] = step
-
-    def _layout_of(self, segment: SegmentInfo) -> SeriesLayout:
-        """Return the layout of a segment, the same object for equal layouts."""
-        if id(segment) not in self._layout_of_segment:
-            assert segment.layout is not None
-            shared = self._layouts.setdefault(segment.layout, segment.layout)
-            self._layout_of_segment[id(segment)] = (segment, shared)
-        return self._layout_of_segment[id(segment)][1]
 
     def _point(self, step: int, mode: str, mode_step: int | None = None) -> Point:
         """Return the point of a step; with several ranks, eval steps between train steps can share a global step."""
@@ -176,16 +172,18 @@ class Feed:
             self._points[key] = Point(step, mode)
         return self._points[key]
 
-    def _add_events(self, worker: str, batch: Batch) -> None:
-        columns = batch.columns
-        for name, step, args in zip(columns["name"], columns["step"], columns["args"], strict=True):
+    def _add_events(self, worker: str, batches: Range) -> None:
+        names = batches.texts("name")
+        if not {_DROPPED_EVENT, THROTTLED_EVENT}.intersection(names):
+            return
+        for name, step, args in zip(names, batches.numbers("step").tolist(), batches.texts("args"), strict=True):
             if name == _DROPPED_EVENT:
-                self._dropped_steps.add(int(step))
+                self._dropped_steps.add(step)
                 self.has_late_data = self.has_late_data or step <= self.judged_step
             elif name == THROTTLED_EVENT:
                 if not self.throttling.version:
                     self.throttling = ThrottlingHistory(_plan_sources(self._run))
-                self.throttling.add(worker, json.loads(str(args)))
+                self.throttling.add(worker, json.loads(args))
                 self.has_late_data = self.has_late_data or step < self.judged_step
 
 
@@ -201,12 +199,6 @@ def _plan_sources(run: str) -> frozenset[str]:
     return frozenset(str(item["source"]) for item in manifest.get("plan", {}).get("items", ()))
 
 
-def _folders(run: str, part: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(run, part)))
-    except FileNotFoundError:
-        return []
-
-
 def _documented_workers(run: str) -> list[str]:
-    return [name.removesuffix(".json") for name in _folders(run, layout.WORKERS) if name.endswith(".json")]
+    names = names_in(os.path.join(run, layout.WORKERS))
+    return [name.removesuffix(".json") for name in names if name.endswith(".json")]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.folder_watch import names_in
 
 HOROVOD: Final = pa.schema(
     [
@@ -31,16 +32,9 @@ _MARKS: Final = ("i", "I", "X")
 
 def read_horovod(run: str) -> pa.Table:
     """Read the copied parts of the Horovod timelines as ``HOROVOD``, ordered by start."""
-    rows = [row for worker in _workers(run) for row in _rows_of(run, worker)]
+    rows = [row for worker in names_in(os.path.join(run, layout.PROFILES)) for row in _rows_of(run, worker)]
     rows.sort(key=lambda row: (row["start_ns"], -row["duration_ns"]))
     return pa.Table.from_pylist(rows, HOROVOD)
-
-
-def _workers(run: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(run, layout.PROFILES)))
-    except FileNotFoundError:
-        return []
 
 
 def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:

@@ -1,27 +1,34 @@
-"""Incremental reader of an Arrow segment; incomplete batches at the end are not returned."""
+"""Incremental reader of an Arrow segment: whole batches, verified, as tables."""
 
 from __future__ import annotations
 
+import io
 import os
-import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from leadline.records.metric import Channel
 from leadline.records.series import SeriesLayout
 from leadline.store import codec
 
-Column = npt.NDArray[Any] | list[str]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-_CONTINUATION: Final = 0xFFFFFFFF
-_PREFIX_BYTES: Final = 8
-_MAX_METADATA_BYTES: Final = 256 << 20
-_MAX_BODY_BYTES: Final = 1 << 31
+    Integers = npt.NDArray[np.int64]
+
+RANGE_BYTES: Final = 16 << 20
+"""The number of bytes read from a segment at a time."""
+_HEAD_BYTES: Final = 1 << 16
+"""More than the size of the schema in most segments."""
+_MAX_MESSAGE_BYTES: Final = 1 << 31
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+"""The first bytes of every message."""
 _SCHEMAS: Final = {"system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
 
 
@@ -39,14 +46,62 @@ class SegmentInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A complete and verified batch of rows of a segment."""
+class Range:
+    """Consecutive whole batches of a segment, verified; at least one."""
 
-    sequence: int
-    rows: int
-    columns: Mapping[str, Column]
-    """Numbers as arrays ``(rows,)``, the ``values`` of a series as ``(rows, width)``, strings as lists."""
-    segment: SegmentInfo
+    info: SegmentInfo
+    name: str
+    """The file name of the segment."""
+    table: pa.Table
+    """The rows of the batches, each column contiguous."""
+    sequences: Integers
+    """The sequence number of each batch, ascending, ``(batches,)``."""
+    rows: Integers
+    """The number of rows in each batch, at least one, ``(batches,)``."""
+    ends: Integers
+    """The offset at which each batch ends."""
+    begin: int
+    """The offset at which the first batch begins."""
+    _columns: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def numbers(self, column: str) -> npt.NDArray[Any]:
+        """Return a numeric column; the values of a series have the shape ``(rows, width)``."""
+        values: npt.NDArray[Any] | None = self._columns.get(column)
+        if values is None:
+            data = self.table[column].chunk(0)
+            is_list = pa.types.is_fixed_size_list(data.type)
+            values = np.asarray((data.flatten() if is_list else data).to_numpy(zero_copy_only=False))
+            values = values.reshape(len(data), data.type.list_size) if is_list else values
+            self._columns[column] = values
+        return values
+
+    def texts(self, column: str) -> list[str]:
+        """Return a column of strings; equal strings are the same object."""
+        texts: list[str] | None = self._columns.get(column)
+        if texts is None:
+            encoded = self.table[column].chunk(0).dictionary_encode()
+            distinct = encoded.dictionary.to_pylist()
+            self._columns[column] = texts = [distinct[index] for index in encoded.indices.to_numpy().tolist()]
+        return texts
+
+    def batch_of_rows(self) -> npt.NDArray[np.intp]:
+        """Return the batch index of each row."""
+        return np.repeat(np.arange(len(self.rows)), self.rows)
+
+    def slice(self, start: int, end: int) -> Range:
+        """Return the batches ``start`` to ``end - 1``."""
+        if (start, end) == (0, len(self.rows)):
+            return self
+        first, count = int(self.rows[:start].sum()), int(self.rows[start:end].sum())
+        return replace(
+            self,
+            table=self.table.slice(first, count),
+            sequences=self.sequences[start:end],
+            rows=self.rows[start:end],
+            ends=self.ends[start:end],
+            begin=int(self.ends[start - 1]) if start else self.begin,
+            _columns={},
+        )
 
 
 class DamageError(Exception):
@@ -56,135 +111,164 @@ class DamageError(Exception):
 class SegmentTail:
     """Incremental reader of a segment.
 
+    Args:
+        offset: Where to start: the beginning, or the end of a batch.
+
     Attributes:
-        info: The metadata from the schema; None until the schema is complete.
+        offset: The end of the batches that were read.
+        info: The metadata from the schema; None until the schema was read.
         damage: The reason why reading stopped, with path and offset; None if the segment is intact.
         torn_at: The offset of an incomplete batch at the end; None if the last batch is complete.
     """
 
-    def __init__(self, path: str, name: str) -> None:
-        self.path, self.name = path, name
+    def __init__(self, path: str, name: str, offset: int = 0) -> None:
+        self.path, self.name, self.offset = path, name, offset
         self.info: SegmentInfo | None = None
         self.damage: str | None = None
         self.torn_at: int | None = None
-        self.offset = 0
-        self._schema: pa.Schema | None = None
-        self._size = 0
+        self._schema: Any = None
+        self._read_size = 0
+        """The size of the file when nothing more could be read."""
         self._last_sequence = -1
 
-    def read_new(self) -> list[Batch]:
-        """Return the batches completed since the last call; an unchanged segment costs a single ``stat``."""
-        batches: list[Batch] = []
-        if self.damage is not None:
-            return batches
+    @property
+    def left_bytes(self) -> int:
+        """The number of bytes not read yet, including an incomplete batch at the end."""
         try:
-            self._collect(batches)
+            return max(os.stat(self.path).st_size - self.offset, 0) if self.damage is None else 0
         except FileNotFoundError:
-            return batches
+            return 0
+
+    def read(self, limit_bytes: int = RANGE_BYTES) -> Range | None:
+        """Return the next batches, about ``limit_bytes`` in total; None if there is no complete batch.
+
+        An unchanged segment costs a single ``stat``.
+        """
+        if self.damage is not None:
+            return None
+        try:
+            size = os.stat(self.path).st_size
+            if size == self._read_size:
+                return None
+            if size < self.offset:
+                raise DamageError("was truncated")
+            with open(self.path, "rb") as file:
+                batches = self._read(file, size, limit_bytes) if self._has_schema(file, size) else None
+        except FileNotFoundError:
+            return None
         except DamageError as error:
             self.damage = f"{self.name}: {error} (at byte {self.offset})"
+            return None
         except OSError as error:
             self.damage = f"{self.name}: cannot be read: {error.strerror or error} (at byte {self.offset})"
+            return None
+        if batches is None or self.offset == size:
+            self._read_size = size
+            self.torn_at = self.offset if size > self.offset else None
         return batches
 
-    def _collect(self, batches: list[Batch]) -> None:
-        size = os.stat(self.path).st_size
-        if size == self._size:
-            return
-        if size < self.offset:
-            raise DamageError("was truncated")
-        data, position, self.torn_at = self._read_tail(size), 0, None
-        start, self._size = self.offset, self.offset + len(data)
-        while position < len(data):
-            end = message_end(data, position)
-            if end is None or end > len(data):
-                self.torn_at = self.offset
-                return
-            batch = self._decode(memoryview(data)[position:end])
-            position = end
-            self.offset = start + position
-            if batch is not None:
-                batches.append(batch)
+    def read_info(self) -> SegmentInfo | None:
+        """Return the metadata without reading any batch; None if they are incomplete or cannot be read."""
+        with suppress(DamageError, OSError), open(self.path, "rb") as file:
+            self._has_schema(file, os.fstat(file.fileno()).st_size)
+        return self.info
 
-    def _read_tail(self, size: int) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            parts, offset = [], self.offset
-            while offset < size:
-                part = os.pread(descriptor, size - offset, offset)
-                if not part:
-                    break
-                parts.append(part)
-                offset += len(part)
-            return b"".join(parts)
-        finally:
-            os.close(descriptor)
+    def _has_schema(self, file: IO[bytes], size: int) -> bool:
+        """Read the schema at the beginning of the segment, once; return whether it is complete."""
+        if self.info is None:
+            messages, ends = _read_messages(file, 0, min(size, _HEAD_BYTES), size)
+            if not messages:
+                return False
+            try:
+                self._schema = pa.ipc.read_schema(messages[0])
+                self.info = _read_info(self._schema, self.name)
+            except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
+                raise _invalid_message(error) from error
+            self.offset = max(self.offset, ends[0])
+        return True
 
-    def _decode(self, message: memoryview) -> Batch | None:
-        try:
-            parsed = pa.ipc.read_message(pa.BufferReader(pa.py_buffer(message)))
-            if self._schema is None:
-                schema = pa.ipc.read_schema(parsed)
-                self.info = read_segment_info(schema, self.name)
-                self._schema = schema
-                return None
-            batch = pa.ipc.read_record_batch(parsed, self._schema)
-            batch.validate()
-        except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise DamageError(f"contains an invalid Arrow message: {str(error).splitlines()[0]}") from error
-        return self._verify(batch)
+    def _read(self, file: IO[bytes], size: int, limit_bytes: int) -> Range | None:
+        messages, ends = _read_messages(file, self.offset, min(limit_bytes, size - self.offset), size)
+        while messages:
+            try:
+                batches = self._decode(messages, np.array(ends, np.int64))
+            except DamageError:
+                if len(messages) == 1:
+                    raise
+                messages = messages[: len(messages) // 2]  # keep the batches before the damage
+                continue
+            self.offset, self._last_sequence = int(batches.ends[-1]), int(batches.sequences[-1])
+            return batches
+        return None
 
-    def _verify(self, batch: pa.RecordBatch) -> Batch | None:
-        if batch.num_rows == 0:
-            return None
-        if any(column.null_count for column in batch.columns):
-            raise DamageError("contains a batch with null values")
-        sequence, rows = batch.column(0)[0].as_py(), batch.num_rows
-        for column, expected in ((0, sequence), (1, checksum_of(batch, sequence))):
-            if not bool(np.all(_int64(batch.column(column)) == expected)):
-                raise DamageError("contains a batch with a wrong checksum")
-        if sequence <= self._last_sequence:
-            raise DamageError(f"contains batch {sequence} out of order")
-        self._last_sequence = sequence
+    def _decode(self, messages: list[pa.Message], ends: Integers) -> Range:
         assert self.info is not None
-        return Batch(sequence, rows, {name: _column(batch, name) for name in batch.schema.names[2:]}, self.info)
+        try:
+            batches = [pa.ipc.read_record_batch(message, self._schema) for message in messages]
+            table = pa.Table.from_batches(batches, self._schema)
+            table.validate()
+            columns = [column.chunk(0) for column in table.combine_chunks().columns]
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise _invalid_message(error) from error
+        rows = np.array([batch.num_rows for batch in batches], np.int64)
+        sequences = _verify(columns, rows, self._last_sequence)
+        data = pa.Table.from_arrays(columns[2:], self._schema.names[2:])
+        return Range(self.info, os.path.basename(self.path), data, sequences, rows, ends[: len(rows)], self.offset)
 
 
-def message_end(data: bytes, start: int) -> int | None:
-    """Return the end of the message that begins at ``start``; None if its header is incomplete.
+def _invalid_message(error: Exception) -> DamageError:
+    return DamageError(f"contains an invalid Arrow message: {str(error).splitlines()[0]}")
+
+
+def _read_messages(file: IO[bytes], offset: int, length: int, size: int) -> tuple[list[pa.Message], list[int]]:
+    """Return the whole messages in a part of a file, at least one if there is one, and the offsets of their ends.
 
     Raises:
-        DamageError: No message begins at ``start``.
+        DamageError: No message begins at the offset.
     """
-    if len(data) - start < _PREFIX_BYTES:
-        return None
-    mark, length = struct.unpack_from("<Ii", data, start)
-    if mark != _CONTINUATION or not 0 < length <= _MAX_METADATA_BYTES:
-        raise DamageError("contains no message at the expected offset")
-    metadata = start + _PREFIX_BYTES
-    if len(data) - metadata < length:
-        return None
-    body = _body_bytes(data[metadata : metadata + length])
-    return int(metadata + length + body)
+    while True:
+        file.seek(offset)
+        data = file.read(length)
+        source = pa.BufferReader(data)
+        messages: list[pa.Message] = []
+        ends: list[int] = []
+        needed = length
+        try:
+            for message in pa.ipc.MessageReader.open_stream(source):
+                messages.append(message)
+                ends.append(offset + source.tell())
+            if data and not messages:
+                raise DamageError("contains no message at the expected offset")
+        except (pa.ArrowException, OSError) as error:
+            needed = len(data) + _missing_bytes(data)
+            if not messages and needed == len(data):
+                raise _invalid_message(error) from error
+        if messages or len(data) < length or not length < needed <= size - offset:
+            return messages, ends
+        length = needed
 
 
-def _body_bytes(metadata: bytes) -> int:
-    """Return the length of the body, field 3 of the root table of the Message flatbuffer (Arrow's ``Message.fbs``)."""
-    try:
-        root = int(struct.unpack_from("<I", metadata, 0)[0])
-        table = root - int(struct.unpack_from("<i", metadata, root)[0])
-        if table < 0 or struct.unpack_from("<H", metadata, table)[0] <= 10:
-            return 0
-        field = int(struct.unpack_from("<H", metadata, table + 10)[0])
-        body = int(struct.unpack_from("<q", metadata, root + field)[0]) if field else 0
-    except struct.error as error:
-        raise DamageError("contains a message with a damaged header") from error
-    if not 0 <= body <= _MAX_BODY_BYTES:
-        raise DamageError("contains a message with a damaged header")
-    return body
+class _EndOfFile(io.BytesIO):
+    """Data whose reader may ask for more than there is; counts the missing bytes."""
+
+    missing = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.missing += max((size or 0) - len(data), 0)
+        return data
 
 
-def read_segment_info(schema: pa.Schema, path: str) -> SegmentInfo:
+def _missing_bytes(data: bytes) -> int:
+    """Return how many bytes the reader of a message asked for beyond the end of the data; 0 if that is no message."""
+    source = _EndOfFile(data)
+    with suppress(pa.ArrowException, OSError, StopIteration):
+        pa.ipc.MessageReader.open_stream(source).read_next_message()
+    is_message = _CONTINUATION.startswith(data[: len(_CONTINUATION)]) and source.missing <= _MAX_MESSAGE_BYTES
+    return source.missing if is_message else 0
+
+
+def _read_info(schema: pa.Schema, path: str) -> SegmentInfo:
     """Return the metadata in a schema, validated against the format of this version.
 
     Raises:
@@ -216,37 +300,47 @@ def _expected_schema(kind: str, width: int) -> pa.Schema:
     return pa.schema(stamp + [(name, types[dtype]) for name, dtype in columns])
 
 
-def checksum_of(batch: pa.RecordBatch, sequence: int) -> int:
-    """Compute the expected checksum of a batch from its data."""
-    buffers: list[codec.Buffer] = []
-    for column in batch.columns[2:]:
+def _verify(columns: list[pa.Array], rows: Integers, last_sequence: int) -> Integers:
+    """Verify the order and the checksum of each batch; return the sequence numbers of the batches.
+
+    Raises:
+        DamageError: A batch is damaged.
+    """
+    if not rows.all():
+        raise DamageError("contains an empty batch")
+    if any(column.null_count for column in columns):
+        raise DamageError("contains a batch with null values")
+    edges = np.concatenate([[0], np.cumsum(rows)])
+    sequence, crc = (column.to_numpy() for column in columns[:2])
+    sequences: Integers = sequence[edges[:-1]]
+    checksums = [zlib.crc32(number.tobytes()) for number in sequences.astype("<i8")]
+    for data, places in _buffers(columns[2:], rows, edges):
+        cuts = places.tolist()
+        checksums = [
+            zlib.crc32(data[start:end], checksum)
+            for checksum, start, end in zip(checksums, cuts[:-1], cuts[1:], strict=True)
+        ]
+    expected = np.repeat([sequences, np.array(checksums, np.int64)], rows, axis=1)
+    if not np.array_equal([sequence, crc], expected):
+        raise DamageError("contains a batch with a wrong checksum")
+    if sequences[0] <= last_sequence or np.any(sequences[1:] <= sequences[:-1]):
+        raise DamageError("contains a batch out of order")
+    return sequences
+
+
+def _buffers(columns: list[pa.Array], rows: Integers, edges: Integers) -> Iterator[tuple[memoryview, Integers]]:
+    """Yield the buffers of the columns as they were written batch by batch, with the edges of the batches."""
+    batches = np.repeat(np.arange(len(rows)), rows + 1)
+    offset_rows = np.arange(len(batches)) - batches  # the texts of a batch have one offset more than rows
+    for column in columns:
         if pa.types.is_fixed_size_list(column.type):
-            buffers.append(_float64(column.flatten()).view(np.uint8).data)
+            values = column.flatten().to_numpy(zero_copy_only=False)
+            yield values.view(np.uint8).data, edges * 8 * column.type.list_size
         elif pa.types.is_string(column.type):
-            _, offsets, data = column.buffers()
-            size = 4 * (len(column) + 1)
-            view = memoryview(offsets)[:size]
-            length = struct.unpack_from("<i", view, size - 4)[0]
-            buffers += [view, memoryview(data)[:length] if data is not None else b""]
+            _, offsets, text = column.buffers()
+            starts = np.frombuffer(offsets, np.int32)[column.offset :]
+            relative = starts[offset_rows] - starts[edges[batches]]
+            yield relative.view(np.uint8).data, 4 * (edges + np.arange(len(edges)))
+            yield memoryview(text if text is not None else b""), starts[edges].astype(np.int64)
         else:
-            buffers.append(memoryview(column.buffers()[1])[: 8 * len(column)])
-    return codec.checksum(sequence, buffers)
-
-
-def _column(batch: pa.RecordBatch, name: str) -> Column:
-    column = batch.column(name)
-    if pa.types.is_fixed_size_list(column.type):
-        return _float64(column.flatten()).reshape(batch.num_rows, column.type.list_size)
-    if pa.types.is_string(column.type):
-        encoded = column.dictionary_encode()  # few distinct strings, each stored once
-        texts: list[str] = encoded.dictionary.to_pylist()
-        return [texts[index] for index in encoded.indices.to_pylist()]
-    return np.asarray(column.to_numpy())
-
-
-def _int64(column: pa.Array) -> npt.NDArray[np.int64]:
-    return np.asarray(column.to_numpy(), dtype=np.int64)
-
-
-def _float64(column: pa.Array) -> npt.NDArray[np.float64]:
-    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+            yield column.to_numpy().view(np.uint8).data, edges * 8

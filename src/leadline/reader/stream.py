@@ -1,18 +1,43 @@
-"""Incremental reader of a stream: all segments of a worker or node, in the order of writing."""
+"""Incremental readers of a stream: all segments of a worker or node."""
 
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Mapping
 
-from leadline.reader.segments import Batch, SegmentTail
+import numpy as np
 
-_SETTLED_NS = 100_000_000
-"""A folder modified more recently than this can change again without a new modification time."""
+from leadline.reader.segments import RANGE_BYTES, Range, SegmentTail
+from leadline.store.folder_watch import FolderWatch
+
+
+class _Segments:
+    """The segments of a stream, in the order in which they were opened.
+
+    Args:
+        position: Offsets by segment; segments that are missing here are read from their beginning.
+
+    Attributes:
+        known: The segments found so far, by file name.
+    """
+
+    def __init__(self, run: str, part: str, stream: str, position: Mapping[str, int]) -> None:
+        self._name = f"{part}/{stream}"
+        self._watch = FolderWatch(os.path.join(run, part, stream))
+        self._position = position
+        self.known: dict[str, SegmentTail] = {}
+
+    def find(self) -> dict[str, SegmentTail]:
+        """Return the segments by file name, with those that appeared since the last call."""
+        for entry in self._watch.new_entries() or ():
+            if entry.name.endswith(".arrow") and entry.name not in self.known:
+                offset = self._position.get(entry.name, 0)
+                self.known[entry.name] = SegmentTail(entry.path, f"{self._name}/{entry.name}", offset)
+        return self.known
 
 
 class StreamTail:
-    """Returns the batches of a stream as a prefix of the written data.
+    """Reads a stream in the order of writing, as a prefix of the written data.
 
     A batch is accepted when all batches before it in sequence were. A gap is skipped and reported when a segment is
     damaged or the stream has ended.
@@ -24,78 +49,120 @@ class StreamTail:
     def __init__(self, run: str, part: str, stream: str) -> None:
         self.part, self.stream = part, stream
         self.damage: list[str] = []
-        self._folder = os.path.join(run, part, stream)
-        self._segments: dict[str, SegmentTail] = {}
-        self._listed_ns = -1
-        self._pending: dict[int, Batch] = {}
+        self._segments = _Segments(run, part, stream, {})
+        self._pending: list[Range] = []
         self._next = 0
 
-    def read_new(self, *, is_finished: bool = False) -> list[Batch]:
-        """Return the batches accepted since the last call.
+    def read_new(self, *, is_finished: bool = False) -> list[Range]:
+        """Return the batches accepted since the last call, by segment.
 
         Args:
             is_finished: The stream had ended before this call, so that nothing more will be written.
         """
         self._poll()
-        accepted = self._in_order()
+        accepted = self._accept()
         if self._pending and (is_finished or self.damage):
             # Data is on disk in the order of writing: the second poll sees everything that the first one missed.
             self._poll()
-            accepted += self._in_order()
+            accepted += self._accept()
             while self._pending:
                 self._skip_gap()
-                accepted += self._in_order()
+                accepted += self._accept()
         if is_finished:
             self._report_torn()
         return accepted
 
     def _poll(self) -> None:
-        self._find_segments()
-        for segment in self._segments.values():
-            previous = segment.damage
-            for batch in segment.read_new():
-                self._add(batch, segment)
-            if segment.damage is not None and previous is None:
+        for segment in self._segments.find().values():
+            if segment.damage is not None:
+                continue
+            while (batches := segment.read()) is not None:
+                self._add(batches, segment)
+            if segment.damage is not None:
                 self.damage.append(segment.damage)
 
-    def _add(self, batch: Batch, segment: SegmentTail) -> None:
-        if batch.sequence < self._next or batch.sequence in self._pending:
-            if segment.damage is None:
-                segment.damage = f"{segment.name}: contains batch {batch.sequence} twice"
-                self.damage.append(segment.damage)
-            return
-        self._pending[batch.sequence] = batch
+    def _add(self, batches: Range, segment: SegmentTail) -> None:
+        pending = [known.sequences for known in self._pending]
+        is_known = np.isin(batches.sequences, np.concatenate([[], *pending])) | (batches.sequences < self._next)
+        if is_known.any():
+            first = int(np.argmax(is_known))
+            segment.damage = f"{segment.name}: contains batch {batches.sequences[first]} twice"
+            batches = batches.slice(0, first)
+        if len(batches.rows):
+            self._pending.append(batches)
 
-    def _find_segments(self) -> None:
-        try:
-            changed_ns = os.stat(self._folder).st_mtime_ns
-            if changed_ns == self._listed_ns:
-                return
-            names = sorted(os.listdir(self._folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for name in names:
-            if name.endswith(".arrow") and name not in self._segments:
-                display_name = f"{self.part}/{self.stream}/{name}"
-                self._segments[name] = SegmentTail(os.path.join(self._folder, name), display_name)
-        self._listed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
-
-    def _in_order(self) -> list[Batch]:
-        accepted = []
-        while self._next in self._pending:
-            accepted.append(self._pending.pop(self._next))
-            self._next += 1
-        return accepted
+    def _accept(self) -> list[Range]:
+        """Return the pending batches before the next gap, ordered by the first of each range."""
+        if not self._pending:
+            return []
+        sequences = np.sort(np.concatenate([batches.sequences for batches in self._pending]))
+        self._next += int(np.count_nonzero(sequences == self._next + np.arange(len(sequences))))
+        accepted, self._pending, pending = [], [], self._pending
+        for batches in pending:
+            count = int(np.searchsorted(batches.sequences, self._next))
+            if count > 0:
+                accepted.append(batches.slice(0, count))
+            if count < len(batches.rows):
+                self._pending.append(batches.slice(count, len(batches.rows)))
+        return sorted(accepted, key=lambda batches: int(batches.sequences[0]))
 
     def _skip_gap(self) -> None:
-        first = min(self._pending)
+        following = min(self._pending, key=lambda batches: int(batches.sequences[0]))
+        first = int(following.sequences[0])
         missing = f"batch {self._next}" if first == self._next + 1 else f"batches {self._next} to {first - 1}"
-        self.damage.append(f"{self.part}/{self.stream}: {missing} missing before {self._pending[first].segment.path}")
+        self.damage.append(f"{self.part}/{self.stream}: {missing} missing before {following.info.path}")
         self._next = first
 
     def _report_torn(self) -> None:
-        for segment in self._segments.values():
+        for segment in self._segments.known.values():
             if segment.torn_at is not None and segment.damage is None:
                 line = f"{segment.name}: ends with an incomplete batch (at byte {segment.torn_at})"
                 if line not in self.damage:
                     self.damage.append(line)
+
+
+class BulkStream:
+    """Reads a stream segment by segment, in parts of limited size; a damaged segment is not read any further.
+
+    Args:
+        position: Offsets by segment; segments that are missing here are read from their beginning.
+    """
+
+    def __init__(self, run: str, part: str, stream: str, position: Mapping[str, int] | None = None) -> None:
+        self.stream = stream
+        self._position = dict(position or {})
+        self._segments = _Segments(run, part, stream, self._position)
+
+    @property
+    def position(self) -> dict[str, int]:
+        """The offset up to which each segment was read."""
+        return {**self._position, **{name: segment.offset for name, segment in self._segments.known.items()}}
+
+    @property
+    def damage(self) -> list[str]:
+        """One line for each damaged segment."""
+        return [segment.damage for segment in self._segments.known.values() if segment.damage is not None]
+
+    @property
+    def left_bytes(self) -> int:
+        """The number of bytes not read yet."""
+        return sum(segment.left_bytes for segment in self._segments.find().values())
+
+    @property
+    def all_bytes(self) -> int:
+        """The total number of bytes, read or not."""
+        return self.left_bytes + sum(self.position.values())
+
+    def read(self, limit_bytes: int) -> list[Range]:
+        """Return the next batches, segment by segment, about ``limit_bytes`` in total."""
+        ranges: list[Range] = []
+        left = limit_bytes
+        for segment in self._segments.find().values():
+            while left > 0:
+                before = segment.offset
+                batches = segment.read(min(left, RANGE_BYTES))
+                if batches is None:
+                    break
+                left -= segment.offset - before
+                ranges.append(batches)
+        return ranges

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.reader.segments import Batch
+from leadline.reader.segments import Range, SegmentInfo
 from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import read_lines
@@ -69,14 +71,13 @@ FINDINGS: Final = pa.schema(
 )
 
 
-def column_table(worker: str, batches: Sequence[Batch], column: int) -> pa.Table:
-    """Return one column of series batches that share a layout, as ``STATISTICS``; absent readings are NaN."""
+def column_table(worker: str, ranges: Sequence[Range], column: int) -> pa.Table:
+    """Return one column of ranges of series that share a layout, as ``STATISTICS``; absent readings are NaN."""
     step, mode_step, time_ns = (
-        np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
-        for name in ("step", "mode_step", "time_ns")
+        np.concatenate([batches.numbers(name) for batches in ranges]) for name in ("step", "mode_step", "time_ns")
     )
-    mode = pa.array([mode for batch in batches for mode in batch.columns["mode"]], pa.string())
-    values = np.concatenate([np.asarray(batch.columns["values"])[:, column] for batch in batches])
+    mode = pa.chunked_array([batches.table["mode"].chunk(0) for batches in ranges])
+    values = np.concatenate([batches.numbers("values")[:, column] for batches in ranges])
     workers = pa.repeat(pa.scalar(worker, pa.string()), len(values))
     return pa.table([step, mode, mode_step, time_ns, workers, values], schema=STATISTICS)
 
@@ -98,40 +99,16 @@ def concatenate(tables: Sequence[pa.Table], schema: pa.Schema, order: Iterable[s
     return table.sort_by(keys) if keys else table.combine_chunks()
 
 
-def system_table(node: str, batches: Sequence[Batch], is_selected: Callable[[Channel], bool]) -> pa.Table:
-    """Return the selected channels of batches of system metrics of a node, as ``SYSTEM``."""
-    by_segment: dict[int, list[Batch]] = {}
-    for batch in batches:
-        by_segment.setdefault(id(batch.segment), []).append(batch)
-    return concatenate(
-        [_samples(node, segment_batches, is_selected) for segment_batches in by_segment.values()], SYSTEM
-    )
-
-
-def _samples(node: str, batches: Sequence[Batch], is_selected: Callable[[Channel], bool]) -> pa.Table:
-    """Return the samples of one segment."""
-    channels = batches[0].segment.channels
-    times, indices, values = (
-        np.concatenate([np.asarray(batch.columns[name]) for batch in batches])
-        for name in ("time_ns", "channel", "value")
-    )
-    keep = np.array([is_selected(channel) for channel in channels], bool)[indices]
-    times, indices, values = times[keep], pa.array(indices[keep]), values[keep]
+def _samples(node: str, segment: SegmentInfo, table: pa.Table, is_selected: Callable[[Channel], bool]) -> pa.Table:
+    """Return the selected channels of rows of a segment as ``SYSTEM``."""
+    keep = np.array([is_selected(channel) for channel in segment.channels], bool)
+    rows = table.filter(pa.array(keep[table["channel"].to_numpy()]))
     texts = [
-        pa.array([getattr(channel, name) for channel in channels], pa.string()).take(indices)
+        pa.array([getattr(channel, name) for channel in segment.channels], pa.string()).take(rows["channel"])
         for name in ("kind", "device", "metric")
     ]
-    return pa.table([times, pa.repeat(pa.scalar(node, pa.string()), len(times)), *texts, values], schema=SYSTEM)
-
-
-def timeline_table(worker: str, batches: Sequence[Batch]) -> pa.Table:
-    """Return batches of events of a worker as ``TIMELINE``."""
-    columns: list[Any] = [pa.repeat(pa.scalar(worker, pa.string()), sum(batch.rows for batch in batches))]
-    for field in list(TIMELINE)[1:]:
-        parts = [batch.columns[field.name] for batch in batches]
-        is_text = pa.types.is_string(field.type)
-        columns.append([text for part in parts for text in part] if is_text else np.concatenate(parts))
-    return pa.table(columns, schema=TIMELINE)
+    nodes = pa.repeat(pa.scalar(node, pa.string()), rows.num_rows)
+    return pa.table([rows["time_ns"], nodes, *texts, rows["value"]], schema=SYSTEM)
 
 
 def between(table: pa.Table, column: str, start: int | None, end: int | None) -> pa.Table:
@@ -150,7 +127,7 @@ def filter_equal(table: pa.Table, **values: str | None) -> pa.Table:
 
 
 def system_metrics(
-    archived: Mapping[str, Sequence[Batch]],
+    archived: Mapping[str, Sequence[Range]],
     *,
     kind: str | None = None,
     device: str | None = None,
@@ -165,20 +142,30 @@ def system_metrics(
         pairs = ((kind, channel.kind), (device, channel.device), (metric, channel.metric))
         return all(expected in (None, actual) for expected, actual in pairs)
 
-    found = [system_table(name, batches, is_selected) for name, batches in archived.items() if node in (None, name)]
+    found = [
+        _samples(name, segment, _rows(list(batches)), is_selected)
+        for name, ranges in archived.items()
+        if node in (None, name)
+        for segment, batches in groupby(ranges, key=attrgetter("info"))
+    ]
     return concatenate([between(table, "time_ns", start_ns, end_ns) for table in found], SYSTEM, ("time_ns",))
 
 
 def timeline(
-    archived: Mapping[str, Sequence[Batch]],
+    archived: Mapping[str, Sequence[Range]],
     *,
     worker: str | None = None,
     name: str | None = None,
     phase: str | None = None,
 ) -> pa.Table:
     """Return the events of the workers as ``TIMELINE``; the arguments are those of ``Run.timeline``."""
-    found = [timeline_table(owner, batches) for owner, batches in archived.items() if worker in (None, owner)]
+    chosen = [(owner, ranges) for owner, ranges in archived.items() if worker in (None, owner)]
+    found = [with_text_columns(_rows(ranges), TIMELINE, owner) for owner, ranges in chosen]
     return concatenate([filter_equal(table, name=name, phase=phase) for table in found], TIMELINE, ("start_ns",))
+
+
+def _rows(ranges: Sequence[Range]) -> pa.Table:
+    return pa.concat_tables([batches.table for batches in ranges])
 
 
 def findings_table(run: str) -> pa.Table:

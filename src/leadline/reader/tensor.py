@@ -181,10 +181,10 @@ class Tensor:
             column = stream.columns_of(self.name).get(statistic)
             if column is None or worker not in (None, stream.worker):
                 continue
-            for batch in stream.batches:
-                rows = np.flatnonzero(np.asarray(batch.columns["step"]) == step)
+            for batches in stream.batches:
+                rows = np.flatnonzero(batches.numbers("step") == step)
                 if rows.size:
-                    return float(np.asarray(batch.columns["values"])[rows[0], column])
+                    return float(batches.numbers("values")[rows[0], column])
         raise self._missing(f"no {statistic} of {self.name} was captured", step, self.steps())
 
     def _computed(self, statistic: str, step: int, worker: str | None) -> float | None:
@@ -229,13 +229,11 @@ class Tensor:
             columns = stream.columns_of(self.name)
             if not columns or statistic not in (None, *columns):
                 continue
-            for batch in stream.batches:
-                steps = np.asarray(batch.columns["step"]).tolist()
-                result.update(
-                    step
-                    for step, step_mode in zip(steps, batch.columns["mode"], strict=True)
-                    if mode in (None, step_mode)
-                )
+            for batches in stream.batches:
+                steps = batches.numbers("step").tolist()
+                if mode is not None:
+                    steps = [step for step, known in zip(steps, batches.texts("mode"), strict=True) if known == mode]
+                result.update(steps)
         return result
 
     def _stored(self) -> list[StoredTensor]:

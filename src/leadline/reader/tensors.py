@@ -6,7 +6,6 @@ import json
 import math
 import os
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,9 +15,8 @@ import numpy.typing as npt
 
 from leadline.errors import DamagedRunError
 from leadline.store import layout
+from leadline.store.folder_watch import FolderWatch
 
-_SETTLED_NS: Final = 100_000_000
-"""A folder modified more recently than this can change again without a new modification time."""
 _PREFIX_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 256 << 20
 _DTYPES: Final = {
@@ -126,34 +124,23 @@ class TensorIndex:
     def __init__(self, run: str, worker: str) -> None:
         self.worker = worker
         self.damage: list[str] = []
-        self._folder = os.path.join(run, layout.TENSORS, worker)
+        self._watch = FolderWatch(os.path.join(run, layout.TENSORS, worker))
         self._seen: set[str] = set()
-        self._listed_ns = -1
 
     def read_new(self) -> list[StoredTensor]:
         """Return the tensors in the segments added since the last call."""
         tensors: list[StoredTensor] = []
-        for name in self._new_names():
-            self._seen.add(name)
+        for entry in self._watch.new_entries() or ():
+            if entry.name in self._seen or not entry.name.endswith(".safetensors"):
+                continue
+            self._seen.add(entry.name)
             try:
-                tensors += read_header(os.path.join(self._folder, name), self.worker)
+                tensors += read_header(entry.path, self.worker)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 self.damage.append(
-                    f"{layout.TENSORS}/{self.worker}/{name}: its header cannot be read ({error}) (at byte 0)"
+                    f"{layout.TENSORS}/{self.worker}/{entry.name}: its header cannot be read ({error}) (at byte 0)"
                 )
         return tensors
-
-    def _new_names(self) -> list[str]:
-        """Return the segments not read yet; an unchanged folder is not listed again."""
-        try:
-            changed_ns = os.stat(self._folder).st_mtime_ns
-            if changed_ns == self._listed_ns:
-                return []
-            names = os.listdir(self._folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        self._listed_ns = changed_ns if time.time_ns() - changed_ns > _SETTLED_NS else -1
-        return sorted(name for name in names if name.endswith(".safetensors") and name not in self._seen)
 
 
 def read_header(path: str, worker: str) -> list[StoredTensor]:

@@ -6,15 +6,18 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from leadline.reader import liveness
 from leadline.reader.detailed_windows import DetailedWindows
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
 from leadline.reader.operator_times import OperatorTimes
-from leadline.reader.segments import Batch, SegmentInfo
+from leadline.reader.segments import Range, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.window import Scan
 from leadline.records.needs import Needs
 from leadline.store import layout
+from leadline.store.folder_watch import names_in
 
 SECOND_NS: Final = 1_000_000_000
 GRID_NS: Final = SECOND_NS
@@ -79,12 +82,12 @@ class TimeGrid:
         if self._run is None:
             return
         self._gone = gone
-        for node in _folders(self._run, layout.SYSTEM):
-            for batch in self._stream(layout.SYSTEM, node).read_new(is_finished=is_over):
-                self._add_samples(node, batch)
-        for worker in _folders(self._run, layout.TIMELINE) if self._phases else ():
-            for batch in self._stream(layout.TIMELINE, worker).read_new(is_finished=is_over or worker in gone):
-                self._add_rows(worker, batch)
+        for node in names_in(os.path.join(self._run, layout.SYSTEM)):
+            for batches in self._stream(layout.SYSTEM, node).read_new(is_finished=is_over):
+                self._add_samples(node, batches)
+        for worker in names_in(os.path.join(self._run, layout.TIMELINE)) if self._phases else ():
+            for batches in self._stream(layout.TIMELINE, worker).read_new(is_finished=is_over or worker in gone):
+                self._add_rows(worker, batches)
         if self._has_facts:
             self._read_facts(self._run)
         for window in self._windows.read_new() if self._windows else ():
@@ -94,7 +97,7 @@ class TimeGrid:
 
     def add_heartbeats(self, times_ns: Any) -> None:
         """Advance the time."""
-        self._latest_ns = max(self._latest_ns, int(max(times_ns)))
+        self._latest_ns = max(self._latest_ns, int(np.max(times_ns)))
 
     def add_records(self, times_ns: Any, steps: Any) -> None:
         """Add the times and steps of records of workers."""
@@ -145,16 +148,15 @@ class TimeGrid:
             self._streams[part, name] = StreamTail(self._run, part, name)
         return self._streams[part, name]
 
-    def _add_samples(self, node: str, batch: Batch) -> None:
-        times = batch.columns["time_ns"]
+    def _add_samples(self, node: str, batches: Range) -> None:
+        times = batches.numbers("time_ns")
         self.add_heartbeats(times)
-        sensors = self._sensors_of(node, batch.segment)
-        if not sensors:
-            return
-        columns = (times, batch.columns["channel"], batch.columns["value"])
-        for time_ns, channel, value in zip(*(column.tolist() for column in columns), strict=True):  # type: ignore[union-attr]
-            if channel in sensors:
-                self._interval(time_ns).add_sample(sensors[channel], time_ns, value)
+        sensors = self._sensors_of(node, batches.info)
+        channels = batches.numbers("channel")
+        chosen = np.isin(channels, list(sensors))
+        columns = (times, channels, batches.numbers("value"))
+        for time_ns, channel, value in zip(*(column[chosen].tolist() for column in columns), strict=True):
+            self._interval(time_ns).add_sample(sensors[channel], time_ns, value)
 
     def _sensors_of(self, node: str, segment: SegmentInfo) -> dict[int, Sensor]:
         """Return the needed channels of a segment, by index."""
@@ -167,11 +169,13 @@ class TimeGrid:
             self._sensors[id(segment)] = (segment, sensors)
         return self._sensors[id(segment)][1]
 
-    def _add_rows(self, worker: str, batch: Batch) -> None:
-        columns = batch.columns
-        numbers = (columns[name].tolist() for name in ("step", "start_ns", "duration_ns"))  # type: ignore[union-attr]
-        texts = (columns[name] for name in ("name", "phase", "args"))
-        for name, mode, args, step, start_ns, duration_ns in zip(*texts, *numbers, strict=True):
+    def _add_rows(self, worker: str, batches: Range) -> None:
+        names = batches.texts("name")
+        if self._phases.isdisjoint(names):
+            return
+        numbers = (batches.numbers(name).tolist() for name in ("step", "start_ns", "duration_ns"))
+        texts = (batches.texts(name) for name in ("phase", "args"))
+        for name, mode, args, step, start_ns, duration_ns in zip(names, *texts, *numbers, strict=True):
             if name in self._phases:
                 self._latest_ns = max(self._latest_ns, start_ns + duration_ns)
                 within, weight = parse_row_args(args)
@@ -203,10 +207,3 @@ def _facts(document: Mapping[str, Any], cores: Mapping[str, Any]) -> dict[str, A
     node = str(document.get("node"))
     facts = document.get("facts")
     return {**(facts if isinstance(facts, dict) else {}), "node": node, "cores": cores.get(node)}
-
-
-def _folders(run: str, part: str) -> list[str]:
-    try:
-        return sorted(os.listdir(os.path.join(run, part)))
-    except FileNotFoundError:
-        return []

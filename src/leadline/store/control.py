@@ -7,15 +7,14 @@ import secrets
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from leadline.records.request import Acknowledgement, Request
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, read_document, write_document
+from leadline.store.folder_watch import FolderWatch
 
 T = TypeVar("T", Request, Acknowledgement)
-
-_CLOCK_TICK_NS: Final = 200_000_000
 
 
 def new_request_id() -> str:
@@ -49,12 +48,13 @@ class RequestReader:
     """Reads the requests of a run that it has not returned before.
 
     Args:
-        run: The run directory, on a local disk.
+        run: The run directory.
+        on_invalid: Called with what cannot be read.
     """
 
-    def __init__(self, run: str) -> None:
-        self._run, self._folder = run, os.path.join(run, layout.CONTROL)
-        self._changed_ns = -1
+    def __init__(self, run: str, on_invalid: Callable[[str], None] | None = None) -> None:
+        self._run, self._on_invalid = run, on_invalid
+        self._watch = FolderWatch(os.path.join(run, layout.CONTROL))
         self._known: set[str] = set()
 
     def skip(self, identifiers: Iterable[str]) -> None:
@@ -63,14 +63,15 @@ class RequestReader:
 
     def take(self) -> list[Request]:
         """Return the requests since the last call, oldest first."""
-        try:
-            changed_ns = os.stat(self._folder).st_mtime_ns
-        except OSError:
+        if not self._watch.has_changed():
             return []
-        if changed_ns == self._changed_ns and time.time_ns() - changed_ns > _CLOCK_TICK_NS:
-            return []  # within one tick of the file system's clock a second change is not visible
-        self._changed_ns = changed_ns
-        requests = read_requests(self._run, known=self._known)
+        try:
+            requests = read_requests(self._run, on_invalid=self._on_invalid, known=self._known)
+        except OSError as error:
+            self._watch.forget()
+            if self._on_invalid is not None:
+                self._on_invalid(str(error))
+            return []
         self.skip(request.id for request in requests)
         return requests
 

@@ -6,7 +6,6 @@ import math
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from leadline.reader.stream import StreamTail
@@ -30,8 +29,8 @@ def segment(path: Path, ordinal: int = 1) -> Path:
 def rows(stream: StreamTail, *, is_finished: bool = False) -> list[tuple[int, float]]:
     return [
         (int(step), float(values[0]))
-        for batch in stream.read_new(is_finished=is_finished)
-        for step, values in zip(batch.columns["step"], np.asarray(batch.columns["values"]), strict=True)
+        for batches in stream.read_new(is_finished=is_finished)
+        for step, values in zip(batches.numbers("step"), batches.numbers("values"), strict=True)
     ]
 
 

@@ -1,34 +1,29 @@
-"""The inbox returns every request once, also if two changes have the same modification time."""
+"""The reader of requests returns every request once, also if two changes have the same modification time."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from leadline.agent.control_inbox import ControlInbox
 from leadline.records.request import Request
 from leadline.store import control, layout
+from leadline.store.control import RequestReader
+
+LONG_AGO_NS = 10**18
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def make(tmp_path: Path) -> tuple[ControlInbox, Clock, list[str]]:
+def make(tmp_path: Path) -> tuple[RequestReader, list[str]]:
     (tmp_path / layout.CONTROL).mkdir()
-    clock, complaints = Clock(), list[str]()
-    return ControlInbox(str(tmp_path), complaints.append, clock=clock), clock, complaints
+    complaints = list[str]()
+    return RequestReader(str(tmp_path), complaints.append), complaints
 
 
-def ids(inbox: ControlInbox) -> list[str]:
+def ids(inbox: RequestReader) -> list[str]:
     return [each.id for each in inbox.take()]
 
 
 def test_every_request_is_returned_once_oldest_first(tmp_path: Path) -> None:
-    inbox, _, complaints = make(tmp_path)
+    inbox, complaints = make(tmp_path)
     for name in ("2", "1"):
         control.write_request(str(tmp_path), Request(name, "stop"))
     assert ids(inbox) == ["1", "2"]
@@ -39,31 +34,40 @@ def test_every_request_is_returned_once_oldest_first(tmp_path: Path) -> None:
 
 
 def test_a_second_change_within_one_tick_is_detected(tmp_path: Path) -> None:
-    inbox, clock, _ = make(tmp_path)
+    inbox, _ = make(tmp_path)
     folder = tmp_path / layout.CONTROL
     control.write_request(str(tmp_path), Request("1", "stop"))
     times = (folder.stat().st_atime_ns, folder.stat().st_mtime_ns)
     assert ids(inbox) == ["1"]
     control.write_request(str(tmp_path), Request("2", "stop"))
     os.utime(folder, ns=times)
-    assert ids(inbox) == []
-    clock.now = 0.3
+    assert ids(inbox) == ["2"]
+
+
+def test_skipped_requests_are_not_returned(tmp_path: Path) -> None:
+    inbox, _ = make(tmp_path)
+    for name in ("1", "2"):
+        control.write_request(str(tmp_path), Request(name, "stop"))
+    inbox.skip(["1"])
     assert ids(inbox) == ["2"]
 
 
 def test_a_request_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    inbox, clock, complaints = make(tmp_path)
-    (tmp_path / layout.CONTROL / "9.json").write_text('{"no": "request"}')
+    inbox, complaints = make(tmp_path)
+    folder = tmp_path / layout.CONTROL
+    (folder / "9.json").write_text('{"no": "request"}')
+    os.utime(folder, ns=(LONG_AGO_NS, LONG_AGO_NS))
     assert ids(inbox) == []
-    assert complaints == [str(tmp_path / layout.CONTROL / "9.json")]
-    clock.now = 1.0
-    (tmp_path / layout.CONTROL / "9.json").unlink()
-    (tmp_path / layout.CONTROL).rmdir()
     assert ids(inbox) == []
+    assert complaints == [str(folder / "9.json")]
+    (folder / "9.json").unlink()
+    folder.rmdir()
+    assert ids(inbox) == []
+    assert len(complaints) == 1
 
 
 def test_a_path_that_is_not_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / layout.CONTROL).write_text("")
     complaints: list[str] = []
-    assert ids(ControlInbox(str(tmp_path), complaints.append)) == []
+    assert ids(RequestReader(str(tmp_path), complaints.append)) == []
     assert len(complaints) == 1

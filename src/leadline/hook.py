@@ -8,8 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from leadline.config.budget import DEFAULT_BUDGET, parse_budget
 from leadline.config.options import parse_capture
@@ -70,6 +69,12 @@ class StandaloneRun:
         now = time.time_ns()
         write_status(self.run, "Completed", now, ended_ns=now)
         return is_complete
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 def script_name() -> str:
@@ -180,12 +185,10 @@ class Hook:
         """Stop capturing into a run of its own; return whether everything captured is on disk."""
         return self._standalone.close() if self._standalone is not None else True
 
-    def __enter__(self) -> Hook:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _adapter(self) -> GenericAdapter | None:

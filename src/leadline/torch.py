@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 from leadline.config.budget import DEFAULT_BUDGET
 from leadline.hook import StandaloneRun
 from leadline.training.session import api
-from leadline.training.session.session import Session
 
 
-class Hook:
+class Hook(StandaloneRun):
     """Capture in this process from now on: no agent, no judge, no other process.
 
     The run is an ordinary one: ``leadline.open_run(hook.run)`` reads it, ``leadline judge`` judges it. Only one hook
@@ -43,32 +41,15 @@ class Hook:
     ) -> None:
         import torch  # noqa: F401 - the framework that this hook captures
 
-        self._standalone = StandaloneRun(out=out, name=name, preset=preset, capture=capture, budget=budget)
-        self.name, self.run = self._standalone.name, self._standalone.run
-        if model is not None and self._session is not None:
-            self._session.register(model)
-
-    @property
-    def _session(self) -> Session | None:
-        return self._standalone.session
+        super().__init__(out=out, name=name, preset=preset, capture=capture, budget=budget)
+        if model is not None and self.session is not None:
+            self.session.register(model)
 
     @property
     def own_seconds(self) -> float:
         """The overhead in the training's thread so far."""
-        return self._session.recorder.cost.own_ns / 1e9 if self._session is not None else 0.0
+        return self.session.recorder.cost.own_ns / 1e9 if self.session is not None else 0.0
 
     def log(self, **named: Any) -> None:
         """Record scalars of the current step."""
         api.log(named)
-
-    def close(self) -> bool:
-        """Stop capturing; return whether everything captured is on disk."""
-        return self._standalone.close()
-
-    def __enter__(self) -> Hook:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

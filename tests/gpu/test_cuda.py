@@ -37,8 +37,8 @@ EVERYTHING = (
 
 def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
     hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    assert hook._session is not None
-    guard = hook._session.guard
+    assert hook.session is not None
+    guard = hook.session.guard
     try:
         train()
     finally:

@@ -34,7 +34,7 @@ OWN_NAMES = {
     "mlflow": {"cross_entropy_output_0": "metrics/cross_entropy_output_0", "accuracy": "metrics/accuracy"},
 }
 """Stored names of metrics whose name in the script is that of a loss or of Leadline's accuracy."""
-BESIDES = {"accuracy", "epoch", "f1_step"}
+BESIDES = {"accuracy", "epoch"}
 """Metrics missing in the diaries: Leadline's accuracy, and the Trainer's epoch, logged several times a step."""
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
-from leadline.reader.run import Run, open_run
+from leadline.reader.run import Run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 OF_XGBOOST = (
@@ -294,36 +294,6 @@ def test_a_rule_stops_a_training_at_the_end_of_a_round(tmp_path: Path, kind: str
     assert steps == list(range(len(steps)))
     assert len(steps) > 3
     assert ended.show()["stopped_by"] == "rule:early"
-
-
-@pytest.mark.slow
-def test_rounds_on_the_short_path_are_stored_like_those_on_the_full_path(tmp_path: Path) -> None:
-    ended = finish([PYTHON, script("boosters_ways.py"), str(tmp_path)], tmp_path, env=environment())
-    assert ended.status == 0, ended.err
-    counts = json.loads(ended.lines[-1])
-    assert all(counts.values()), counts
-    for kind in counts:
-        short, full = (open_run(tmp_path / f"{kind}-{way}") for way in ("short", "full"))
-        assert stored(short) == stored(full)
-        assert document(short)["steps"] == document(full)["steps"]
-        for phase in ("step", "optimizer", "forward"):
-            assert steps_of(short, phase) == steps_of(full, phase), phase
-        assert bool(steps_of(short, "forward")) == (kind != "unscored")
-
-
-def steps_of(run: Run, phase: str) -> list[int]:
-    return sorted(run.timeline(name=phase)["step"].to_pylist())
-
-
-def stored(run: Run) -> dict[tuple[str, str], list[tuple[int, str]]]:
-    """Return all numbers by tensor and statistic; NaN values compare equal."""
-    return {
-        (name, statistic): [
-            (row["step"], repr(row["value"])) for row in run.tensor(name).statistics(statistic).to_pylist()
-        ]
-        for name in run.tensor_names()
-        for statistic in run.tensor(name).statistic_names()
-    }
 
 
 @pytest.mark.slow

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from leadline.actions.action import RejectedError
+from leadline.actions.action import RejectedError, RetryLaterError
+from leadline.actions.http_client import is_refusal, status_text
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
 
 URL_EXAMPLE: Final = "for example notify:'mailtos://user:$PASSWORD@smtp.example.org?to=me@example.org'"
@@ -29,18 +30,22 @@ _HTTP_PORTS: Final = {
 """Services whose URL contains the host, with their default ports."""
 _SHORT_CHARACTERS: Final = 500
 """A service with a shorter limit is treated as one for text messages."""
-_MIN_SECRET_CHARACTERS: Final = 4
-"""Shorter parts of a URL are not masked in messages: they are words rather than secrets."""
-_MASK: Final = "****"
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _HTTP_STATUS: Final = re.compile(r"error=(\d{3})")
 _SMTP_STATUS: Final = re.compile(r"\((\d{3}), b?['\"]|refused: (\d{3}) ")
 _LOGIN_UNSUPPORTED: Final = re.compile(r"(?i)no suitable authentication method|AUTH extension not supported")
-_SMTP_ANSWER: Final = re.compile(r"\((\d{3}), b?(['\"])(.*?)\2")
-_EMPTY: Final = frozenset({"", "b''", "{}"})
-_SYSTEM: Final = re.compile(r"\[Errno -?\d+\] ([^'\")]+)")
-_DETAILS: Final = re.compile(r"^(Socket Exception|Notification Exception|Response Details):\s*", re.IGNORECASE)
-_MAX_CHARACTERS: Final = 300
+_SYSTEM_ERROR: Final = re.compile(r"\[Errno (\d+)\]")
+_EXCEPTIONS: Final = ("socket exception", "notification exception")
+"""Debug messages of Apprise that tell why a message was not sent; others contain the message itself."""
+_SMTP_MEANINGS: Final = {
+    "421": "service not available",
+    "450": "mailbox unavailable",
+    "530": "authentication required",
+    "535": "authentication failed",
+    "550": "mailbox unavailable or not permitted",
+    "552": "message too large",
+    "553": "mailbox name not allowed",
+    "554": "transaction failed",
+}
 
 
 class Service:
@@ -51,24 +56,17 @@ class Service:
     Raises:
         MissingExtraError: Apprise is not installed.
         UnknownNameError: There is no such service.
-        ConfigurationError: The URL is incomplete; the error contains no secrets.
+        ConfigurationError: The URL is incomplete.
     """
 
     def __init__(self, url: str) -> None:
         apprise = _apprise()
         self.schema = _schema(url)
-        self._parts = _split(url)
-        self._secrets = _secrets(self._parts, self.schema)
-        with _capture_log() as log_lines:
-            try:
-                asset = apprise.AppriseAsset(app_id="Leadline", app_desc="Leadline", app_url="", async_mode=False)
-                target = apprise.Apprise.instantiate(url, asset=asset, suppress_exceptions=False)
-            except TypeError as error:  # raised by every version of Apprise for an incomplete URL
-                log_lines.append(str(error))
-                target = None
-        if target is None:
-            raise self._invalid_url_error(log_lines)
-        self._target: Any = target
+        with _capture_log():
+            asset = apprise.AppriseAsset(app_id="Leadline", app_desc="Leadline", app_url="", async_mode=False)
+            self._target: Any = apprise.Apprise.instantiate(url, asset=asset)
+        if self._target is None:
+            raise self._invalid_url_error()
 
     @property
     def name(self) -> str:
@@ -99,7 +97,7 @@ class Service:
             severity: ``info``, ``success``, ``warning`` or ``failure``, for services that show one.
         Raises:
             RejectedError: It was refused for good.
-            ConnectionError: It failed.
+            RetryLaterError: It failed, and a retry may succeed.
         """
         apprise = _apprise()
         sender = apprise.Apprise(asset=self._target.asset)
@@ -107,48 +105,33 @@ class Service:
         with _capture_log() as log_lines:
             is_sent = sender.notify(body=text, title=title, notify_type=severity, body_format="text")
         if not is_sent:
-            why = f"{self.name}: {self._why(log_lines)}"
-            raise RejectedError(why) if _is_final(log_lines) else ConnectionError(why)
+            why, is_final = _failure("\n".join(log_lines))
+            raise (RejectedError if is_final else RetryLaterError)(f"{self.name}: {why}")
 
-    def _why(self, log_lines: Iterable[str]) -> str:
-        """Return the reason that Apprise logged, without secrets: its details if there are any, else the message."""
-        lines = list(log_lines)
-        details = [_DETAILS.sub("", line) for line in lines if _DETAILS.match(line)]
-        details = [detail for detail in details if detail not in _EMPTY]
-        short = [reason for detail in details if (reason := _short_reason(detail))]
-        messages = [line.rstrip(".") for line in lines if not _DETAILS.match(line)]
-        reasons = short[:1] or [*messages[:1], *details[:1]]
-        return self._mask(": ".join(reasons)) or "it failed, and Apprise gives no reason"
-
-    def _invalid_url_error(self, log_lines: Iterable[str]) -> ConfigurationError:
+    def _invalid_url_error(self) -> ConfigurationError:
         known = _services(_apprise())
         if self.schema not in known:
             return UnknownNameError("service of Apprise", self.schema, known, hint="all of them: apprise --details")
-        reason = self._mask(" ".join(list(log_lines)[-1:]).rstrip("."))
-        why = f" ({reason})" if reason else ""
-        return ConfigurationError(f"notify: the {self.schema}:// URL is incomplete{why}; {_DOCUMENTATION}")
-
-    def _mask(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _MASK)
-        return " ".join(text.split())[:_MAX_CHARACTERS]
+        return ConfigurationError(f"notify: the {self.schema}:// URL is incomplete or malformed; {_DOCUMENTATION}")
 
 
-def _short_reason(details: str) -> str | None:
-    """Return the answer of a mail server or the operating system contained in a message; None: there is none."""
-    smtp, system = _SMTP_ANSWER.search(details), _SYSTEM.search(details)
-    return f"{smtp[1]} {smtp[3]}" if smtp else system[1].strip().lower() if system else None
+def _failure(log: str) -> tuple[str, bool]:
+    """Return why a message was not sent, and whether a retry would not help.
 
-
-def _is_final(log_lines: Iterable[str]) -> bool:
-    """Return whether the failure is permanent: an HTTP or SMTP status that says so."""
-    for line in log_lines:
-        http, smtp = _HTTP_STATUS.search(line), _SMTP_STATUS.search(line)
-        if http and 400 <= int(http[1]) < 500 and int(http[1]) not in _RETRYABLE:
-            return True
-        if (smtp and (smtp[1] or smtp[2]).startswith("5")) or _LOGIN_UNSUPPORTED.search(line):
-            return True
-    return False
+    The log of Apprise tells, but may repeat the secrets of the URL: only numbers are taken from it.
+    """
+    http, smtp, system = _HTTP_STATUS.search(log), _SMTP_STATUS.search(log), _SYSTEM_ERROR.search(log)
+    if smtp:
+        code = smtp[1] or smtp[2]
+        meaning = _SMTP_MEANINGS.get(code)
+        return f"answered {code} ({meaning})" if meaning else f"answered {code}", code.startswith("5")
+    if _LOGIN_UNSUPPORTED.search(log):
+        return "the server does not support AUTH, and the URL has a login", True
+    if http:
+        return f"answered {status_text(int(http[1]))}", is_refusal(int(http[1]))
+    if system:
+        return os.strerror(int(system[1])).lower(), False
+    return ("timed out" if "timed out" in log else "Apprise could not send the message"), False
 
 
 def _apprise() -> Any:
@@ -188,27 +171,6 @@ def _services(apprise: Any) -> set[str]:
     }
 
 
-def _split(url: str) -> SplitResult:
-    try:
-        return urlsplit(url)
-    except ValueError:
-        raise ConfigurationError(f"notify: the URL's host is malformed; {URL_EXAMPLE}") from None
-
-
-def _secrets(parts: SplitResult, schema: str) -> list[str]:
-    """Return the secret parts of a URL, longest first: for mail the password, else all but a plain host."""
-    login, _, place = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
-    secrets = [password]
-    if schema not in _SMTP:
-        query = [value for _, value in parse_qsl(parts.query)]
-        secrets += [user, *parts.path.split("/"), *query, parts.fragment]
-    if schema not in _SMTP and schema not in _HTTP_PORTS:
-        secrets.append(place)
-    spellings = {form for text in secrets for form in (text, unquote(text), quote(unquote(text), safe=""))}
-    return sorted((text for text in spellings if len(text) >= _MIN_SECRET_CHARACTERS), key=len, reverse=True)
-
-
 @contextmanager
 def _capture_log() -> Iterator[list[str]]:
     """Capture the log of Apprise, which is the only place where it gives the reason of a failure."""
@@ -217,7 +179,7 @@ def _capture_log() -> Iterator[list[str]]:
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             message = record.getMessage()
-            if record.levelno >= logging.WARNING or _DETAILS.match(message):
+            if record.levelno >= logging.WARNING or message.lower().startswith(_EXCEPTIONS):
                 log_lines.append(message)
 
     log, listener = logging.getLogger("apprise"), Listener(logging.DEBUG)

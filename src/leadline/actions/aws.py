@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from leadline.actions.action import RejectedError, RetryLaterError
+from leadline.actions.http_client import PORTS
 from leadline.errors import ConfigurationError, MissingExtraError
 
 _TRANSIENT_CODES: Final = (
@@ -19,7 +20,6 @@ _TRANSIENT_CODES: Final = (
     "ServiceUnavailable",
 )
 """Parts of the error codes after which a retry may succeed."""
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 def make_client(service: str, *, action: str, region: str, endpoint: str, seconds: float) -> Any:
@@ -49,7 +49,7 @@ def make_client(service: str, *, action: str, region: str, endpoint: str, second
     except ValueError:
         raise ConfigurationError(f"{action}: endpoint is not a URL; write https://host or leave it out") from None
     except BotoCoreError as error:
-        raise ConfigurationError(f"{action}: {error}; see the AWS profile in use") from None
+        raise _profile_error(action, error) from None
 
 
 def check_credentials(action: str) -> None:
@@ -64,34 +64,38 @@ def check_credentials(action: str) -> None:
     try:
         credentials = Session().get_credentials()
     except BotoCoreError as error:
-        raise ConfigurationError(f"{action}: {error}; see the AWS profile in use") from None
+        raise _profile_error(action, error) from None
     if credentials is None:
         raise ConfigurationError(
             f"{action}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
 
 
+def _profile_error(action: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"{action}: {type(error).__name__}; see the AWS profile in use")
+
+
 def endpoint_address(client: Any) -> tuple[str, int, str]:
     """Return host, port and scheme of the endpoint of a client."""
     parts = urlsplit(client.meta.endpoint_url)
-    return parts.hostname or "", parts.port or _PORTS[parts.scheme], parts.scheme
+    return parts.hostname or "", parts.port or PORTS[parts.scheme], parts.scheme
 
 
 def translate_error(service: str, error: Exception) -> Exception:
-    """Translate an error of botocore to one that says whether a retry may succeed."""
+    """Translate an error of botocore to one that says whether a retry may succeed; its text may contain secrets."""
     from botocore.exceptions import ClientError, NoCredentialsError
 
     if isinstance(error, NoCredentialsError):
-        return RejectedError(f"{service}: {error}")
+        return RejectedError(f"{service}: no AWS credentials")
     if not isinstance(error, ClientError):
-        return RetryLaterError(f"{service}: {error}")
+        return RetryLaterError(f"{service}: {type(error).__name__}")
     details = error.response.get("Error", {})
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500))
-    return error_for_code(service, str(details.get("Code")), str(details.get("Message")), is_transient=status >= 500)
+    return error_for_code(service, str(details.get("Code")), is_transient=status >= 500)
 
 
-def error_for_code(service: str, code: str, message: str, *, is_transient: bool = False) -> Exception:
+def error_for_code(service: str, code: str, *, is_transient: bool = False) -> Exception:
     """Return the error for an error code, which says whether a retry may succeed."""
-    text = f"{service} answered {code}: {' '.join(message.split())}"
+    text = f"{service} answered {code}"
     is_transient = is_transient or any(part in code for part in _TRANSIENT_CODES)
     return RetryLaterError(text) if is_transient else RejectedError(text)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import socket
-from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from leadline.actions.http_client import PORTS, reason_of
 from leadline.errors import ConfigurationError
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_reachable(host: str, port: int, timeout: float = 5.0, *, scheme: str = "") -> None:
@@ -37,7 +35,7 @@ def _proxy(host: str, scheme: str) -> tuple[str, int] | None:
     if not proxy or proxy_bypass(host):
         return None
     parts = urlsplit(proxy if "://" in proxy else f"//{proxy}")
-    return (parts.hostname, parts.port or _PORTS.get(parts.scheme, 80)) if parts.hostname else None
+    return (parts.hostname, parts.port or PORTS.get(parts.scheme, 80)) if parts.hostname else None
 
 
 def _format_address(host: str, port: int) -> str:
@@ -51,4 +49,4 @@ def _why(error: Exception, timeout: float) -> str:
         return "unknown host"
     if isinstance(error, UnicodeError):
         return "not a valid host name"
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    return reason_of(error)

@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import http.client
-import re
 import urllib.request
+from dataclasses import dataclass
+from email.message import Message
+from http import HTTPStatus
 from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
+from leadline.actions.action import RejectedError, RetryLaterError
+
 PORTS: Final = {"http": 80, "https": 443}
-_MAX_RESPONSE_BYTES: Final = 2000
 _SAFE_CHARACTERS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 """Characters that are not quoted in a URL."""
-_HTML: Final = re.compile(r"\s*<!?[a-z]", re.IGNORECASE)
+_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
+@dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """The response of a server."""
+    """The response of a server, without its body: a server may repeat secrets of the request in it."""
 
-    def __init__(self, status: int, response: http.client.HTTPResponse | HTTPError) -> None:
-        self.status = status
-        self.headers = response.headers
-        self.status_text = f"{status} {response.reason or ''}".strip()
-        """Status and reason: ``404 Not Found``."""
-        self._text = _read(response)
-
-    def body_text(self) -> str:
-        """Return the body in one line, uncut: a secret that is cut in half could not be masked any more."""
-        text = re.sub(r"<[^>]*>", " ", self._text) if _HTML.match(self._text) else self._text
-        line = " ".join(text.split())
-        return f": {line}" if line else ""
-
-
-def _read(response: http.client.HTTPResponse | HTTPError) -> str:
-    """Return the beginning of the body; empty if the connection broke: the status is known, and decides."""
-    try:
-        return response.read(_MAX_RESPONSE_BYTES).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException):
-        return ""
+    status: int
+    headers: Message
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -54,8 +40,7 @@ def post(url: str, data: bytes, headers: dict[str, str], timeout_seconds: float)
     Args:
         timeout_seconds: The time limit of each wait, for the connection or for a part of the response.
     Raises:
-        ConnectionError: There was no response.
-        TimeoutError: There was no response in time.
+        RetryLaterError: There was no response, or none in time.
     """
     parts = urlsplit(url)
     path, query = quote(parts.path, safe=_SAFE_CHARACTERS), quote(parts.query, safe=_SAFE_CHARACTERS)
@@ -63,22 +48,22 @@ def post(url: str, data: bytes, headers: dict[str, str], timeout_seconds: float)
     request = urllib.request.Request(bare, data, headers, method="POST")
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout_seconds) as response:
-            return HttpResponse(response.status, response)
+            return HttpResponse(response.status, response.headers)
     except HTTPError as error:
         with error:
-            return HttpResponse(error.code, error)
+            return HttpResponse(error.code, error.headers)
     except TimeoutError as error:
         raise _timeout_error(parts, timeout_seconds) from error
     except URLError as error:
         if isinstance(error.reason, TimeoutError):
             raise _timeout_error(parts, timeout_seconds) from error
-        raise ConnectionError(f"{host(parts)}: {_why(error.reason)}") from error
+        raise RetryLaterError(f"{host(parts)}: {reason_of(error.reason)}") from error
     except http.client.HTTPException as error:
         if not isinstance(error, http.client.RemoteDisconnected):
-            raise ConnectionError(f"{host(parts)} sent a response that is not HTTP") from error
-        raise ConnectionError(f"{host(parts)} closed the connection without a response") from error
+            raise RetryLaterError(f"{host(parts)} sent a response that is not HTTP") from error
+        raise RetryLaterError(f"{host(parts)} closed the connection without a response") from error
     except OSError as error:
-        raise ConnectionError(f"{host(parts)} closed the connection without a response: {_why(error)}") from error
+        raise RetryLaterError(f"{host(parts)} closed the connection: {reason_of(error)}") from error
 
 
 def port(parts: SplitResult) -> int:
@@ -91,11 +76,37 @@ def host(parts: SplitResult) -> str:
     return parts.netloc.rpartition("@")[2]
 
 
-def _timeout_error(parts: SplitResult, seconds: float) -> TimeoutError:
-    return TimeoutError(f"{host(parts)} did not answer within {seconds:g} s")
+def status_text(status: int) -> str:
+    """Return a status and its meaning in the standard, not in the server's words: ``404 Not Found``."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
 
 
-def _why(reason: object) -> str:
-    """Return the message of an error without its number: ``connection refused``."""
-    text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+def is_refusal(status: int) -> bool:
+    """Return whether a retry would not help."""
+    return 400 <= status < 500 and status not in _RETRYABLE
+
+
+def status_error(place: str, status: int, after_seconds: float | None = None) -> RejectedError | RetryLaterError:
+    """Return the error for a status that is no success.
+
+    Args:
+        after_seconds: The pause that the server asks for.
+    """
+    text = f"{place} answered {status_text(status)}"
+    return RejectedError(text) if is_refusal(status) else RetryLaterError(text, after_seconds)
+
+
+def reason_of(error: object) -> str:
+    """Return the meaning of a system error, ``connection refused``; of another error its type.
+
+    The text of an exception is not shown: third-party code may have put a secret into it.
+    """
+    text = getattr(error, "strerror", None) or type(error).__name__
+    return text[:1].lower() + text[1:] if text[1:2].islower() and " " in text else text
+
+
+def _timeout_error(parts: SplitResult, seconds: float) -> RetryLaterError:
+    return RetryLaterError(f"{host(parts)} did not answer within {seconds:g} s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.actions import message
-from leadline.actions.action import Action, ActionContext, Outcome, RejectedError
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
 from leadline.actions.apprise_target import URL_EXAMPLE, Service
 from leadline.errors import ConfigurationError
 from leadline.records.notification import Notification
@@ -22,8 +22,8 @@ class Notify(Action, frozen=True, kw_only=True):
     service whose texts are limited to 500 characters gets one line. Several targets are separated by blanks, or given
     by separate `--on` options; if one of several fails, only that one is retried.
 
-    A refusal is not retried: a wrong password, an unknown recipient, an invalid key. The outcome contains the reason
-    that the service gives, without the secrets of the URL.
+    A refusal is not retried: a wrong password, an unknown recipient, an invalid key. The outcome contains the status
+    with which the service answered; its own words are not shown, since they may repeat the secrets of the URL.
 
     Args:
         url: The target as a [URL of Apprise](https://github.com/caronc/apprise/wiki); secrets in it as `$NAME`.
@@ -55,7 +55,7 @@ class Notify(Action, frozen=True, kw_only=True):
         if failures:
             why = "; ".join(map(str, failures))
             is_final = all(isinstance(error, RejectedError) for error in failures)
-            raise RejectedError(why) if is_final else ConnectionError(why)
+            raise RejectedError(why) if is_final else RetryLaterError(why)
         return Outcome(f"sent: {self._target_names()}")
 
     def _urls(self) -> list[str]:
@@ -79,7 +79,7 @@ def _send(url: str, notification: Notification) -> Exception | None:
     )
     try:
         service.send(title, text, _severity(notification))
-    except (RejectedError, ConnectionError) as error:
+    except (RejectedError, RetryLaterError) as error:
         return error
     _sent.add(key)
     return None

@@ -12,8 +12,7 @@ import msgspec
 from leadline.actions.action import Action, ActionContext, Outcome
 from leadline.actions.http_client import PORTS
 from leadline.actions.http_client import port as port_of
-from leadline.actions.metrics.exporter import MetricExporter
-from leadline.actions.metrics.periodic_publisher import PeriodicPublisher
+from leadline.actions.metrics.periodic_publisher import MetricExporter, PeriodicPublisher
 from leadline.actions.metrics.run_metrics import RunMetrics
 from leadline.errors import ConfigurationError, MissingExtraError
 

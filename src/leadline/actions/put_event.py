@@ -88,7 +88,7 @@ class PutEvent(Action, frozen=True, kw_only=True):
             raise aws.translate_error("EventBridge", error) from error
         (result,) = answer["Entries"]
         if answer.get("FailedEntryCount"):
-            raise aws.error_for_code("EventBridge", str(result.get("ErrorCode")), str(result.get("ErrorMessage")))
+            raise aws.error_for_code("EventBridge", str(result.get("ErrorCode")))
         return str(result["EventId"])
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
-from leadline.actions.http_client import PORTS, HttpResponse, host, port, post
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError
+from leadline.actions.http_client import PORTS, HttpResponse, host, port, post, status_error, status_text
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 from leadline.store.documents import encode
@@ -19,7 +19,6 @@ _PRESERVING_REDIRECTS: Final = frozenset({307, 308})
 """Redirects that keep the method and the body."""
 _OTHER_REDIRECTS: Final = frozenset({300, 301, 302, 303})
 """Redirects after which a POST would become a GET without the notification."""
-_RETRYABLE: Final = frozenset({408, 425, 429})
 _MAX_REDIRECTS: Final = 3
 _PROBE_SECONDS: Final = 5.0
 _SOCKET_SHARE: Final = 0.9
@@ -96,16 +95,16 @@ def _check_response(answer: HttpResponse, url: str) -> str:
         RejectedError: The request was refused for good.
         RetryLaterError: A retry may succeed.
     """
-    text = f"{host(urlsplit(url))} answered {answer.status_text}"
+    place = host(urlsplit(url))
     if 200 <= answer.status < 300:
-        return answer.status_text
+        return status_text(answer.status)
     if answer.status in _OTHER_REDIRECTS:
         location = urlsplit(urljoin(url, answer.headers.get("Location") or ""))
         address = f"{location.scheme}://{host(location)}"
-        raise RejectedError(f"{text}: it moved to {address}; use the new address as the URL")
-    if 400 <= answer.status < 500 and answer.status not in _RETRYABLE:
-        raise RejectedError(text + answer.body_text())
-    raise RetryLaterError(text + answer.body_text(), retry_after_seconds(answer.headers.get("Retry-After")))
+        raise RejectedError(
+            f"{place} answered {status_text(answer.status)}: it moved to {address}; use the new address as the URL"
+        )
+    raise status_error(place, answer.status, retry_after_seconds(answer.headers.get("Retry-After")))
 
 
 def _redirect_target(answer: HttpResponse, url: str) -> str:
@@ -118,7 +117,7 @@ def _redirect_target(answer: HttpResponse, url: str) -> str:
     target = urljoin(url, location or "")
     here, there = urlsplit(url), urlsplit(target)
     if not location or there.scheme not in PORTS or not there.hostname:
-        raise RejectedError(f"{host(here)} answered {answer.status_text} without a valid location")
+        raise RejectedError(f"{host(here)} answered {status_text(answer.status)} without a valid location")
     if here.scheme == "https" and there.scheme == "http":
         raise RejectedError(f"{host(here)} redirects from https to http ({host(there)}), which is not followed")
     return target

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.errors import LeadlineError
 from leadline.exports.span import Span
 from leadline.exports.trace import Trace, TraceSpan
-from leadline.reader.profiles import RecordedProfiles
+from leadline.reader.profiles import read_windows
 from leadline.reader.python_profiles import CallTrees, FunctionTables
 from leadline.reader.recorded_window import RecordedWindow
 from leadline.reader.tables import filter_equal
@@ -42,15 +42,14 @@ TRACKS: Final = ("start and end", "steps", "phases", "collectives", "checkpoints
 def write_workers(trace: Trace, run: Run, span: Span) -> list[str]:
     """Write one process for each worker; return one line for each window that could not be read."""
     lost: list[str] = []
-    profiles = RecordedProfiles(run.path)
-    documents, horovod, known = run.worker_documents(), run.horovod(), profiles.windows()
+    documents, horovod, known = run.worker_documents(), run.horovod(), read_windows(run.path)
     for worker in sorted({*run.workers(), *run.archive.timeline, *(window.worker for window in known)}):
         document = documents.get(worker, {})
         parts = (document.get("node") and f"on {document['node']}", document.get("framework"))
         pid = trace.process(worker, ", ".join(part for part in parts if part))
         _put_timeline(trace, pid, run.timeline(worker=worker, start_ns=span.start_ns, end_ns=span.end_ns))
         windows = [window for window in known if window.worker == worker and _overlaps(window, span)]
-        lost += _put_windows(trace, pid, profiles, windows, span)
+        lost += _put_windows(trace, pid, run, windows, span)
         _put_horovod(trace, pid, filter_equal(horovod, worker=worker), span)
     return lost
 
@@ -99,20 +98,18 @@ def _put_row(trace: Trace, pid: int, track: str, row: Mapping[str, Any]) -> None
 # --- profiling windows --------------------------------------------------------------------------------------
 
 
-def _put_windows(
-    trace: Trace, pid: int, profiles: RecordedProfiles, windows: Iterable[RecordedWindow], span: Span
-) -> list[str]:
+def _put_windows(trace: Trace, pid: int, run: Run, windows: Iterable[RecordedWindow], span: Span) -> list[str]:
     lost = []
     for window in windows:
         try:
-            for track, slices in groupby(_WINDOWS[window.kind](profiles, window), lambda entry: entry[0]):
+            for track, slices in groupby(_WINDOWS[window.kind](run, window), lambda entry: entry[0]):
                 trace.put(pid, track, (slice_ for _, slice_ in slices if span.overlaps(slice_.start_ns, slice_.end_ns)))
         except (LeadlineError, OSError, KeyError, ValueError) as error:
             lost.append(f"{window.worker} {window.id}: {error}")
     return lost
 
 
-def _operators(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+def _operators(run: Run, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     for slice_ in read_slices(window.folder):
         args: dict[str, Any] = {"step": slice_.step, "mode": slice_.mode, "phase": slice_.phase}
         if slice_.module:
@@ -121,8 +118,8 @@ def _operators(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[t
         yield track, TraceSpan(slice_.name or "model", slice_.start_ns, slice_.duration_ns, args, slice_.kind)
 
 
-def _functions(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
-    tables = _python(profiles, window)
+def _functions(run: Run, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+    tables = _python(run, window)
     assert isinstance(tables, FunctionTables)
     timer = window.document["timer"]
     for part, table in tables.by_slice():
@@ -137,8 +134,8 @@ def _functions(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[t
         yield "Python functions (cProfile)", TraceSpan(part["phase"], part["start_ns"], length_ns, args, "cprofile")
 
 
-def _stacks(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
-    trees = _python(profiles, window)
+def _stacks(run: Run, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+    trees = _python(run, window)
     assert isinstance(trees, CallTrees)
     track = "Python calls (pyinstrument)"
     for part, flames in trees.flames():
@@ -148,15 +145,15 @@ def _stacks(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tupl
             yield track, TraceSpan(frame.function, frame.start_ns, frame.duration_ns, location, "pyinstrument")
 
 
-def _python(profiles: RecordedProfiles, window: RecordedWindow) -> Any:
+def _python(run: Run, window: RecordedWindow) -> Any:
     document = window.document
-    return profiles.python(
+    return run.python_profile(
         kind=window.kind, timer=document["timer"], part=document["part"], window=window.id, worker=window.worker
     )
 
 
-def _loading(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
-    rows = profiles.data_loading(window=window.id, worker=window.worker).to_pylist()
+def _loading(run: Run, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
+    rows = run.data_loading(window=window.id, worker=window.worker).to_pylist()
     slices = []
     for row in rows:
         track = "data loading" if row["worker_id"] is None else f"data loader worker {row['worker_id']}"
@@ -165,7 +162,7 @@ def _loading(profiles: RecordedProfiles, window: RecordedWindow) -> Iterator[tup
     yield from sorted(slices, key=lambda entry: (entry[0], entry[1].start_ns, -entry[1].duration_ns))
 
 
-_WINDOWS: Final[Mapping[str, Callable[[RecordedProfiles, RecordedWindow], Iterator[tuple[str, TraceSpan]]]]] = {
+_WINDOWS: Final[Mapping[str, Callable[[Run, RecordedWindow], Iterator[tuple[str, TraceSpan]]]]] = {
     "detailed": _operators,
     "cprofile": _functions,
     "pyinstrument": _stacks,

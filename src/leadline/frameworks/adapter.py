@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from leadline.frameworks.scores import Scores
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
@@ -18,6 +17,17 @@ from leadline.training.timeline.listener import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
 # --- calls from an adapter to the recorder ----------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """The value of a metric on one evaluation set."""
+
+    name: str
+    """``<set>-<metric>``."""
+    value: float
+    is_loss: bool
+    marks: tuple[str, ...] = ()
+    """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
 
 
 class StepCallbacks(Protocol):
@@ -71,21 +81,8 @@ class StepCallbacks(Protocol):
             marks: Collections that the numbers belong to beside ``collection``.
         """
 
-    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
-        """Record the scores of the current step on the evaluation sets.
-
-        Args:
-            scores: The identical tuple as long as the scores stay the same.
-            values: One number for each score.
-        """
-
-    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        """End a step without gradients that records nothing but these scores. May raise ``TrainingStopped``.
-
-        Returns:
-            True if nothing else is scheduled: the step is complete. False if nothing was done: the adapter must report
-            the step in full, with ``record_scores``, ``before_update`` and ``after_update``.
-        """
+    def record_scores(self, scores: Sequence[Score]) -> None:
+        """Record the scores of the current step on the evaluation sets."""
 
     def capture_last_step(self, family: Family) -> None:
         """Capture now what is scheduled for later steps of that family: the current step is the training's last."""

@@ -121,7 +121,10 @@ class ActionWorker:
         }
 
     def _run_guarded(self, operation: Any) -> Message:
-        """The boundary "action runner": report any exception of an action to the judge, without secrets."""
+        """The boundary "action runner": report any exception of an action to the judge, without secrets.
+
+        Only the texts of our own errors, of ``RejectedError`` and of ``RetryLaterError`` are reported.
+        """
         try:
             answer: Message = operation()
             return answer
@@ -144,10 +147,10 @@ class ActionWorker:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return the message of an exception: of a system error its meaning, of others with their type."""
-    if isinstance(error, OSError) and str(error):
-        return error.strerror.lower() if error.strerror else str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """Return the meaning of a system error; of another exception its type, since its text may contain secrets."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return type(error).__name__
 
 
 if __name__ == "__main__":

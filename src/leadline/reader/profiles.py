@@ -1,9 +1,10 @@
-"""Recorded profile windows of a run: queries for operators, Python functions and data loading."""
+"""Recorded profile windows of a run: queries for operators, Python functions, data loading and Horovod."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError, UnknownNameError
 from leadline.reader import operators
+from leadline.reader.horovod import read_horovod
 from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.reader.recorded_window import RecordedWindow, read_table
 from leadline.records.profile_window import TIMERS
@@ -18,57 +20,44 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 
 _PYTHON: Final = ("cprofile", "pyinstrument")
-BY: Final = ("phase", "operator", "module", "device")
+_BY: Final = ("phase", "operator", "module", "device")
 
 
-def window_table(windows: Sequence[RecordedWindow]) -> pa.Table:
-    """Return windows as a table; see ``Run.profiles``."""
-    columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
-    kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
-    rows = [{"worker": window.worker, **{name: window.document[name] for name in columns}} for window in windows]
-    return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
+def read_windows(run: str) -> list[RecordedWindow]:
+    """Return the completely written windows of a run directory, ordered by start."""
+    windows, profiles = [], os.path.join(run, layout.PROFILES)
+    for worker in _names(profiles):
+        for window_name in _names(os.path.join(profiles, worker)):
+            folder = os.path.join(profiles, worker, window_name)
+            document = read_document(os.path.join(folder, layout.WINDOW))
+            if isinstance(document, dict):
+                windows.append(RecordedWindow(folder, worker, document))
+    return sorted(windows, key=lambda window: int(window.document["start_ns"]))
 
 
-class RecordedProfiles:
-    """The profile windows of a run.
+class ProfileQueries:
+    """The methods of ``Run`` for operators, data loading, Python functions and Horovod."""
 
-    Args:
-        run: The run directory.
-    """
+    path: str
 
-    def __init__(self, run: str) -> None:
-        self._folder = os.path.join(run, layout.PROFILES)
-        self._calls: dict[str, pa.Table] = {}
+    def profiles(self) -> pa.Table:
+        """Return the completely written profile windows.
 
-    def windows(self) -> list[RecordedWindow]:
-        """Return the completely written windows, ordered by start."""
-        windows = []
-        for worker in _names(self._folder):
-            for window_name in _names(os.path.join(self._folder, worker)):
-                folder = os.path.join(self._folder, worker, window_name)
-                document = read_document(os.path.join(folder, layout.WINDOW))
-                if isinstance(document, dict):
-                    windows.append(RecordedWindow(folder, worker, document))
-        return sorted(windows, key=lambda window: int(window.document["start_ns"]))
-
-    def operator_calls(
-        self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
-    ) -> pa.Table:
-        """Return every operator call as ``reader.operators.CALLS``, ordered by start.
-
-        Raises:
-            NotCapturedError: No detailed window was recorded.
+        Shape:
+            One row per window: ``worker, id, kind, timer, part, first_step, end_step, start_ns, end_ns, bytes,
+            notes``, ordered by start.
         """
-        steps = _step_range(step)
-        chosen = self._select(("detailed",), window, worker, step=steps, time_ns=None)
-        table = pa.concat_tables([self._calls_of(selected) for selected in chosen])
-        if steps is not None:
-            table = _between(table, "step", steps)
-        return table.sort_by("start_ns")
+        columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
+        kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
+        rows = [
+            {"worker": window.worker, **{name: window.document[name] for name in columns}}
+            for window in read_windows(self.path)
+        ]
+        return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
 
     def operators(
         self,
-        by: Sequence[str] = BY,
+        by: Sequence[str] = _BY,
         *,
         window: str | None = None,
         worker: str | None = None,
@@ -77,7 +66,19 @@ class RecordedProfiles:
         module: str | None = None,
         device: str | None = None,
     ) -> pa.Table:
-        """Return operators grouped by the columns ``by``, ordered by self time; see ``Run.operators``."""
+        """Return the operators of detailed windows, grouped and ordered by self time.
+
+        Shape:
+            One row per group: the columns of ``by``, ``calls, total_ns, own_ns, memory_bytes`` and the shares.
+        Args:
+            by: Columns to group by: ``phase``, ``operator``, ``module``, ``device`` …
+            window, worker, phase, device: Only these; None for all.
+            step: Only this step, or a half-open range ``(first, end)``.
+            module: Only modules whose name contains a match (``re.search``).
+        Raises:
+            NotCapturedError: No detailed window was recorded.
+            UnknownNameError: There is no such column or window.
+        """
         for name in by:
             if name not in operators.CALLS.names:
                 raise UnknownNameError("column of operators", name, operators.CALLS.names)
@@ -93,18 +94,52 @@ class RecordedProfiles:
         groups = groups.rename_columns([*by, "calls", "total_ns", "own_ns", "memory_bytes"])
         return _with_shares(groups.sort_by([("own_ns", "descending")]))
 
+    def operator_calls(
+        self, *, window: str | None = None, worker: str | None = None, step: int | tuple[int, int] | None = None
+    ) -> pa.Table:
+        """Return every operator call of detailed windows.
+
+        Shape:
+            One row per call, ordered by start: ``worker, window, step, mode, phase, operator, module, device,
+            start_ns, total_ns, own_ns, thread, memory_bytes``.
+        Raises:
+            NotCapturedError: No detailed window was recorded.
+        """
+        steps = _step_range(step)
+        chosen = self._select_windows(("detailed",), window, worker, step=steps, time_ns=None)
+        table = pa.concat_tables([self._calls_of(selected) for selected in chosen])
+        if steps is not None:
+            table = _between(table, "step", steps)
+        return table.sort_by("start_ns")
+
     def out_of_memory(self) -> list[dict[str, Any]]:
-        """Return the out-of-memory reports; see ``Run.out_of_memory``."""
+        """Return a memory report for each out-of-memory error, oldest first.
+
+        Returns:
+            Documents with ``step, time_ns, worker, error, categories`` (bytes of parameters, gradients, optimizer
+            state, buffers), ``other_bytes`` (activations, batches and other memory on accelerators; None if not
+            counted), ``modules`` (the same by module, the largest first) and ``devices``.
+        """
         documents = []
-        for worker in _names(self._folder):
-            folder = os.path.join(self._folder, worker)
+        profiles = os.path.join(self.path, layout.PROFILES)
+        for worker in _names(profiles):
+            folder = os.path.join(profiles, worker)
             paths = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("out-of-memory-"))
             documents += [document for document in map(read_document, paths) if isinstance(document, dict)]
         return sorted(documents, key=lambda document: int(document["time_ns"]))
 
     def data_loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
-        """Return the events of data loaders; see ``Run.data_loading``."""
-        chosen = self._select(("dataloader",), window, worker, step=None, time_ns=None)
+        """Return the events of PyTorch data loaders in the profile windows that recorded them.
+
+        Shape:
+            One row per event, ordered by start: ``worker, window, event, step, worker_id, num_workers, start_ns,
+            duration_ns, bytes, batch_size, ready, pid``. ``event`` is ``fetch`` (a batch was created by the loader
+            worker ``worker_id``; null: by the training process), ``wait`` (the training requested a batch while
+            ``ready`` batches were available) or ``make_iterator``. Unknown values are null.
+        Raises:
+            NotCapturedError: No such window was recorded.
+        """
+        chosen = self._select_windows(("dataloader",), window, worker, step=None, time_ns=None)
         table = pa.concat_tables([read_table(recorded, layout.LOADING) for recorded in chosen])
         for index, name in enumerate(table.column_names):
             if pa.types.is_int64(table.schema.types[index]):
@@ -112,7 +147,19 @@ class RecordedProfiles:
                 table = table.set_column(index, name, known)
         return table.sort_by("start_ns")
 
-    def python(
+    def horovod(self) -> pa.Table:
+        """Return the Horovod timeline recorded so far, if ``HOROVOD_TIMELINE`` is set to a file.
+
+        Shape:
+            One row per completed activity: ``worker, tensor, activity, depth, start_ns, duration_ns, args``, ordered
+            by start. ``activity`` is Horovod's name: ``NEGOTIATE_ALLREDUCE``, ``ALLREDUCE``, ``NCCL_ALLREDUCE`` …;
+            ``depth`` is the number of enclosing activities of the tensor.
+        Units:
+            ns since the epoch, and ns; the resolution of Horovod's clock is one microsecond.
+        """
+        return read_horovod(self.path)
+
+    def python_profile(
         self,
         *,
         kind: str = "cprofile",
@@ -126,7 +173,20 @@ class RecordedProfiles:
         phase: str | None = None,
         between: tuple[str, str] | None = None,
     ) -> PythonProfile:
-        """Return slices of Python profiles; see ``Run.python_profile``."""
+        """Return the Python functions in selected slices of the Python profiles.
+
+        Args:
+            kind: ``cprofile`` or ``pyinstrument``.
+            timer: The timer of cProfile: ``total``, ``cpu`` or ``off_cpu``.
+            part: The part of the run that the window covers.
+            window, worker, mode, phase: Only these; None for all.
+            step: Only this step, or a half-open range ``(first, end)``.
+            time_ns: Only slices that overlap a time interval.
+            between: Only steps of the second mode that follow a step of the first.
+        Raises:
+            NotCapturedError: No such window was recorded.
+            UnknownNameError: There is no such profiler, timer or window.
+        """
         if kind not in _PYTHON:
             raise UnknownNameError("Python profiler", kind, _PYTHON)
         if timer not in TIMERS:
@@ -134,7 +194,7 @@ class RecordedProfiles:
         steps = _step_range(step)
         chosen = [
             recorded
-            for recorded in self._select((kind,), window, worker, step=steps, time_ns=time_ns)
+            for recorded in self._select_windows((kind,), window, worker, step=steps, time_ns=time_ns)
             if (kind != "cprofile" or recorded.document["timer"] == timer) and recorded.document["part"] == part
         ]
         query = ProfileQuery(steps, time_ns, mode, phase, between)
@@ -142,7 +202,12 @@ class RecordedProfiles:
             return FunctionTables(chosen, query)
         return CallTrees(chosen, query)
 
-    def _select(
+    @cached_property
+    def _operator_calls(self) -> dict[str, pa.Table]:
+        """The operator calls by the folder of their window."""
+        return {}
+
+    def _select_windows(
         self,
         kinds: Sequence[str],
         window: str | None,
@@ -151,7 +216,7 @@ class RecordedProfiles:
         step: tuple[int, int] | None,
         time_ns: tuple[int, int] | None,
     ) -> list[RecordedWindow]:
-        known = [recorded for recorded in self.windows() if recorded.kind in kinds]
+        known = [recorded for recorded in read_windows(self.path) if recorded.kind in kinds]
         if not known:
             ask = f"--python {kinds[0]}" if kinds[0] in _PYTHON else f"--{kinds[0]}"
             raise NotCapturedError(f"no {' or '.join(kinds)} window was recorded; record one: leadline profile {ask}")
@@ -169,9 +234,9 @@ class RecordedProfiles:
         return selected
 
     def _calls_of(self, window: RecordedWindow) -> pa.Table:
-        if window.folder not in self._calls:
-            self._calls[window.folder] = operators.read_calls(window.folder, window.worker, window.id)
-        return self._calls[window.folder]
+        if window.folder not in self._operator_calls:
+            self._operator_calls[window.folder] = operators.read_calls(window.folder, window.worker, window.id)
+        return self._operator_calls[window.folder]
 
 
 def _with_shares(table: pa.Table) -> pa.Table:

@@ -16,7 +16,7 @@ from leadline.reader.archive import Archive
 from leadline.reader.compact import streams_of
 from leadline.reader.feed import CLOCK
 from leadline.reader.find_runs import find_run, list_runs, read_manifest
-from leadline.reader.profile_queries import ProfileQueries
+from leadline.reader.profiles import ProfileQueries
 from leadline.reader.tensor import Tensor
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED

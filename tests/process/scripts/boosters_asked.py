@@ -45,7 +45,7 @@ def differing() -> Iterator[str]:
             booster = XGBoostBooster(model, data, ())
             for importance, values in booster.importances().items():
                 truth = model.get_score(importance_type=importance)
-                expected = [np.abs(truth.get(feature, 0.0)).sum() for feature in booster.features]
+                expected = [np.abs(truth.get(feature, 0.0)).sum() for feature in booster.constants.features]
                 if not np.allclose(values, expected, rtol=1e-6, atol=0):
                     yield f"{kind} {importance}: {values} for {expected}"
             evaluation, truth = booster.evaluation(), model.predict(data)

@@ -182,19 +182,20 @@ def torchmetrics(folder: str) -> tuple:
     accuracy, named, mean = MulticlassAccuracy(3), MulticlassF1Score(3), MeanMetric()
     several = MetricCollection([MulticlassAccuracy(3, average="micro"), MulticlassConfusionMatrix(3)], prefix="all/")
     writer = SummaryWriter(folder + "/board")
-    kept = {"MulticlassAccuracy_step": [], "MeanMetric": [], "all/MulticlassAccuracy_step": []}
+    kept = {"all/MulticlassAccuracy": []}
 
     def log(step, loss, output, labels):
-        kept["MulticlassAccuracy_step"].append(accuracy(output, labels).item())
-        kept["all/MulticlassAccuracy_step"].append(several(output, labels)["all/MulticlassAccuracy"].item())
+        accuracy(output, labels)
+        several(output, labels)
         writer.add_scalar("f1", named(output, labels), step)
         mean.update(loss)
         if step % 4 == 3:
-            kept["MeanMetric"].append(mean.compute().item())
+            kept["all/MulticlassAccuracy"].append(several.compute()["all/MulticlassAccuracy"].item())
+            mean.compute()
             mean.reset()
 
     model = train(log)
-    kept["MulticlassAccuracy"] = [accuracy.compute().item()]
+    accuracy.compute()
     writer.close()
     return model, kept | events(folder + "/board/events*")
 

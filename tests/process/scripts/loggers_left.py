@@ -16,10 +16,9 @@ def functions() -> dict:
     """Return the functions that Leadline replaces, with their owners, by name."""
     import lightning.pytorch.trainer.connectors.logger_connector.logger_connector as connector
     import lightning.pytorch.trainer.connectors.logger_connector.result as result
-    import torchmetrics.metric
+    import torchmetrics
     from lightning.fabric import Fabric
     from lightning.fabric.loggers import CSVLogger
-    from lightning.pytorch import LightningModule
     from mlflow import MlflowClient
     from tensorboardX import SummaryWriter as OtherWriter
     from torch.utils.tensorboard import SummaryWriter
@@ -37,10 +36,7 @@ def functions() -> dict:
         (MlflowClient, "log_metric"),
         (MlflowClient, "log_batch"),
         (Trainer, "log"),
-        (torchmetrics.metric, "_squeeze_if_scalar"),
         (torchmetrics.MetricCollection, "compute"),
-        (torchmetrics.MetricCollection, "forward"),
-        (LightningModule, "log"),
         (Fabric, "log_dict"),
         (CSVLogger, "log_metrics"),
         (result._ResultCollection, "update_metrics"),
@@ -55,10 +51,12 @@ def compiled() -> dict:
     import torchmetrics
 
     model, metric = torch.nn.Linear(4, 3), torchmetrics.MeanSquaredError()
+    metrics = torchmetrics.MetricCollection([torchmetrics.MeanSquaredError()])
 
     def loss(features: torch.Tensor) -> torch.Tensor:
         output = model(features)
-        return output.pow(2).mean() + 0 * metric(output[:, 0], output[:, 1])
+        metrics.update(output[:, 0], output[:, 1])
+        return output.pow(2).mean() + 0 * metric(output[:, 0], output[:, 1]) + 0 * sum(metrics.compute().values())
 
     step = torch.compile(loss, backend="eager")
     for _ in range(3):

@@ -12,7 +12,7 @@ from endpoints import HANGS, MailEndpoint, Reply, free_port, http_endpoint, mail
 from notices import FINDING, make_context
 
 from leadline.actions import message
-from leadline.actions.action import RejectedError
+from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.notify import Notify
 from leadline.actions.registry import find_action
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
@@ -44,9 +44,9 @@ def test_a_mail_arrives_with_title_and_text(has_login: bool) -> None:
 @pytest.mark.parametrize(
     ("login", "to", "why"),
     [
-        ("bob:wr0ngpassword@", "me@example.org", "535 5.7.8 Authentication credentials invalid"),
-        ("", "me@example.org", "530 5.7.0 Authentication required"),
-        (f"bob:{QUOTED}@", "nobody@example.org", "550 5.1.1 no such user here"),
+        ("bob:wr0ngpassword@", "me@example.org", "answered 535 (authentication failed)"),
+        ("", "me@example.org", "answered 530 (authentication required)"),
+        (f"bob:{QUOTED}@", "nobody@example.org", "answered 550 (mailbox unavailable or not permitted)"),
     ],
 )
 def test_a_refused_mail_is_not_retried_and_has_a_reason(login: str, to: str, why: str) -> None:
@@ -64,33 +64,31 @@ def test_a_login_at_a_server_without_logins_is_refused_for_good() -> None:
 
 def test_a_server_that_is_down_is_retried_and_reported() -> None:
     port = free_port()
-    with pytest.raises(ConnectionError, match=r"^mail through 127\.0\.0\.1: connection refused$"):
+    with pytest.raises(RetryLaterError, match=r"^mail through 127\.0\.0\.1: connection refused$"):
         tell(f"mailto://127.0.0.1:{port}?from=a@example.org&to=me@example.org")
 
 
 def test_a_password_is_never_in_an_error() -> None:
     reply = Reply(500, f"no {PASSWORD} here, nor {QUOTED}, nor topsecretpath")
-    with http_endpoint(reply) as server, pytest.raises(ConnectionError) as caught:
+    with http_endpoint(reply) as server, pytest.raises(RetryLaterError) as caught:
         tell(f"json://bob:{QUOTED}@127.0.0.1:{server.port}/topsecretpath?:key=value")
-    assert "error=500" in str(caught.value)
-    assert "no **** here, nor ****, nor ****" in str(caught.value)
+    assert str(caught.value) == "json at 127.0.0.1: answered 500 Internal Server Error"
 
 
 @pytest.mark.parametrize(("status", "is_final"), [(401, True), (403, True), (404, True), (429, False), (503, False)])
 def test_permanent_refusals_of_http_services(status: int, is_final: bool) -> None:
     with (
         http_endpoint(Reply(status)) as server,
-        pytest.raises(RejectedError if is_final else ConnectionError) as caught,
+        pytest.raises(RejectedError if is_final else RetryLaterError) as caught,
     ):
         tell(f"json://127.0.0.1:{server.port}/x")
-    assert f"error={status}" in str(caught.value)
-    assert str(caught.value).startswith("json at 127.0.0.1: ")
+    assert str(caught.value).startswith(f"json at 127.0.0.1: answered {status} ")
 
 
 def test_only_the_failed_one_of_several_targets_is_retried() -> None:
     with http_endpoint(Reply(503), Reply(200)) as shaky, mail_endpoint() as server, http_endpoint() as third:
         url = f"{mail_url(server)} json://127.0.0.1:{shaky.port}/ \n json://127.0.0.1:{third.port}/"
-        with pytest.raises(ConnectionError, match="error=503"):
+        with pytest.raises(RetryLaterError, match="answered 503"):
             tell(url, replace(FINDING, id="several/1"))
         tell(url, replace(FINDING, id="several/1"))
         tell(url, replace(FINDING, id="several/2"))
@@ -100,9 +98,9 @@ def test_only_the_failed_one_of_several_targets_is_retried() -> None:
 def test_a_refusal_is_retried_only_together_with_a_failure() -> None:
     with http_endpoint(Reply(503), Reply(200)) as shaky, http_endpoint(Reply(404)) as gone:
         url = f"json://127.0.0.1:{shaky.port}/ json://127.0.0.1:{gone.port}/"
-        with pytest.raises(ConnectionError, match=r"error=503.*; json.*error=404"):
+        with pytest.raises(RetryLaterError, match=r"answered 503.*; json.*answered 404"):
             tell(url, replace(FINDING, id="both/1"))
-        with pytest.raises(RejectedError, match=r"^json.*error=404[^;]*$"):
+        with pytest.raises(RejectedError, match=r"^json.*answered 404[^;]*$"):
             tell(url, replace(FINDING, id="both/1"))
         assert len(shaky.received) == 2
 
@@ -126,7 +124,7 @@ def test_services_receive_the_severity(notification: Notification, kind: str) ->
 
 
 def test_a_server_that_hangs_times_out() -> None:
-    with http_endpoint(Reply(HANGS)) as server, pytest.raises(ConnectionError, match="timed out"):
+    with http_endpoint(Reply(HANGS)) as server, pytest.raises(RetryLaterError, match="timed out"):
         tell(f"json://127.0.0.1:{server.port}/?rto=0.3")
 
 
@@ -172,9 +170,9 @@ def test_a_text_message_service_gets_one_line(sns: str) -> None:
         ("", ConfigurationError, "the target is empty"),
         ("slak://AAAAAA/BBBBBBB", UnknownNameError, "did you mean 'slack'"),
         ("nosuch://secretkey", UnknownNameError, "no service of Apprise named 'nosuch'"),
-        ("sns://secretkey", ConfigurationError, "the sns:// URL is incomplete (An invalid AWS"),
-        ("slack://secretkey", ConfigurationError, "the slack:// URL is incomplete (An invalid Slack"),
-        ("mailto://bob:secretkey@127.0.0.1", ConfigurationError, "Invalid ~From~ email"),
+        ("sns://secretkey", ConfigurationError, "the sns:// URL is incomplete"),
+        ("slack://secretkey", ConfigurationError, "the slack:// URL is incomplete"),
+        ("mailto://bob:secretkey@127.0.0.1", ConfigurationError, "the mailto:// URL is incomplete"),
         ("mailto://", ConfigurationError, "the mailto:// URL has nothing after its scheme"),
         ("json://[secretkey", ConfigurationError, "malformed"),
         ("secretkey", ConfigurationError, "the target is not a URL"),
@@ -219,6 +217,6 @@ def test_amazons_names_are_aliases() -> None:
 
 
 def test_what_apprise_logs_reaches_no_other_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("DEBUG"), pytest.raises(ConnectionError):
+    with caplog.at_level("DEBUG"), pytest.raises(RetryLaterError):
         tell(f"json://bob:secretkey@127.0.0.1:{free_port()}/secretkey")
     assert "secretkey" not in caplog.text

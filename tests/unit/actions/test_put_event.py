@@ -157,8 +157,8 @@ def answer(*entries: dict[str, str], status: int = 200) -> Reply:
     ],
 )
 def test_a_failed_entry_in_a_successful_response_is_a_failure(code: str, error: type[Exception]) -> None:
-    with http_endpoint(answer({"ErrorCode": code, "ErrorMessage": "no\nway"})) as endpoint:
-        with pytest.raises(error, match=f"^EventBridge answered {code}: no way$"):
+    with http_endpoint(answer({"ErrorCode": code, "ErrorMessage": "no way with the key AKIATEST"})) as endpoint:
+        with pytest.raises(error, match=f"^EventBridge answered {code}$"):
             PutEvent(endpoint=endpoint.url).run(make_context())
         assert len(endpoint.received) == 1
 
@@ -176,9 +176,9 @@ def test_a_failed_entry_in_a_successful_response_is_a_failure(code: str, error: 
     ],
 )
 def test_permanent_and_transient_errors_of_amazon(status: int, code: str, error: type[Exception]) -> None:
-    body = json.dumps({"__type": code, "message": "because"})
+    body = json.dumps({"__type": code, "message": "because of the key AKIATEST"})
     reply = Reply(status, body, {"Content-Type": "application/x-amz-json-1.1"})
-    with http_endpoint(reply) as endpoint, pytest.raises(error, match=f"EventBridge answered {code}: because"):
+    with http_endpoint(reply) as endpoint, pytest.raises(error, match=f"^EventBridge answered {code}$"):
         PutEvent(endpoint=endpoint.url).run(make_context())
     assert len(endpoint.received) == 1
 
@@ -190,7 +190,7 @@ def test_expired_credentials_are_searched_again(monkeypatch: pytest.MonkeyPatch)
         action = PutEvent(endpoint=endpoint.url)
         action.run(make_context())
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIANEW")
-        with pytest.raises(RetryLaterError, match="too old"):
+        with pytest.raises(RetryLaterError, match=r"^EventBridge answered ExpiredTokenException$"):
             action.run(make_context())
         assert action.run(make_context()).outcome.endswith("event 2")
     keys = [each.headers["authorization"].partition("Credential=")[2].split("/")[0] for each in endpoint.received]
@@ -198,9 +198,9 @@ def test_expired_credentials_are_searched_again(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_unreachable_and_a_hanging_endpoint() -> None:
-    with pytest.raises(RetryLaterError, match="Could not connect"):
+    with pytest.raises(RetryLaterError, match="EndpointConnectionError"):
         PutEvent(endpoint=f"http://127.0.0.1:{free_port()}").run(make_context())
-    with http_endpoint(Reply(HANGS)) as endpoint, pytest.raises(RetryLaterError, match="timeout"):
+    with http_endpoint(Reply(HANGS)) as endpoint, pytest.raises(RetryLaterError, match="ReadTimeoutError"):
         PutEvent(endpoint=endpoint.url, timeout=1.0).run(make_context())
 
 
@@ -227,7 +227,7 @@ def test_invalid_targets_are_refused_before_the_start(server: str, monkeypatch: 
     with pytest.raises(ConfigurationError, match="put_event: the AWS region is unknown"):
         PutEvent(endpoint=server).check()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(ConfigurationError, match=r"put_event: .*profile \(nobody\)"):
+    with pytest.raises(ConfigurationError, match=r"put_event: ProfileNotFound; see the AWS profile in use"):
         PutEvent(endpoint=server).check()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,10 @@ def test_authorization_is_sent_as_given_and_a_url_with_a_user_becomes_one() -> N
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 410, 413, 422])
-def test_a_refusal_is_final_and_contains_the_response(status: int) -> None:
+def test_a_refusal_is_final_and_contains_the_status_but_no_text_of_the_server(status: int) -> None:
     with http_endpoint(Reply(status, "<h1>no such\n hook</h1>")) as server, pytest.raises(RejectedError) as caught:
         post(server)
-    assert str(caught.value).startswith(f"127.0.0.1:{server.port} answered {status} ")
-    assert str(caught.value).endswith(": no such hook")
+    assert str(caught.value) == f"127.0.0.1:{server.port} answered {status} {HTTPStatus(status).phrase}"
     assert len(server.received) == 1
 
 
@@ -95,7 +95,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
 
 
 def test_a_server_that_hangs_is_named() -> None:
-    with http_endpoint(Reply(HANGS)) as server, pytest.raises(TimeoutError, match=r"did not answer within 1\.8 s"):
+    with http_endpoint(Reply(HANGS)) as server, pytest.raises(RetryLaterError, match=r"did not answer within 1\.8 s"):
         post(server, timeout=2.0)
     assert len(server.received) == 1
 
@@ -134,7 +134,7 @@ def raw_endpoint(answer: bytes, *, is_closed: bool) -> Iterator[int]:
 def test_a_server_that_does_not_speak_http(answer: bytes, why: str) -> None:
     with (
         raw_endpoint(answer, is_closed=True) as port,
-        pytest.raises(ConnectionError, match=f"^127.0.0.1:{port} {why}$"),
+        pytest.raises(RetryLaterError, match=f"^127.0.0.1:{port} {why}$"),
     ):
         Webhook(url=f"http://127.0.0.1:{port}/").run(OCCASION)
 
@@ -144,8 +144,11 @@ def test_a_status_counts_even_if_the_body_breaks_off_or_hangs(is_closed: bool) -
     with raw_endpoint(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", is_closed=is_closed) as port:
         outcome = Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION).outcome
     assert outcome == f"posted to 127.0.0.1:{port}: 200 OK"
-    gone = b"HTTP/1.1 404 Gone\r\nContent-Length: 9\r\n\r\nab"
-    with raw_endpoint(gone, is_closed=is_closed) as port, pytest.raises(RejectedError, match="answered 404 Gone"):
+    gone = b"HTTP/1.1 404 Secret\r\nContent-Length: 9\r\n\r\nab"
+    with (
+        raw_endpoint(gone, is_closed=is_closed) as port,
+        pytest.raises(RejectedError, match=r"answered 404 Not Found$"),
+    ):
         Webhook(url=f"http://127.0.0.1:{port}/", timeout=2.0).run(OCCASION)
 
 
@@ -157,7 +160,7 @@ def test_a_path_with_any_characters_is_quoted() -> None:
 
 def test_an_unreachable_server() -> None:
     port = free_port()
-    with pytest.raises(ConnectionError, match=f"^127.0.0.1:{port}: connection refused$"):
+    with pytest.raises(RetryLaterError, match=f"^127.0.0.1:{port}: connection refused$"):
         Webhook(url=f"http://127.0.0.1:{port}/secret").run(OCCASION)
 
 

@@ -58,54 +58,41 @@ def test_unset_and_empty_variables_are_named() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        f"could not reach {MAIL}",
-        f"login of me with {PASSWORD} refused",
-        f"url={quote(MAIL, safe='')}",
-        f"url={quote_plus(MAIL)} and {quote(PASSWORD, safe='').lower()}",
-        f"Authorization: Basic {base64.b64encode(f'me:{PASSWORD}'.encode()).decode()}",
-        f"AUTH PLAIN {base64.b64encode(PASSWORD.encode()).decode()}",
-        json.dumps({"error": PASSWORD}),
-        repr(PASSWORD + "'"),
-        f"<p>{PASSWORD.replace('<', '&lt;').replace(chr(34), '&quot;')}</p>",
+        "login with {} refused",
+        "{0} {0}",
+        "url=https://me:{quoted}@h",
+        "body {json}",
+        "AUTH PLAIN {base64}",
+        "token={url_base64}&x=1",
     ],
 )
-def test_all_forms_of_a_password_are_removed(message: str) -> None:
-    _, secrets = resolve({"url": "$MAIL"}, ENVIRONMENT)
-    clean = scrub(message, secrets)
-    assert "$MAIL" in clean
-    for form in ("w%22rd", "w%22RD", 'w"rd', 'w\\"rd', "w&quot;rd", "d%3C1", "rd<1", "d%3c1"):
+@pytest.mark.parametrize("secret", [PASSWORD, "päss\nwörd?>", "+/+/+/~~~"])
+def test_all_forms_of_a_secret_are_removed(secret: str, message: str) -> None:
+    data = secret.encode()
+    text = message.format(
+        secret,
+        quoted=quote(secret, safe=""),
+        json=json.dumps({"error": secret}),
+        base64=base64.b64encode(data).decode(),
+        url_base64=base64.urlsafe_b64encode(data).decode().rstrip("="),
+    )
+    _, secrets = resolve({"password": "$PASS"}, {"PASS": secret})
+    clean = scrub(text, secrets)
+    assert "$PASS" in clean
+    for form in (secret, quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]):
         assert form not in clean
-    for pair in (f"me:{PASSWORD}", PASSWORD):
-        assert base64.b64encode(pair.encode()).decode() not in clean
+    assert base64.b64encode(data).decode().rstrip("=") not in clean
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        f"POST {HOOK} failed",
-        "POST /services/T00000000/B11111111/XyZ0123456789abcdef?token=q9w8e7r6: 404",
-        "no webhook XyZ0123456789abcdef",
-        "invalid token q9w8e7r6",
-    ],
-)
-def test_keys_in_a_url_are_removed_and_its_host_stays(message: str) -> None:
+def test_a_url_in_a_variable_is_removed_as_a_whole() -> None:
     _, secrets = resolve({"url": "$HOOK"}, ENVIRONMENT)
-    clean = scrub(f"hooks.example.org: {message}", secrets)
-    assert clean.startswith("hooks.example.org: ")
-    assert "XyZ0123456789abcdef" not in clean
-    assert "q9w8e7r6" not in clean
+    assert scrub(f"hooks.example.org: POST {HOOK} failed", secrets) == "hooks.example.org: POST $HOOK failed"
+    assert scrub(f"next={quote(HOOK, safe='')}", secrets) == "next=$HOOK"
 
 
-def test_base64_of_a_literal_user_and_a_variable_password_is_removed() -> None:
-    _, secrets = resolve({"url": "https://me:$PASS@h/x"}, ENVIRONMENT)
-    sent = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-    assert scrub(f"got Basic {sent}", secrets) == "got Basic $PASS"
-
-
-def test_base64_of_two_variables_is_removed() -> None:
-    _, secrets = resolve({"user": "$NAME", "password": "$PASS"}, ENVIRONMENT)
-    sent = base64.b64encode(f"somebody:{PASSWORD}".encode()).decode()
-    assert scrub(f"Basic {sent}", secrets) == "Basic $PASS"
+def test_the_longer_of_two_secrets_is_removed_first_and_names_are_not_searched() -> None:
+    _, secrets = resolve({"a": "$SHORT $LONG $WORD"}, {"SHORT": "hunter", "LONG": "hunter22", "WORD": "LONG"})
+    assert scrub("hunter22 and hunter, LONG", secrets) == "$LONG and $SHORT, $WORD"
 
 
 def test_other_text_stays() -> None:
@@ -160,13 +147,3 @@ def test_literal_secrets_are_refused_and_not_repeated(name: str, text: str, what
 )
 def test_parameters_without_secrets_are_accepted(name: str, text: str) -> None:
     refuse_literal({name: text, "cooldown": 3.0}, "--on a=webhook")
-
-
-def test_truncated_secrets_are_removed() -> None:
-    _, secrets = resolve({"a": "$PASS", "b": "$HOOK"}, ENVIRONMENT)
-    assert scrub(f"wrong {PASSWORD[:-3]}", secrets) == "wrong $PASS"
-    assert scrub(f"wrong {PASSWORD[:-3]}… and {PASSWORD} too", secrets) == "wrong $PASS… and $PASS too"
-    assert scrub("no webhook XyZ0123456789a…", secrets) == "no webhook $HOOK…"
-    assert scrub("https://other.example.org is not hooks.example.org", secrets) == (
-        "https://other.example.org is not hooks.example.org"
-    )

@@ -115,9 +115,9 @@ def test_a_dry_run_only_describes_with_the_names_of_variables(make_worker: Any) 
 @pytest.mark.parametrize(
     ("kind", "answer"),
     [
-        ("ValueError", {"error": "ValueError: two lines (mine.py:22)"}),
-        ("OSError", {"error": "two lines (mine.py:22)"}),
-        ("SystemExit", {"error": "SystemExit: two lines (mine.py:22)"}),
+        ("ValueError", {"error": "ValueError (mine.py:22)"}),
+        ("OSError", {"error": "OSError (mine.py:22)"}),
+        ("SystemExit", {"error": "SystemExit (mine.py:22)"}),
         ("refused", {"error": "two lines", "is_final": True}),
         ("later", {"error": "two lines", "after_seconds": 7.0}),
     ],
@@ -125,7 +125,7 @@ def test_a_dry_run_only_describes_with_the_names_of_variables(make_worker: Any) 
 def test_an_exception_of_an_action_is_reported_in_one_line(make_worker: Any, kind: str, answer: dict[str, Any]) -> None:
     worker = make_worker("Raises", kind=kind, text="two\nlines")
     assert deliver(worker) == answer
-    assert worker.close() == {"error": "ValueError: two lines (mine.py:24)"}
+    assert worker.close() == {"error": "ValueError (mine.py:24)"}
 
 
 def test_the_outcome_has_a_maximal_length(make_worker: Any) -> None:

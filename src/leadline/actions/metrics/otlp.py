@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
-from leadline.actions.action import RejectedError, RetryLaterError
-from leadline.actions.http_client import host
+from leadline.actions.action import RetryLaterError
+from leadline.actions.http_client import host, reason_of, status_error
 from leadline.actions.metrics.run_metrics import GAUGES, GaugeName, MetricSample, RunMetrics
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 
 _METRICS_PATH: Final = "/v1/metrics"
 _DEFAULT: Final = "http://localhost:4318"
-_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
 class OtlpReceiver:
@@ -64,9 +63,7 @@ class OtlpReceiver:
             return RetryLaterError(f"{address} could not be sent to")
         if isinstance(last, Exception):
             return RetryLaterError(f"{address}: {_why(last)}")
-        text = f"{address} answered {last.status_code} {last.reason}"
-        is_final = 400 <= last.status_code < 500 and last.status_code not in _RETRYABLE
-        return RejectedError(text) if is_final else RetryLaterError(text)
+        return status_error(address, last.status_code)
 
 
 def _metrics_data(metrics: RunMetrics, resource: Any) -> Any:
@@ -141,4 +138,4 @@ def _why(error: Exception) -> str:
     cause: BaseException = error
     while (inner := cause.__cause__ or cause.__context__) is not None:
         cause = inner
-    return getattr(cause, "strerror", None) or type(cause).__name__
+    return reason_of(cause)

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import logging
 import threading
+from typing import Protocol
 
 from leadline.actions.action import RejectedError, RetryLaterError
-from leadline.actions.metrics.exporter import MetricExporter
 
 _LOG = logging.getLogger(__name__)
+
+
+class MetricExporter(Protocol):
+    """An exporter for the gauges of one run.
+
+    **Fails in two ways**
+    ``publish`` raises ``RetryLaterError`` if a retry may succeed, ``RejectedError`` if not, and nothing else.
+
+    **Ends**
+    ``publish`` and ``close`` return within their time limits, and no thread keeps the process alive.
+    """
+
+    is_pushed: bool
+    """Whether values are visible only after they were sent, so that they must be sent again periodically."""
+
+    def publish(self) -> str:
+        """Publish the current values, and return what was done in one line."""
+
+    def close(self) -> None:
+        """Release all resources."""
 
 
 class PeriodicPublisher:

@@ -9,13 +9,12 @@ from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from leadline.actions.action import RejectedError, RetryLaterError
-from leadline.actions.http_client import host
+from leadline.actions.action import RetryLaterError
+from leadline.actions.http_client import host, reason_of, status_error
 from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics
 from leadline.errors import ConfigurationError
 
 _JOB: Final = "leadline"
-_RETRYABLE: Final = frozenset({408, 425, 429})
 
 
 class Collector:
@@ -101,13 +100,11 @@ class Gateway:
         try:
             push_to_gateway(bare, _JOB, self._registry, grouping, self._seconds, _handler(parts))
         except HTTPError as error:
-            text = f"{host(parts)} answered {error.code} {error.reason}"
-            is_final = 400 <= error.code < 500 and error.code not in (408, 429)
-            raise (RejectedError if is_final else RetryLaterError)(text) from None
+            raise status_error(host(parts), error.code) from None
         except TimeoutError:
             raise RetryLaterError(f"{host(parts)} did not answer within {self._seconds:g} s") from None
         except URLError as error:
-            raise RetryLaterError(f"{host(parts)}: {error.reason}") from None
+            raise RetryLaterError(f"{host(parts)}: {reason_of(error.reason)}") from None
         return f"pushed to {host(parts)}"
 
     def close(self) -> None: ...

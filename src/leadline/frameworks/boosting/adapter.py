@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leadline.frameworks.adapter import Program, StepCallbacks
-from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.round_capture import RoundCapture
 from leadline.frameworks.boosting.rounds import Rounds
+from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_booster_data
 from leadline.training.guard import Guard
@@ -61,7 +61,7 @@ class BoostingAdapter:
 
     def __init__(self, warn: Callable[[str], None], settings: Settings) -> None:
         self._warn, self._settings = warn, settings
-        self._patches: tuple[MethodPatches, ...] = ()
+        self._patches = Patches()
         self._rounds: Rounds | None = None
         self._description: dict[str, Any] = {}
 
@@ -81,25 +81,26 @@ class BoostingAdapter:
     def describe(self) -> dict[str, Any]:
         return self._description
 
-    def start(
-        self, callbacks: StepCallbacks, guard: Guard, make_patches: Callable[[Rounds], tuple[MethodPatches, ...]]
-    ) -> None:
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         """Start to call the step callbacks.
 
-        Args:
-            make_patches: Creates the method patches.
         Raises:
-            AttributeError: This version of the framework lacks one of the methods; none is patched.
+            AttributeError: This version of the framework lacks one of the methods.
         """
         self._rounds = Rounds(callbacks, guard, self._warn, self._description)
-        self._patches = make_patches(self._rounds)
-        for patches in self._patches:
-            patches.apply()
+        self.replace_methods(self._rounds, self._patches.replace)
+
+    def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
+        """Replace the framework's methods by ones that report the rounds.
+
+        Args:
+            replace: See ``Patches.replace``.
+        """
+        raise NotImplementedError
 
     def uninstall(self) -> None:
         """Stop calling the callbacks; the description of the training is kept."""
-        for patches in self._patches:
-            patches.restore()
+        self._patches.restore()
         self._rounds = None
 
     def subject(self, optimizer: object) -> BoostingSubject:

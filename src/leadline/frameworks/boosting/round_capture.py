@@ -72,7 +72,7 @@ class RoundCapture:
         if self._is_requested("labels", "labels") or self._is_requested("predictions", "predictions"):
             evaluation = booster.evaluation()
             if evaluation is not None:
-                self._keep_evaluation(evaluation, booster.objective)
+                self._keep_evaluation(evaluation, booster.constants.objective)
         return self._arrays.row()
 
     def raw_form(self) -> CaptureForm | None:
@@ -92,7 +92,7 @@ class RoundCapture:
     def _keep_importances(self, booster: Booster) -> None:
         items = [item for item in self._items if item.collection in (FEATURE_IMPORTANCE, "all", None)]
         importances = booster.importances() if items else {}
-        selection = self._select(FEATURE_IMPORTANCE, tuple(importances), booster.features, ("value",), items)
+        selection = self._select(FEATURE_IMPORTANCE, tuple(importances), booster.constants.features, ("value",), items)
         if selection.block.columns:
             values = np.concatenate([normalized(importance) for importance in importances.values()])
             self._arrays.keep_numbers(selection.block, values[selection.indices["value"]])
@@ -100,7 +100,7 @@ class RoundCapture:
     def _keep_contributions(self, booster: Booster) -> None:
         """Keep SHAP values, only if requested by name or regular expression: they take longer than the round itself."""
         items = [item for item in self._items if item.collection in (AVERAGE_SHAP, FULL_SHAP, None)]
-        features = (*booster.features, _BIAS) if items else ()
+        features = (*booster.constants.features, _BIAS) if items else ()
         selection = self._select(AVERAGE_SHAP, ("",), features, ("value", "abs_mean"), items)
         is_full = any(item.selects(FULL_SHAP, frozenset({FULL_SHAP})) for item in items)
         contributions = booster.contributions() if selection.block.columns or is_full else None

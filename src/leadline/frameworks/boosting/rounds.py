@@ -7,17 +7,15 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
-from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.boosting.booster import Booster
 from leadline.frameworks.boosting.round_capture import RoundCapture
-from leadline.frameworks.scores import Scores
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
 MAX_FEATURE_NAMES = 10_000
 """Maximum number of features that the worker's document names."""
-ReadScores = Callable[[], tuple[Scores, Sequence[float]]]
-"""Returns the scores of a round: their sets and metrics, and the values."""
+ReadScores = Callable[[], Sequence[Score]]
 _CONCURRENT_TRAINING = "another booster is trained at the same time: its rounds are not captured"
 
 
@@ -130,13 +128,11 @@ class Rounds:
             if not self._is_owner(owner):
                 return
         callbacks = self._callbacks
-        scores, values = read_scores()
+        scores = read_scores()
         self._count += 1
         if is_last and booster is not None:
             callbacks.capture_last_step("trees")
-        elif self._count > 1 and callbacks.metrics_only_step(owner, scores, values):
-            return
-        callbacks.record_scores(scores, values)
+        callbacks.record_scores(scores)
         self._booster = booster
         try:
             if booster is not None and self._count == 1:
@@ -150,7 +146,7 @@ class Rounds:
             self._booster = None
 
     def _describe(self, booster: Booster) -> None:
-        features = booster.features
+        features = booster.constants.features
         self._document |= {
             "hyperparameters": booster.settings(),
             "features": list(features[:MAX_FEATURE_NAMES]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
@@ -51,6 +52,7 @@ _WORDS: Final = "loss|error|err|deviance|nloglik|nll|mse|rmse|mae"
 _LOSS_WORDS: Final = re.compile(rf"(?:^|[-_])(?:{_WORDS})(?:$|[-_@\d])|loss$", re.IGNORECASE)
 
 
+@functools.cache
 def is_loss(metric: str) -> bool:
     """Return whether a metric decreases as a model improves; unknown metrics are judged by their name.
 

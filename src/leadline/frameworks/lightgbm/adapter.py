@@ -9,17 +9,15 @@ from types import FrameType
 from typing import Any
 
 import lightgbm
+import numpy as np
 from lightgbm.engine import CVBooster
 
-from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.adapter import Score
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import dataset_collection
 from leadline.frameworks.lightgbm.booster import LightGBMBooster
 from leadline.frameworks.lightgbm.configuration import settings_of
-from leadline.frameworks.scores import Score, Scores
-from leadline.training.guard import Guard
 
 
 class LightGBMAdapter(BoostingAdapter):
@@ -41,21 +39,14 @@ class LightGBMAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (lightgbm.Booster, CVBooster)) or hasattr(type(thing), "booster_")
 
-    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
-        self.start(callbacks, guard, _make_patches)
-
-
-def _make_patches(rounds: Rounds) -> tuple[MethodPatches, ...]:
-    loop = _TrainingLoop(rounds)
-    booster = {
-        "update": loop.wrap_update,
-        "eval_train": loop.wrap_eval_train,
-        "eval_valid": loop.wrap_eval_valid,
-        "model_from_string": loop.wrap_model_from_string,
-    }
-    folds = {"update": loop.wrap_update_of_folds, "eval_valid": loop.wrap_eval_valid_of_folds}
-    redirected = {name: _redirect(name) for name in folds if name not in vars(CVBooster)}
-    return MethodPatches(lightgbm.Booster, booster), MethodPatches(CVBooster, folds, redirected)
+    def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
+        loop = _TrainingLoop(rounds)
+        replace(lightgbm.Booster, "update", loop.wrap_update)
+        replace(lightgbm.Booster, "eval_train", loop.wrap_eval_train)
+        replace(lightgbm.Booster, "eval_valid", loop.wrap_eval_valid)
+        replace(lightgbm.Booster, "model_from_string", loop.wrap_model_from_string)
+        replace(CVBooster, "update", loop.wrap_update_of_folds, default=_redirect("update"))
+        replace(CVBooster, "eval_valid", loop.wrap_eval_valid_of_folds, default=_redirect("eval_valid"))
 
 
 def _redirect(name: str) -> Callable[..., Any]:
@@ -76,7 +67,6 @@ class _TrainingLoop:
         """The thread in which several boosters are updated as one."""
         self._scored: list[Any] = []
         """Scores of the training data since the trees of the round were grown, as the framework returns them."""
-        self._names: dict[object, Scores] = {}
 
     # --- one booster --------------------------------------------------------------------------------------
 
@@ -94,7 +84,7 @@ class _TrainingLoop:
             result = original(booster, *args, **kwargs)
             self._rounds.end_update(booster)
             if not is_evaluated:
-                self._rounds.end_round(booster, LightGBMBooster(booster), lambda: ((), ()), is_last=is_last)
+                self._rounds.end_round(booster, LightGBMBooster(booster), list, is_last=is_last)
             return result
 
         return update
@@ -116,7 +106,7 @@ class _TrainingLoop:
                 scored, self._scored = [*self._scored, *results], []
                 self._rounds.end_scoring(booster)
                 self._rounds.end_round(
-                    booster, LightGBMBooster(booster), lambda: self._scores(scored, booster), is_last=_is_last(frame)
+                    booster, LightGBMBooster(booster), lambda: _scores(scored, booster), is_last=_is_last(frame)
                 )
             return results
 
@@ -128,16 +118,6 @@ class _TrainingLoop:
             return original(booster, model_str)
 
         return model_from_string
-
-    def _scores(self, scored: Sequence[Any], booster: Any) -> tuple[Scores, Sequence[float]]:
-        training = booster._train_data_name
-        key = (training, *((name, metric, is_higher_better) for name, metric, _, is_higher_better, *_ in scored))
-        if key not in self._names:
-            self._names[key] = tuple(
-                _score(name, metric, is_higher_better, training=training)
-                for name, metric, _, is_higher_better, *_ in scored
-            )
-        return self._names[key], [float(result[2]) for result in scored]
 
     def _is_training_loop(self, caller: FrameType) -> bool:
         return self._folds_thread != get_ident() and _is_engine_loop(caller)
@@ -185,23 +165,28 @@ def _is_last(frame: FrameType) -> bool:
     return bool(variables["i"] + 1 == variables["init_iteration"] + variables["num_boost_round"])
 
 
-def _score(name: str, metric: str, is_higher_better: bool, *, training: str, suffix: str = "") -> Score:
+def _scores(scored: Sequence[Any], booster: Any) -> list[Score]:
+    return [
+        _score(name, metric, value, is_higher_better, training=booster._train_data_name)
+        for name, metric, value, is_higher_better, *_ in scored
+    ]
+
+
+def _score(
+    name: str, metric: str, value: float, is_higher_better: bool, *, training: str = "train", suffix: str = ""
+) -> Score:
     marks = (dataset_collection(name, is_training_data=name == training),)
-    return Score(f"{name}-{metric}{suffix}", not is_higher_better and suffix != "-std", marks)
+    return Score(f"{name}-{metric}{suffix}", float(value), not is_higher_better and suffix != "-std", marks)
 
 
-def _scores_of_folds(results: Any) -> tuple[Scores, Sequence[float]]:
+def _scores_of_folds(results: Any) -> list[Score]:
     """Return means and standard deviations over the folds, as ``lightgbm.cv`` reports them."""
     by_metric: dict[tuple[str, str, bool], list[float]] = {}
     for fold in results:
-        for result in fold:
-            name, metric, value, is_higher_better = tuple(result)[:4]
+        for name, metric, value, is_higher_better, *_ in fold:
             by_metric.setdefault((name, metric, is_higher_better), []).append(float(value))
-    scores, numbers = [], []
-    for (name, metric, is_higher_better), values in by_metric.items():
-        mean = sum(values) / len(values)
-        deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
-        for suffix, number in (("-mean", mean), ("-std", deviation)):
-            scores.append(_score(name, metric, is_higher_better, training="train", suffix=suffix))
-            numbers.append(number)
-    return tuple(scores), numbers
+    return [
+        _score(name, metric, number, is_higher_better, suffix=suffix)
+        for (name, metric, is_higher_better), values in by_metric.items()
+        for suffix, number in (("-mean", float(np.mean(values))), ("-std", float(np.std(values))))
+    ]

@@ -2,59 +2,28 @@
 
 from __future__ import annotations
 
-import weakref
-from dataclasses import dataclass
 from typing import Any, Final
 
 import lightgbm
 import numpy as np
 
-from leadline.frameworks.boosting.booster import Array, Evaluation, Floats
+from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats
 from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.lightgbm.configuration import settings_of
 
 _KINDS: Final = ("split", "gain")
 
 
-@dataclass(frozen=True, slots=True)
-class _Constants:
-    """The properties of a booster that do not change during its training."""
-
-    objective: str
-    kind: str
-    """``gbdt``, ``dart`` or ``rf``."""
-    features: tuple[str, ...]
-
-
-_CONSTANTS: Final[weakref.WeakKeyDictionary[Any, _Constants]] = weakref.WeakKeyDictionary()
-
-
-class LightGBMBooster:
+class LightGBMBooster(Booster):
     """See ``leadline.frameworks.boosting.booster.Booster``.
 
     Predictions are the scores that LightGBM keeps for its evaluation sets: reading them costs one copy.
     """
 
-    def __init__(self, booster: Any) -> None:
-        self._booster = booster
-
-    @property
-    def objective(self) -> str:
-        """The objective without its parameters: ``binary sigmoid:1`` becomes ``binary``."""
-        return self._constants().objective
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return self._constants().features
-
-    def _constants(self) -> _Constants:
-        constants = _CONSTANTS.get(self._booster)
-        if constants is None:
-            settings = self.settings()
-            objective = str(settings.get("objective", "")).partition(" ")[0]
-            features = tuple(self._booster.feature_name())
-            constants = _CONSTANTS[self._booster] = _Constants(objective, str(settings["booster"]), features)
-        return constants
+    def read_constants(self) -> BoosterConstants:
+        settings = self.settings()
+        objective = str(settings.get("objective", "")).partition(" ")[0]  # ``binary sigmoid:1``
+        return BoosterConstants(objective, str(settings["booster"]), tuple(self._booster.feature_name()))
 
     def importances(self) -> dict[str, Floats]:
         return {kind: np.asarray(self._booster.feature_importance(kind, iteration=-1), np.float64) for kind in _KINDS}
@@ -70,14 +39,14 @@ class LightGBMBooster:
         dense = [np.asarray(part.todense() if hasattr(part, "todense") else part, np.float64) for part in parts]
         if len(dense) > 1:
             return np.stack(dense, axis=1)
-        width = len(self.features) + 1
+        width = len(self.constants.features) + 1
         return dense[0] if dense[0].shape[1] == width else dense[0].reshape(len(dense[0]), -1, width)
 
     def trees(self) -> dict[str, Array]:
         last = self._booster.current_iteration() - 1
         if last < 0:
             return {}
-        features = self.features
+        features = self.constants.features
         table = TreeTable(features)
         for tree, dumped in enumerate(self._booster.dump_model(num_iteration=1, start_iteration=last)["tree_info"]):
             _walk(dumped["tree_structure"], (tree, dumped["num_leaves"]), 0, (table, features))
@@ -89,7 +58,7 @@ class LightGBMBooster:
             index = len(self._booster.valid_sets)
         else:
             name, data, index = self._booster._train_data_name, self._booster.train_set, 0
-            if self._constants().kind == "dart":
+            if self.constants.kind == "dart":
                 return None  # reading the scores of the training data would drop trees
         labels = data.get_label()
         if labels is None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Interceptor, Read
-from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary, MakeWrapper
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, Read
+from leadline.frameworks.loggers.trackers import TrackerClosedError
+from leadline.frameworks.patches import MakeReplacement
 
 _INTERNAL_MODULES: Final = ("mlflow.utils.autologging_utils", __name__)
 """Modules whose calls are not the script's: MLflow's autologging, which sends its values in later steps, and this one,
@@ -17,14 +18,14 @@ which logs values of Leadline."""
 _MAX_FRAMES: Final = 4
 
 
-def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+def _patches(library: ModuleType, interceptor: Interceptor) -> None:
     runs = _Runs(library)
     interceptor.trackers.register(runs.find)
-    yield FunctionPatch(library.MlflowClient, "log_metric", _script_calls(interceptor, _metric, runs))
-    yield FunctionPatch(library.MlflowClient, "log_batch", _script_calls(interceptor, _batch, runs))
+    interceptor.replace(library.MlflowClient, "log_metric", _script_calls(interceptor, _metric, runs))
+    interceptor.replace(library.MlflowClient, "log_batch", _script_calls(interceptor, _batch, runs))
 
 
-def _script_calls(interceptor: Interceptor, read: Read, runs: _Runs) -> MakeWrapper:
+def _script_calls(interceptor: Interceptor, read: Read, runs: _Runs) -> MakeReplacement:
     """Record only what the script itself logs."""
 
     def read_and_note(*args: Any, **kwargs: Any) -> Any:
@@ -82,7 +83,7 @@ class MlflowRun:
         client = self.client_module.MlflowClient(self.uri)
         status = client.get_run(self.run_id).info.status
         if status != "RUNNING":
-            raise LookupError(f"it is {status}")
+            raise TrackerClosedError(f"it is {status}")
         logged = client.log_metric(self.run_id, name, value, step=step)
         if logged is not None:  # the script has enabled asynchronous logging
             logged.wait()

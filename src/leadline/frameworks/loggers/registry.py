@@ -7,10 +7,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.loggers.interceptor import Interceptor, ScalarSink
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, ScalarSink
 from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
 from leadline.frameworks.loggers.mlflow import MLFLOW
-from leadline.frameworks.loggers.patches import InstalledPatch, LoggingLibrary
 from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
 from leadline.frameworks.loggers.torchmetrics import TORCHMETRICS
 from leadline.frameworks.loggers.transformers import TRANSFORMERS
@@ -53,7 +52,6 @@ class Loggers:
         self.trackers = self._interceptor.trackers
         """The script's experiment trackers, into which Leadline can log."""
         self._by_module = {module: library for library in libraries for module in library.patches}
-        self._installed: list[InstalledPatch] = []
         self._imports = ImportWatch(self._by_module, self._guard.wrap(self._patch))
 
     def install(self) -> None:
@@ -67,15 +65,12 @@ class Loggers:
     def uninstall(self) -> None:
         """Stop, and restore all functions."""
         self._imports.uninstall()
-        for patch in reversed(self._installed):
-            patch.undo()
-        self._installed = []
+        self._interceptor.patches.restore()
 
     def _patch(self, name: str, module: ModuleType) -> None:
         library = self._by_module[name]
         try:
-            for patch in library.patches[name](module, self._interceptor):
-                self._installed.append(InstalledPatch(patch))
+            library.patches[name](module, self._interceptor)
         except AttributeError as error:
             self._warn(f"values logged through {library.name} are not captured: unsupported version ({error})")
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
 
 
-def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
-    yield FunctionPatch(library.SummaryWriter, "add_scalar", interceptor.after(_scalar))
-    yield FunctionPatch(library.SummaryWriter, "add_scalars", interceptor.after(_scalars))
+def _patches(library: ModuleType, interceptor: Interceptor) -> None:
+    interceptor.replace(library.SummaryWriter, "add_scalar", interceptor.after(_scalar))
+    interceptor.replace(library.SummaryWriter, "add_scalars", interceptor.after(_scalars))
     writers = _Writers(library.scalar)
     interceptor.trackers.register(writers.find)
-    yield FunctionPatch(library.SummaryWriter, "_get_file_writer", interceptor.before(writers.note))
+    interceptor.replace(library.SummaryWriter, "_get_file_writer", interceptor.before(writers.note))
 
 
 def _scalar(writer: object, tag: str, scalar_value: Any, *rest: object, **others: object) -> dict[str, Any]:

@@ -24,8 +24,13 @@ class ScriptTracker(Protocol):
         """Log a number without changing the script's own rows, steps or their order.
 
         Raises:
+            TrackerClosedError: The run has ended.
             Exception: Whatever the library raises.
         """
+
+
+class TrackerClosedError(Exception):
+    """The script has ended the run, or the library has."""
 
 
 class Trackers:

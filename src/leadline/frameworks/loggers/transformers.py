@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
 
 
-def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
-    yield FunctionPatch(library.Trainer, "log", interceptor.around(_forwarded, _history))
+def _patches(library: ModuleType, interceptor: Interceptor) -> None:
+    interceptor.replace(library.Trainer, "log", interceptor.around(_forwarded, _history))
 
 
 def _forwarded(trainer: object, logs: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:

@@ -32,6 +32,8 @@ def is_on_host(value: Any) -> bool:
     return isinstance(value, float) or value.device.type == "cpu"
 
 
-def is_same(one: float, other: float) -> bool:
-    """Return whether two numbers are equal; NaN equals NaN."""
-    return one == other or (one != one and other != other)
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two results of ``scalar`` are equal; NaN equals NaN, and a tensor only itself."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (one != one and other != other)
+    return one is other

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary, MakeWrapper
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
+from leadline.frameworks.patches import MakeReplacement
 
 
-def _patches(library: ModuleType, interceptor: Interceptor) -> Iterable[FunctionPatch]:
+def _patches(library: ModuleType, interceptor: Interceptor) -> None:
     # `wandb.log` is a method bound when the run began; the method that it calls is looked up at every call.
     name = "_log" if hasattr(library.Run, "_log") else "log"
     runs = _Runs(library.Run)
     interceptor.trackers.register(runs.find)
-    yield FunctionPatch(library.Run, name, _with_pending_values(interceptor, runs))
+    interceptor.replace(library.Run, name, _with_pending_values(interceptor, runs))
 
 
 def _history(run: object, data: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _flat(data: Mapping[str, Any], prefix: str) -> Iterable[tuple[str, Any]]:
             yield f"{prefix}{name}", value
 
 
-def _with_pending_values(interceptor: Interceptor, runs: _Runs) -> MakeWrapper:
+def _with_pending_values(interceptor: Interceptor, runs: _Runs) -> MakeReplacement:
     """Record what the script logs, and add Leadline's pending values to it, which are not recorded.
 
     A row of Leadline's own would be the next step of the script's run, even if it is not committed: at the end of a

@@ -11,15 +11,12 @@ from typing import Any
 import xgboost
 from xgboost.callback import CallbackContainer
 
-from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.adapter import Score
 from leadline.frameworks.boosting.adapter import BoostingAdapter
-from leadline.frameworks.boosting.patches import MethodPatches
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.boosting.scores import dataset_collection, is_loss
-from leadline.frameworks.scores import Score, Scores
 from leadline.frameworks.xgboost.booster import XGBoostBooster
 from leadline.frameworks.xgboost.configuration import booster_of, settings_of
-from leadline.training.guard import Guard
 
 
 class XGBoostAdapter(BoostingAdapter):
@@ -40,19 +37,13 @@ class XGBoostAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (xgboost.Booster, xgboost.training._PackedBooster)) or _is_estimator(thing)
 
-    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
-        self.start(callbacks, guard, _make_patches)
-
-
-def _make_patches(rounds: Rounds) -> tuple[MethodPatches, ...]:
-    container = {
-        "before_training": partial(_before_training, rounds),
-        "before_iteration": partial(_before_round, rounds),
-        "after_iteration": partial(_after_round, rounds),
-        "after_training": partial(_after_training, rounds),
-    }
-    booster = {"update": partial(_update, rounds), "eval_set": partial(_eval_set, rounds)}
-    return MethodPatches(CallbackContainer, container), MethodPatches(xgboost.Booster, booster)
+    def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
+        replace(CallbackContainer, "before_training", partial(_before_training, rounds))
+        replace(CallbackContainer, "before_iteration", partial(_before_round, rounds))
+        replace(CallbackContainer, "after_iteration", partial(_after_round, rounds))
+        replace(CallbackContainer, "after_training", partial(_after_training, rounds))
+        replace(xgboost.Booster, "update", partial(_update, rounds))
+        replace(xgboost.Booster, "eval_set", partial(_eval_set, rounds))
 
 
 def _is_estimator(thing: object) -> bool:
@@ -78,8 +69,6 @@ def _before_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[...,
 
 
 def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
-    names: dict[object, Scores] = {}
-
     def after_iteration(self: Any, model: Any, epoch: int, dtrain: Any, evals: Any) -> Any:
         rounds.end_update(model)
         result = original(self, model, epoch, dtrain, evals)
@@ -88,7 +77,7 @@ def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., 
         rounds.end_round(
             model,
             booster,
-            lambda: _scores(self, dtrain, evals or (), names),
+            lambda: _scores(self, dtrain, evals or ()),
             is_last=bool(result) or _is_last(sys._getframe(1), epoch),
         )
         return result
@@ -113,7 +102,7 @@ def _update(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., Any]:
         rounds.begin_update(self)
         result = original(self, dtrain, *args, **kwargs)
         rounds.end_update(self)
-        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), _no_scores)
+        rounds.end_round(self, XGBoostBooster(self, dtrain, ()), list)
         return result
 
     return update
@@ -137,33 +126,21 @@ def _after_training(rounds: Rounds, original: Callable[..., Any]) -> Callable[..
     return after_training
 
 
-def _no_scores() -> tuple[Scores, Sequence[float]]:
-    return (), ()
+def _scores(container: Any, dtrain: Any, evals: Sequence[tuple[Any, str]]) -> list[Score]:
+    """Return the latest value of every evaluation set and metric; for folds the mean and standard deviation."""
+    training = {name for data, name in evals if data is dtrain}
+    return [
+        score
+        for name, metrics in container.history.items()
+        for metric, series in metrics.items()
+        for score in _named(name, metric, series[-1], is_training_data=name in training)
+    ]
 
 
-def _scores(
-    container: Any, dtrain: Any, evals: Sequence[tuple[Any, str]], names: dict[object, Scores]
-) -> tuple[Scores, Sequence[float]]:
-    """Return the latest value of every evaluation set and metric; for folds the mean and standard deviation.
-
-    Args:
-        names: Cache of the scores' names.
-    """
-    history = container.history
-    values = [series[-1] for metrics in history.values() for series in metrics.values()]
-    is_cross_validation = bool(values) and isinstance(values[0], tuple)
-    training = tuple(name for data, name in evals if data is dtrain)
-    key = (is_cross_validation, training, *((name, *metrics) for name, metrics in history.items()))
-    if key not in names:
-        entries = [(name, metric, name in training) for name, metrics in history.items() for metric in metrics]
-        names[key] = tuple(
-            score for entry in entries for score in _named(*entry, is_cross_validation=is_cross_validation)
-        )
-    return names[key], [float(number) for value in values for number in value] if is_cross_validation else values
-
-
-def _named(name: str, metric: str, is_training_data: bool, *, is_cross_validation: bool) -> tuple[Score, ...]:
+def _named(name: str, metric: str, value: Any, *, is_training_data: bool) -> tuple[Score, ...]:
     marks, full_name = (dataset_collection(name, is_training_data=is_training_data),), f"{name}-{metric}"
-    if is_cross_validation:
-        return Score(f"{full_name}-mean", is_loss(metric), marks), Score(f"{full_name}-std", False, marks)
-    return (Score(full_name, is_loss(metric), marks),)
+    if isinstance(value, tuple):
+        mean, deviation = map(float, value)
+        mean_score = Score(f"{full_name}-mean", mean, is_loss(metric), marks)
+        return mean_score, Score(f"{full_name}-std", deviation, False, marks)
+    return (Score(full_name, float(value), is_loss(metric), marks),)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.boosting.booster import Array, Evaluation, Floats
+from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats
 from leadline.frameworks.boosting.tables import TreeTable
 from leadline.frameworks.xgboost.configuration import settings_of
 from leadline.frameworks.xgboost.library import Library
@@ -19,22 +17,7 @@ from leadline.frameworks.xgboost.library import Library
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Constants:
-    """The properties of a booster that do not change during its training."""
-
-    objective: str
-    kind: str
-    """``gbtree``, ``dart`` or ``gblinear``."""
-    features: tuple[str, ...]
-    indices: dict[bytes, int]
-    """Index of each feature, by its name as the library encodes it."""
-
-
-_CONSTANTS: Final[weakref.WeakKeyDictionary[Any, _Constants]] = weakref.WeakKeyDictionary()
-
-
-class XGBoostBooster:
+class XGBoostBooster(Booster):
     """See ``leadline.frameworks.boosting.booster.Booster``.
 
     Predictions are those that XGBoost has cached for the metrics: reading them costs one copy.
@@ -44,29 +27,17 @@ class XGBoostBooster:
     """
 
     def __init__(self, booster: Any, dtrain: Any, evals: Sequence[tuple[Any, str]]) -> None:
-        self._booster, self._dtrain, self._evals = booster, dtrain, evals
+        super().__init__(booster)
+        self._dtrain, self._evals = dtrain, evals
 
-    @property
-    def objective(self) -> str:
-        return self._constants().objective
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return self._constants().features
-
-    def _constants(self) -> _Constants:
-        constants = _CONSTANTS.get(self._booster)
-        if constants is None:
-            settings, named = self.settings(), self._booster.feature_names
-            features = tuple(named) if named else tuple(f"f{index}" for index in range(self._booster.num_features()))
-            indices = {name.encode(): index for index, name in enumerate(features)}
-            constants = _Constants(str(settings["objective"]), str(settings["booster"]), features, indices)
-            _CONSTANTS[self._booster] = constants
-        return constants
+    def read_constants(self) -> BoosterConstants:
+        settings, named = self.settings(), self._booster.feature_names
+        features = tuple(named) if named else tuple(f"f{index}" for index in range(self._booster.num_features()))
+        return BoosterConstants(str(settings["objective"]), str(settings["booster"]), features)
 
     def importances(self) -> dict[str, Floats]:
         """Compute the means from the totals, which saves XGBoost two traversals of all trees."""
-        if self._constants().kind == "gblinear":
+        if self.constants.kind == "gblinear":
             return {"weight": self._linear_weights()}
         weight = self._importance("weight")
         totals = {kind: self._importance(total) for kind, total in _TOTALS.items()}
@@ -79,13 +50,14 @@ class XGBoostBooster:
         library = _library()
         if library is None:
             scores = self._booster.get_score(importance_type=kind)
-            return np.array([scores.get(feature, 0.0) for feature in self.features], np.float64)
-        return library.importance(self._booster, kind, self._constants().indices)
+            return np.array([scores.get(feature, 0.0) for feature in self.constants.features], np.float64)
+        indices = {name.encode(): index for index, name in enumerate(self.constants.features)}
+        return library.importance(self._booster, kind, indices)
 
     def _linear_weights(self) -> Floats:
         """Return the weights of a linear model; with several outputs a feature has one weight for each."""
         scores = self._booster.get_score(importance_type="weight")
-        return np.array([_magnitude(scores.get(feature, 0.0)) for feature in self.features], np.float64)
+        return np.array([_magnitude(scores.get(feature, 0.0)) for feature in self.constants.features], np.float64)
 
     def contributions(self) -> Floats | None:
         contributions = self._booster.predict(self._dtrain, pred_contribs=True, validate_features=False)
@@ -93,9 +65,9 @@ class XGBoostBooster:
 
     def trees(self) -> dict[str, Array]:
         last = self._booster.num_boosted_rounds() - 1
-        if last < 0 or self._constants().kind == "gblinear":
+        if last < 0 or self.constants.kind == "gblinear":
             return {}
-        table = TreeTable(self.features)
+        table = TreeTable(self.constants.features)
         for tree, dumped in enumerate(self._booster[last : last + 1].get_dump(dump_format="json", with_stats=True)):
             _walk(json.loads(dumped), tree, 0, table)
         return table.columns()

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from types import CodeType
 from typing import Any, Final
 
+from leadline.frameworks.adapter import Score
 from leadline.frameworks.installed import Frameworks
-from leadline.frameworks.scores import Scores
 from leadline.records.plan import CapturePlan, item_from_dict, may_select_family
 from leadline.records.request import Request
 from leadline.store import layout
@@ -79,15 +79,11 @@ class DoctorProbe:
         self._losses.setdefault(site, name)
         self._recorder.record_loss(site, value, name, marks)
 
-    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
+    def record_scores(self, scores: Sequence[Score]) -> None:
         for score in scores:
             if score.is_loss:
                 self._losses.setdefault(score.name, score.name)
-        self._recorder.record_scores(scores, values)
-
-    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        """Return False: every step is recorded in full."""
-        return False
+        self._recorder.record_scores(scores)
 
     def before_update(self, optimizer: Any) -> None:
         if not any(known is optimizer for known in self._optimizers):

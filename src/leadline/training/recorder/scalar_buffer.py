@@ -43,13 +43,6 @@ class ScalarBuffer:
             self._logged[name] = Scalar(collection, (self._frameworks.number(value),), marks)
         self._logged_names.update(values)
 
-    def withdraw(self, name: str, collection: str) -> None:
-        """Discard a logged scalar of the current step."""
-        known = self._logged.get(name)
-        if known is not None and known.collection == collection:
-            del self._logged[name]
-            self._logged_names.discard(name)
-
     def add_norms(self, values: Mapping[str, object]) -> None:
         """Add the norms that gradient clipping has computed."""
         self._norms |= {name: Scalar(GRADIENT_NORMS, (value,)) for name, value in values.items()}
@@ -68,11 +61,6 @@ class ScalarBuffer:
     def has_logged(self) -> bool:
         """Return whether the current step has logged values or accuracies."""
         return bool(self._logged or self._accuracies)
-
-    def is_empty(self) -> bool:
-        """Return whether the current train step has no scalars."""
-        others = (self._logged, self._accuracies, self._norms, self._checks, self.train_losses.has_pending())
-        return not any(others)
 
     def take_train_step(self) -> dict[str, Scalar]:
         """Return losses, gradient norms and loop checks of the train step, and remove them."""

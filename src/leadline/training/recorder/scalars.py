@@ -5,15 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from leadline.records.series import SeriesLayout, TensorInfo
 
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A number of the current step; of a loss also the number of micro-batches that it is the mean of."""
 
     collection: str
@@ -43,11 +42,6 @@ class LossBuffer:
         self._sites: dict[object, _Loss] = {}
         self._names: set[str] = set()
 
-    def name(self, site: object) -> str | None:
-        """Return the name of the losses of a place; None before the first."""
-        known = self._sites.get(site)
-        return known.name if known is not None else None
-
     def only_name(self) -> str | None:
         """Return the name of the only loss; None if there are several."""
         return next(iter(self._names)) if len(self._names) == 1 else None
@@ -65,10 +59,6 @@ class LossBuffer:
             self._names.add(loss.name)
         loss.total += value
         loss.count += 1
-
-    def has_pending(self) -> bool:
-        """Return whether the current step has losses."""
-        return any(loss.count for loss in self._sites.values())
 
     def take(self) -> dict[str, Scalar]:
         """Return the mean losses of the step by name, and start the next step."""
@@ -113,11 +103,8 @@ class ScalarRows:
         """
         values = [value for scalar in scalars.values() for value in scalar.values]
         is_on_host = all(type(value) is float for value in values)
-        return self.layout(scalars), struct.pack(f"<{len(values)}d", *values) if is_on_host else fetch(values)
-
-    def layout(self, scalars: Mapping[str, Scalar]) -> SeriesLayout:
-        """Return the layout of the row of these scalars."""
-        return self._layout(tuple((name, (scalar.collection, *scalar.marks)) for name, scalar in scalars.items()))
+        names = tuple((name, (scalar.collection, *scalar.marks)) for name, scalar in scalars.items())
+        return self._layout(names), struct.pack(f"<{len(values)}d", *values) if is_on_host else fetch(values)
 
     def _layout(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.budget import Budget
 from leadline.training.timeline.step_clock import StepClock
 
-_EVERY_STEP = Schedule(every=1)
+_FAR: Final = 1 << 30
+"""Steps until the next scheduled step where there is none."""
 
 
 class CaptureSchedule:
@@ -42,26 +44,17 @@ class CaptureSchedule:
             self._next_steps = [_next_step(budget.schedule(item), self._last_step) for item in self._items]
         if step < self._next_step and not self._timed:
             return ()
-        next_steps, selected = self._next_steps, []
+        next_steps, timed, selected = self._next_steps, self._timed, []
         for index, item in enumerate(self._items):
             should_capture = next_steps[index] <= step
-            if self._timed and id(item) in self._timed:
-                should_capture = self._should_capture_timed(item, step, is_scheduled=should_capture)
-            if next_steps[index] <= step:
+            if should_capture:
                 next_steps[index] = _next_step(self._schedule(item), step)
+            if timed and id(item) in timed:
+                should_capture = self._should_capture_timed(item, step, is_scheduled=should_capture)
             if should_capture:
                 selected.append(item)
-        self._last_step, self._next_step = step, min(next_steps, default=step + (1 << 30))
+        self._last_step, self._next_step = step, min(next_steps, default=step + _FAR)
         return tuple(selected)
-
-    def is_idle(self, step: int) -> bool:
-        """Return whether no item can be scheduled at ``step``, without advancing to it."""
-        is_known = self._budget is None or self._budget.version == self._version
-        return is_known and step < self._next_step and not self._timed
-
-    def every_step(self) -> list[CaptureItem]:
-        """Return the items that are currently captured at every step."""
-        return [item for item in self._items if self._schedule(item) == _EVERY_STEP]
 
     def recurring(self, step: int) -> list[CaptureItem]:
         """Return the items with an interval that may be captured again after ``step``."""
@@ -114,10 +107,13 @@ class StepDecision:
 
 def _next_step(schedule: Schedule, step: int) -> int:
     """Return the first scheduled step after ``step``, by step numbers."""
-    candidates = [listed for listed in schedule.steps if listed > step]
-    if schedule.every is not None:
-        first = max(step + 1, schedule.start)
-        following = -(-first // schedule.every) * schedule.every
-        if schedule.end is None or following < schedule.end:
-            candidates.append(following)
-    return min(candidates, default=step + (1 << 30))
+    following = step + _FAR
+    every = schedule.every
+    if every is not None:
+        first = step + 1 if step >= schedule.start else schedule.start
+        multiple = -(-first // every) * every
+        if schedule.end is None or multiple < schedule.end:
+            following = multiple
+    if schedule.steps:
+        following = min((listed for listed in schedule.steps if step < listed < following), default=following)
+    return following

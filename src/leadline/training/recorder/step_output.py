@@ -61,10 +61,6 @@ class StepOutput:
             self.queue = WriteQueue(context.writer)
             self._timeline.open(context.writer)
 
-    def scalar_layout(self, scalars: Mapping[str, Scalar]) -> SeriesLayout:
-        """Return the layout of the row of these scalars."""
-        return self._rows.layout(scalars)
-
     def put_scalars(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
         """Write a row of scalars."""
         if self.queue is not None:
@@ -113,17 +109,9 @@ class StepOutput:
         """Write the scalars of a step and end it."""
         if scalars:
             self.put_scalars(stamp, scalars)
-        self.finish_step(stamp, frozenset(scalars))
-
-    def finish_step(self, stamp: StepStamp, names: frozenset[str]) -> None:
-        """End a step whose rows have all been put.
-
-        Args:
-            names: The scalars that the step has.
-        """
         if self.queue is not None:
             self.queue.finish_step(stamp)
-        self._last_stamp, self._last_names = stamp, names
+        self._last_stamp, self._last_names = stamp, frozenset(scalars)
         for change in self._schedules.budget.end_step(stamp.mode, stamp.mode_step, self._overhead.until):
             for args in change.events():
                 self._context.record_event("capture_thinned", args)

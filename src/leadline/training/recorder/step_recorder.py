@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Program, Subject
+from leadline.frameworks.adapter import Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
-from leadline.frameworks.scores import Scores
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import SeriesLayout, StepStamp
@@ -19,8 +17,7 @@ from leadline.training.pending import PendingNumbers
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
-from leadline.training.recorder.metric_rows import MetricRow, metric_row
-from leadline.training.recorder.mode_schedules import ModeSchedules, PlanSchedules
+from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalar_buffer import ScalarBuffer
 from leadline.training.recorder.scalars import Scalar
@@ -106,7 +103,6 @@ class StepRecorder:
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
         self.captures_checks = schedules.has_checks
         self.log = scalars.log
-        self.withdraw = scalars.withdraw
         self.record_checks = scalars.add_checks
         self.record_event = context.record_event
         self._non_finite_step = -1
@@ -114,9 +110,6 @@ class StepRecorder:
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
-        self._scores: Scores | None = None
-        """The scores of the current step."""
-        self._metric_row: MetricRow | None = None
 
     @property
     def budget(self) -> Budget:
@@ -139,7 +132,6 @@ class StepRecorder:
             self._frameworks.end_forwards()
         self._schedules.change(plan)
         self._watched.clear()
-        self._metric_row = None
         self.begin_step()
 
     # --- callbacks ----------------------------------------------------------------------------------------
@@ -149,37 +141,23 @@ class StepRecorder:
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()
+        self._add_loss(site, value, name, marks)
+        self.cost.end(begun)
+
+    def record_scores(self, scores: Sequence[Score]) -> None:
+        begun = self.cost.begin()
+        wants_loss = self.wants_loss()
+        for name, value, is_loss, marks in scores:
+            if not is_loss:
+                self._scalars.log({name: value}, "metrics", marks)
+            elif wants_loss:
+                self._add_loss(name, value, name, marks)
+        self.cost.end(begun)
+
+    def _add_loss(self, site: object, value: Any, name: str | None, marks: tuple[str, ...]) -> None:
         if self._non_finite_step < 0 and isinstance(value, float) and value - value != 0.0:
             self._non_finite_step = self.clock.mode_step("train")
         self._scalars.train_losses.add(site, value, name, marks)
-        self.cost.end(begun)
-
-    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
-        wants_loss = self.wants_loss()
-        for score, value in zip(scores, values, strict=True):
-            if not score.is_loss:
-                self.log({score.name: value}, "metrics", score.marks)
-            elif wants_loss:
-                self.record_loss(score.name, value, score.name, score.marks)
-        self._scores = scores
-
-    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        row, queue = self._metric_row, self._output.queue
-        if row is None or row.scores is not scores or queue is None or not all(map(math.isfinite, values)):
-            return False
-        if not self._is_metrics_only(owner, row):
-            return False
-        begun = self.cost.begin()
-        stamp = self.clock.stamp()
-        if row.value_indices:
-            queue.put_row(row.layout, stamp, row.pack(values), _is_never_urgent)
-            self._scalars.train_losses.latest.update((name, values[index]) for name, index in row.losses)
-        self._output.finish_step(stamp, row.names)
-        self.begin_step()
-        self.timeline.end_step(stamp.step)
-        self.cost.end(begun)
-        self._control.handle_pending(self.clock.step - 1)
-        return True
 
     def capture_last_step(self, family: Family) -> None:
         """Capture what a schedule with an interval would capture later, but not steps that are listed."""
@@ -332,8 +310,6 @@ class StepRecorder:
         if self._scalars.has_logged():
             scalars |= self._scalars.take_logged(schedules.scalars.advance_to(stamp.mode_step))
         output.end_step(stamp, scalars)
-        if self._scores is not None:
-            self._update_metric_row(scalars, schedules)
         self.begin_step()
         self.timeline.end_step(stamp.step)
 
@@ -343,29 +319,6 @@ class StepRecorder:
             for watched in self._watched.values()
             for name, value in watched.subject.hyperparameters().items()
         }
-
-    def _is_metrics_only(self, owner: object, row: MetricRow) -> bool:
-        """Return whether nothing is scheduled at the current step but the numbers of the row."""
-        return (
-            not self._is_forward_watched
-            and self.evaluation.stamp is None
-            and self._scalars.is_empty()
-            and self.listener.is_idle
-            and row.version == self._schedules.budget.version
-            and owner in self._watched
-            and self.clock.is_owned_by(owner)
-            and self._schedules.of("train").settings.is_idle(self.clock.mode_step("train"))
-        )
-
-    def _update_metric_row(self, scalars: Mapping[str, Scalar], schedules: ModeSchedules) -> None:
-        """Derive the row of further steps with the same scores from a step that was recorded in full."""
-        scores, self._scores = self._scores, None
-        if scores is None:
-            return
-        version, row = self._schedules.budget.version, self._metric_row
-        if row is None or row.scores is not scores or row.version != version:
-            layout, losses = self._output.scalar_layout(scalars), self._scalars.train_losses
-            self._metric_row = metric_row(scores, scalars, layout, losses, schedules, version)
 
 
 def _is_never_urgent(layout: SeriesLayout, values: bytes) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from leadline.frameworks.loggers.trackers import ScriptTracker
+from leadline.frameworks.loggers.trackers import ScriptTracker, TrackerClosedError
 from leadline.records.request import FAILED, REFUSED, Acknowledgement, Request
 from leadline.store.control import RequestReader, read_acknowledgements, write_acknowledgement
 from leadline.training.step_context import StepContext
@@ -19,8 +18,6 @@ EVERY: Final = "every"
 TITLES: Final = {"wandb": "wandb", "mlflow": "MLflow", "tensorboard": "TensorBoard"}
 _CHECK_SECONDS: Final = 0.25
 _CLOSE_SECONDS: Final = 2.0
-_MAX_ERROR_LENGTH: Final = 200
-_CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
 
 
 class TrackerLogging:
@@ -108,8 +105,10 @@ class TrackerLogging:
         step = self._last_step() if parameters.get("step") is None else int(parameters["step"])
         try:
             tracker.log(f"leadline/{parameters['rule']}", float(parameters["value"]), step)
+        except TrackerClosedError as error:
+            return str(error)
         except Exception as error:  # noqa: BLE001 - the guard of third-party code in our thread
-            return _in_one_line(error)
+            return type(error).__name__  # its text may contain credentials
         return ""
 
     def _acknowledge(self, request: Request, outcome: str) -> None:
@@ -131,9 +130,3 @@ def _format_target(target: str) -> str:
 
 def _join(names: Iterable[str]) -> str:
     return " and ".join(names)
-
-
-def _in_one_line(error: Exception) -> str:
-    """Return an error in one line, without credentials in its URLs."""
-    message = _CREDENTIALS.sub("", " ".join(str(error).split()))
-    return f"{type(error).__name__}: {message}"[:_MAX_ERROR_LENGTH]

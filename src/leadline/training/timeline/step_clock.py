@@ -63,10 +63,6 @@ class StepClock:
             self._since.clear()
         return True
 
-    def is_owned_by(self, optimizer: object) -> bool:
-        """Return whether the optimizer is the owner, and no other has stepped since."""
-        return self._owner is not None and self._owner() is optimizer and not self._since
-
     def claim(self, owner: object) -> bool:
         """Give the clock to a training that announces its end; False if another such training owns it."""
         before = self._owner() if self._owner is not None else None

@@ -6,18 +6,19 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from leadline.frameworks.adapter import Score
+from leadline.frameworks.boosting.booster import BoosterConstants
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.frameworks.scores import Score, Scores
 from leadline.training.guard import Guard
 
-SCORES = (Score("held-rmse", True, ("validation_set",)), Score("held-auc", False, ("validation_set",)))
+SCORES = (Score("held-rmse", 0.5, True, ("validation_set",)), Score("held-auc", 0.9, False, ("validation_set",)))
 
 
 class Owner: ...
 
 
 class Booster:
-    features = ()
+    constants = BoosterConstants("", "", ())
 
     def settings(self) -> dict[str, float]:
         return {}
@@ -32,16 +33,10 @@ class Callbacks:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.owner: object = None
-        self.is_metrics_only = False
         self.timeline = self
 
-    def record_scores(self, scores: Scores, values: Sequence[float]) -> None:
-        self.calls += [f"{score.name}={value}" for score, value in zip(scores, values, strict=True)]
-
-    def metrics_only_step(self, owner: object, scores: Scores, values: Sequence[float]) -> bool:
-        if self.is_metrics_only:
-            self.calls.append("metrics only")
-        return self.is_metrics_only
+    def record_scores(self, scores: Sequence[Score]) -> None:
+        self.calls += [f"{score.name}={score.value}" for score in scores]
 
     def capture_last_step(self, family: str) -> None:
         self.calls.append("last")
@@ -71,12 +66,12 @@ class Callbacks:
     def before_update(self, owner: object) -> None: ...
 
 
-def scored() -> tuple[Scores, Sequence[float]]:
-    return SCORES, (0.5, 0.9)
+def scored() -> Sequence[Score]:
+    return SCORES
 
 
-def nothing() -> tuple[Scores, Sequence[float]]:
-    return (), ()
+def nothing() -> Sequence[Score]:
+    return ()
 
 
 def make() -> tuple[Rounds, Callbacks, list[str]]:
@@ -99,14 +94,13 @@ def test_a_round_is_its_scores_and_a_step() -> None:
     assert (callbacks.owner, warnings) == (None, [])
 
 
-def test_a_round_with_metrics_only_is_one_call_except_the_first_and_the_last() -> None:
+def test_the_last_round_is_announced_so_that_what_is_due_later_is_captured_at_it() -> None:
     rounds, callbacks, _ = make()
-    callbacks.is_metrics_only = True
     owner, booster = Owner(), Booster()
     rounds.begin(owner)
     for index in range(3):
         rounds.end_round(owner, booster, nothing, is_last=index == 2)  # type: ignore[arg-type]
-    assert callbacks.calls == ["training 1", "step", "metrics only", "last", "step"]
+    assert callbacks.calls == ["training 1", "step", "step", "last", "step"]
 
 
 def test_consecutive_trainings_are_counted_even_if_one_never_reports_its_end() -> None:
@@ -154,7 +148,7 @@ def test_an_error_in_leadline_only_ends_the_capture() -> None:
     owner = Owner()
     rounds.begin(owner)
 
-    def fail() -> tuple[Scores, Sequence[float]]:
+    def fail() -> Sequence[Score]:
         raise RuntimeError("planted")
 
     rounds.end_round(owner, None, fail)

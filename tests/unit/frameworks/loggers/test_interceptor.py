@@ -12,10 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.loggers.interceptor import Interceptor
-from leadline.frameworks.loggers.patches import FunctionPatch, LoggingLibrary
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
 from leadline.frameworks.loggers.registry import Loggers
-from leadline.frameworks.loggers.unique_names import UniqueNames
 from leadline.frameworks.loggers.values import scalar
 from leadline.training.guard import Guard
 
@@ -24,26 +22,12 @@ class Sink:
     """Keeps the values that a recorder would record for the current step."""
 
     def __init__(self) -> None:
-        self.clock: Any = SimpleNamespace(step=0)
         self.cost: Any = SimpleNamespace(own_ns=0, loop_ns=0)
         self.kept: dict[str, Any] = {}
 
     def log(self, values: Mapping[str, Any], collection: str) -> None:
         assert collection == "metrics"
         self.kept |= values
-
-    def withdraw(self, name: str, collection: str) -> None:
-        self.kept.pop(name, None)
-
-    def next_step(self) -> dict[str, Any]:
-        kept, self.kept = self.kept, {}
-        self.clock.step += 1
-        return kept
-
-
-class Metric:
-    def __init__(self) -> None:
-        self._computed: Any = None
 
 
 class Writer:
@@ -66,8 +50,8 @@ def written(writer: object, name: str, value: object, **others: object) -> dict[
     return {name: value}
 
 
-def patches(library: ModuleType, interceptor: Interceptor) -> list[FunctionPatch]:
-    return [FunctionPatch(library.Writer, "write", interceptor.after(written))]
+def patches(library: ModuleType, interceptor: Interceptor) -> None:
+    interceptor.replace(library.Writer, "write", interceptor.after(written))
 
 
 @pytest.fixture
@@ -206,77 +190,6 @@ def test_an_error_of_the_library_ends_the_forwarding(sink: Sink, interceptor: In
 
 def log(interceptor: Interceptor, name: str, value: Any) -> None:
     interceptor.after(lambda: {name: value})(lambda: None)()
-
-
-def test_a_metric_that_is_not_logged_is_recorded_under_its_own_name(sink: Sink, interceptor: Interceptor) -> None:
-    metric = Metric()
-    for step in range(6):
-        interceptor.log_unnamed(metric, {"Metric_step": step / 10})
-        log(interceptor, "other", 5.0 + step)
-        assert sink.next_step() == {"Metric_step": step / 10, "other": 5.0 + step}
-
-
-def test_a_metric_that_is_logged_in_its_step_is_one_scalar(sink: Sink, interceptor: Interceptor) -> None:
-    metric = Metric()
-    for step in range(6):
-        if not interceptor.is_named(metric):
-            interceptor.log_unnamed(metric, {"Metric_step": step / 10})
-        log(interceptor, "accuracy", step / 10)
-        assert sink.next_step() == {"accuracy": step / 10}
-    assert interceptor.is_named(metric)
-
-
-def test_a_metric_that_is_logged_a_step_later_becomes_one_scalar(sink: Sink, interceptor: Interceptor) -> None:
-    metric, unnamed = Metric(), []
-    for step in range(6):
-        if not interceptor.is_named(metric):
-            interceptor.log_unnamed(metric, {"Metric_step": step / 10})
-        unnamed.append("Metric_step" in sink.next_step())
-        log(interceptor, "accuracy", step / 10)
-    assert unnamed == [True, True, True, False, False, False]
-
-
-def test_logging_the_returned_object_names_its_metric_at_once(sink: Sink, interceptor: Interceptor) -> None:
-    metric = Metric()
-    metric._computed = torch.tensor(0.5)
-    interceptor.log_unnamed(metric, {"Metric": metric._computed.clone()})
-    log(interceptor, "accuracy", metric._computed)
-    assert sink.next_step() == {"accuracy": 0.5}
-    assert interceptor.is_named(metric)
-
-
-def test_numbers_equal_by_chance_name_no_metric(sink: Sink, interceptor: Interceptor) -> None:
-    """Two metrics of small batches are often equal, and only one of them is logged."""
-    logged, other = Metric(), Metric()
-    values = [(0.5, 0.25), (0.0, 0.0), (1.0, 1.0), (0.25, 0.25), (0.5, 0.0), (0.0, 0.0)]
-    kept = []
-    for one, another in values:
-        if not interceptor.is_named(logged):
-            interceptor.log_unnamed(logged, {"Logged_step": one})
-        interceptor.log_unnamed(other, {"Other_step": another})
-        log(interceptor, "f1", one)
-        kept.append(sink.next_step())
-    assert [scalars["Other_step"] for scalars in kept] == [another for _, another in values]
-    assert [scalars["f1"] for scalars in kept] == [one for one, _ in values]
-    assert not any("Logged_step" in scalars for scalars in kept)
-
-
-def test_a_metric_object_that_is_logged_needs_no_name(sink: Sink, interceptor: Interceptor) -> None:
-    metric = Metric()
-    interceptor.log_unnamed(metric, {"Metric_step": 0.5})
-    interceptor.name_owner(metric)
-    assert sink.next_step() == {}
-    assert interceptor.is_named(metric)
-
-
-def test_repeated_names_are_numbered_and_released() -> None:
-    names, first, second = UniqueNames(), Metric(), Metric()
-    assert [names.give(metric, "Metric") for metric in (first, second, first)] == ["Metric", "Metric_1", "Metric"]
-    assert names.give(second, "val/Metric") == "val/Metric"
-    assert names.find(second) == "val/Metric"
-    del first
-    third = Metric()
-    assert names.give(third, "Metric") == "Metric"
 
 
 def test_overhead_counts_once_the_training_has_begun(sink: Sink, interceptor: Interceptor) -> None:

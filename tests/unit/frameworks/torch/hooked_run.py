@@ -17,7 +17,7 @@ from leadline.reader.run import Run
 def watch(folder: Path, train: Callable[[], Any], *capture: str, preset: str | None = None) -> Run:
     """Return the run of a training; assert that nothing failed, was dropped, or is left in the framework."""
     hook = leadline.torch.Hook(out=str(folder), name="run", preset=preset, capture=capture)
-    session = hook._session
+    session = hook.session
     assert session is not None
     try:
         train()

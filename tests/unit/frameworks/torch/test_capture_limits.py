@@ -21,8 +21,8 @@ def net() -> nn.Linear:
 
 def test_beyond_the_memory_limit_the_update_ratio_uses_a_sample(tmp_path: Path) -> None:
     hook = Hook(out=str(tmp_path), name="run", preset=None, capture=["weights:every=1,statistics=update_ratio"])
-    assert hook._session is not None
-    hook._session.recorder._device_bytes = 0
+    assert hook.session is not None
+    hook.session.recorder._device_bytes = 0
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with hook:

@@ -163,8 +163,8 @@ def test_each_row_needs_one_copy(tmp_path: Path, device: FakeDevice) -> None:
 
 def test_a_step_is_complete_when_its_pending_rows_have_arrived(tmp_path: Path, device: FakeDevice) -> None:
     hook = leadline.torch.Hook(out=str(tmp_path), name="run", preset=None, capture=["gradients:every=1"])
-    assert hook._session is not None
-    context = hook._session.context
+    assert hook.session is not None
+    context = hook.session.context
     last_steps = []
 
     def record_progress(step: int) -> None:

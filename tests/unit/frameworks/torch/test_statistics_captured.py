@@ -34,7 +34,7 @@ EVERYTHING = f"statistics={','.join((*NUMBERS, *ARRAYS, 'class_counts', 'confusi
 
 def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
     hook = leadline.torch.Hook(out=str(folder), name="run", preset=None, capture=capture)
-    session = hook._session
+    session = hook.session
     assert session is not None
     try:
         train()
@@ -121,8 +121,8 @@ def test_without_memory_for_copies_changes_are_estimated_and_reported(tmp_path: 
     hook = leadline.torch.Hook(
         out=str(tmp_path), name="run", preset=None, capture=["weights:every=1,statistics=update_ratio,change_l2"]
     )
-    assert hook._session is not None
-    hook._session.recorder._device_bytes = 1000
+    assert hook.session is not None
+    hook.session.recorder._device_bytes = 1000
     train()
     assert hook.close()
     run = leadline.open_run(hook.run)

@@ -32,6 +32,6 @@ def test_the_overhead_of_a_short_run_is_at_most_its_loop_time(tmp_path: Path) ->
     with Hook(out=str(tmp_path), name="run", capture=["all:every=1"]) as hook:
         model(torch.ones(3, 2)).mean().backward()
         optimizer.step()
-        assert hook._session is not None
-        cost = hook._session.recorder.cost
+        assert hook.session is not None
+        cost = hook.session.recorder.cost
         assert 0 < cost.own_ns <= cost.loop_ns

@@ -114,11 +114,10 @@ def test_a_failing_tracker_does_not_affect_the_others(case: TrackerLoggingCase) 
     case.tracking.begin()
     case.ask("1")
     assert case.answer("1").outcome == (
-        "logged to TensorBoard /logs and wandb run abc; "
-        "not to MLflow run 1: ConnectionError: no route to https://host/api"
+        "logged to TensorBoard /logs and wandb run abc; not to MLflow run 1: ConnectionError"
     )
     case.ask("2", to="mlflow")
-    assert case.answer("2").outcome == "failed: MLflow run 1: ConnectionError: no route to https://host/api"
+    assert case.answer("2").outcome == "failed: MLflow run 1: ConnectionError"
     case.trackers.remove(broken)
     case.ask("3", to="mlflow")
     assert case.answer("3").outcome == "refused: the script has no live MLflow run"

@@ -7,13 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import update_wrapper
 from typing import Any, Final
 
 import torch
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, untracked
 from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
 from leadline.frameworks.torch.kernels.elements import local
@@ -64,7 +64,9 @@ class Clipping:
         self._guard, self._warn, self._wants_norms = DispatchModeGuard(guard), warn, wants_norms
         self._clips: list[_Clip] = []
         self._local = _Local()
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._patches = Patches()
+        self._sharded: Any = None
+        """The class of models with sharded parameters, once its module is imported and its method replaced."""
 
     def install(self) -> None:
         """Install the wrappers."""
@@ -82,15 +84,14 @@ class Clipping:
     def wrap_new_imports(self) -> None:
         """Wrap the clipping methods of modules imported since the last call."""
         sharded = getattr(sys.modules.get(_FSDP), "FullyShardedDataParallel", None)
-        if sharded is not None and not any(owner is sharded for owner, _, _ in self._originals):
+        if sharded is not None and self._sharded is not sharded:
+            self._sharded = sharded
             self._patch(sharded, "clip_grad_norm_", self._make_sharded_clip_norm)
 
     def uninstall(self) -> None:
-        """Restore every function that is still our wrapper."""
-        for owner, name, original in reversed(self._originals):
-            if getattr(getattr(owner, name), "_leadline", None) is self:
-                setattr(owner, name, original)
-        self._originals = []
+        """Restore the functions."""
+        self._patches.restore()
+        self._sharded = None
         self._clips.clear()
 
     def take(self, parameters: set[int], reader: int) -> list[tuple[str, Number]]:
@@ -119,13 +120,7 @@ class Clipping:
     # --- inside the user's training -----------------------------------------------------------------------
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name, None)
-        if original is None:
-            return
-        replacement: Any = update_wrapper(make(original), original)
-        replacement._leadline = self
-        self._originals.append((owner, name, original))
-        setattr(owner, name, replacement)
+        self._patches.replace(owner, name, make, is_optional=True)
 
     def _make_total_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
         record = self._set_norm_type

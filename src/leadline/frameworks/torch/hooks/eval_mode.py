@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.training.guard import Guard
 
@@ -30,19 +30,15 @@ class EvalModeWatch:
             on_change: Called when the outermost ``train`` or ``eval`` of a module has returned.
         """
         self._guard, self._on_change = guard, on_change
-        self._original: Any = None
+        self._patches = Patches()
 
     def install(self) -> None:
         """Wrap ``Module.train``."""
-        self._original = torch.nn.Module.train
-        replacement: Any = self._make_train(self._original)
-        replacement._leadline = self
-        torch.nn.Module.train = replacement
+        self._patches.replace(torch.nn.Module, "train", self._make_train)
 
     def uninstall(self) -> None:
         """Restore ``Module.train``, unless another library has wrapped it since."""
-        if getattr(torch.nn.Module.train, "_leadline", None) is self:
-            torch.nn.Module.train = self._original
+        self._patches.restore()
         self._on_change = _ignore
 
     def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,7 +53,7 @@ class EvalModeWatch:
                 if depth.calls == 0:
                     guard.run(self._on_change)
 
-        return hide_from_dynamo(functools.wraps(original)(train))
+        return hide_from_dynamo(train)
 
 
 def _ignore() -> None:

@@ -13,6 +13,7 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
@@ -84,7 +85,7 @@ class StepHooks:
         """Optimizers that stepped within the current backward pass, from hooks of their parameters."""
         self._leaders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._handles: list[Any] = []
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._patches = Patches()
 
     def install(self) -> None:
         """Install the hooks."""
@@ -92,29 +93,19 @@ class StepHooks:
             torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
             torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
         ]
-        self._patch(torch.autograd, "_engine_run_backward", self._make_backward)
-        self._patch(torch.amp.GradScaler, "step", self._make_scaler_step)
-        self._patch(torch.amp.GradScaler, "scale", self._make_scale)
-        self._patch(torch, "compile", self._make_compile)
-        self._patch(torch.nn.Module, "compile", self._make_compile)
+        replace = self._patches.replace
+        replace(torch.autograd, "_engine_run_backward", self._make_backward)
+        replace(torch.amp.GradScaler, "step", self._make_scaler_step)
+        replace(torch.amp.GradScaler, "scale", self._make_scale)
+        replace(torch, "compile", self._make_compile)
+        replace(torch.nn.Module, "compile", self._make_compile)
 
     def uninstall(self) -> None:
-        """Remove the hooks, and restore every function that is still our wrapper."""
+        """Remove the hooks, and restore the functions."""
         for handle in self._handles:
             handle.remove()
-        for owner, name, original in reversed(self._originals):
-            if getattr(getattr(owner, name), "_leadline", None) is self:
-                setattr(owner, name, original)
-        self._handles, self._originals = [], []
-
-    def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        original = getattr(owner, name)
-        replacement = hide_from_dynamo(make(original))
-        replacement._leadline = self
-        replacement.__wrapped__ = original
-        replacement.__name__ = name
-        self._originals.append((owner, name, original))
-        setattr(owner, name, replacement)
+        self._handles = []
+        self._patches.restore()
 
     # The functions below run inside the user's training. They are closures because Dynamo must be excluded from each
     # one by its code object, and because a bound method would be looked up at every call.
@@ -189,7 +180,7 @@ class StepHooks:
             guard.run(callbacks.after_update, optimizer, is_skipped=is_skipped or False)
             return result
 
-        return step
+        return hide_from_dynamo(step)
 
     def _make_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         on_compile = self._on_compile
@@ -198,7 +189,7 @@ class StepHooks:
             on_compile()
             return original(*args, **kwargs)
 
-        return compile
+        return hide_from_dynamo(compile)
 
     def _make_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
         scaled = self._scaled
@@ -211,7 +202,7 @@ class StepHooks:
                 scaled[id(result)] = (weakref.ref(result), weakref.ref(scaler))
             return result
 
-        return scale
+        return hide_from_dynamo(scale)
 
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, stepped_in_backward = self._guard, self._stepped_in_backward
@@ -227,7 +218,7 @@ class StepHooks:
             guard.run(end_backward)
             return result
 
-        return _engine_run_backward
+        return hide_from_dynamo(_engine_run_backward)
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
         self._timeline.end_forward(*self._forward.capture_times())

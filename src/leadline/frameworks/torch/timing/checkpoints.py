@@ -11,8 +11,8 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -51,10 +51,10 @@ class CheckpointHooks:
 
     def _on_import(self, name: str, module: ModuleType) -> None:
         for function in _LAZY_MODULES[name]:
-            self._patches.replace(module, function, self._make_save)
+            self._patches.replace(module, function, self._make_save, is_optional=True)
             package = sys.modules.get(name.rpartition(".")[0])
-            if package is not None and getattr(package, function, None) is not None and name.startswith("torch."):
-                self._patches.replace(package, function, self._make_save)
+            if package is not None and name.startswith("torch."):
+                self._patches.replace(package, function, self._make_save, is_optional=True)
 
     def _make_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
         timeline, run, depth = self._timeline, self._guard.run, self._depth

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import distributed
 
-from leadline.frameworks.torch.hooks.patches import Patches
+from leadline.frameworks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -60,7 +60,7 @@ class CollectiveHooks:
             return
         for name in _INPUTS:
             for owner in (distributed.distributed_c10d, distributed):
-                self._patches.replace(owner, name, self._make_collective)
+                self._patches.replace(owner, name, self._make_collective, is_optional=True)
 
     def uninstall(self) -> None:
         """Remove the patches."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch.utils.data import dataloader
 
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -27,7 +27,7 @@ class DataLoaderHooks:
     def install(self) -> None:
         """Install the patches."""
         self._patches.replace(dataloader._BaseDataLoaderIter, "__next__", self._make_next)
-        self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator)
+        self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator, is_optional=True)
 
     def uninstall(self) -> None:
         """Remove the patches."""

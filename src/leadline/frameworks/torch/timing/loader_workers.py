@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import dataloader, get_worker_info
 from torch.utils.data._utils import fetch as torch_fetch
 
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.patches import Patches
 from leadline.store import layout
 from leadline.store.codec import LOADING, BatchEncoder, int64_buffer
 from leadline.store.documents import make_subfolder
@@ -110,7 +110,7 @@ class LoadingRecording:
         except OSError as error:
             raise ProfileUnavailableError(f"cannot create {self._folder}: {error.strerror}") from None
         for kind in (dataloader._SingleProcessDataLoaderIter, dataloader._MultiProcessingDataLoaderIter):
-            self._patches.replace(kind, "_next_data", self._make_wait)
+            self._patches.replace(kind, "_next_data", self._make_wait, is_optional=True)
             self._patches.replace(kind, "__init__", self._make_init)
 
     def enter(self, step: int, ended: str) -> None:

@@ -58,7 +58,7 @@ class Server:
         addresses = []
         for element in re.findall(r"<div[^>]*data-chart=[^>]*>", self.get(page).decode()):
             data = {key: html.unescape(value) for key, value in re.findall(r'data-([a-z]+)="([^"]*)"', element)}
-            address = data.get("src") or f"/runs/{NAME}/charts/{data['chart']}.json"
+            address = f"/runs/{NAME}/charts/{data['chart']}.json"
             addresses.append(f"{address}?{data.get('query', '')}&axis={data.get('axis', '')}")
         return addresses
 

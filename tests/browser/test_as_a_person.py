@@ -59,7 +59,7 @@ def follow_the_finding(page: Page) -> None:
 
 def look_at_the_machine(page: Page) -> None:
     go_to(page, "Nodes")
-    zoomed, other = (page.locator(f'.chart[data-chart="{name}"]') for name in ("heat-map", "usage"))
+    zoomed, other = (page.locator(f'.chart[data-chart="{name}"]') for name in ("heat_map", "metrics_over_time"))
     for chart in (zoomed, other):
         expect(chart.first.locator(".plot-container")).to_be_visible()
     before = x_range(other.first)

@@ -67,11 +67,11 @@ def double_click(page: Page, place: Locator) -> bool:
 
 def test_one_chart_is_zoomed_and_the_others_follow_with_finer_data(nodes: str, page: Page) -> None:
     page.goto(nodes)
-    cpu, heat_map = chart(page, "usage"), chart(page, "heat-map")
+    cpu, heat_map = chart(page, "metrics_over_time"), chart(page, "heat_map")
     whole = shown(cpu)
     assert shown(heat_map) == whole
-    chart(page, "usage")
-    with page.expect_response(re.compile(r"/charts/heat-map.*start_ns=")) as finer:
+    chart(page, "metrics_over_time")
+    with page.expect_response(re.compile(r"/charts/heat_map.*start_ns=")) as finer:
         draw(page, cpu, 0.25, 0.5)
         page.wait_for_function("() => new URLSearchParams(location.search).has('from')")
     assert finer.value.ok
@@ -85,17 +85,17 @@ def test_one_chart_is_zoomed_and_the_others_follow_with_finer_data(nodes: str, p
 
 def test_the_url_contains_the_range(nodes: str, page: Page) -> None:
     page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 16 * SECOND_NS) // 1_000_000}")
-    assert shown(chart(page, "usage")) == [10, 16]
+    assert shown(chart(page, "metrics_over_time")) == [10, 16]
     page.get_by_role("button", name="Zoom in", exact=True).click()
-    expect_shown(page, chart(page, "heat-map"), [11.5, 14.5])
+    expect_shown(page, chart(page, "heat_map"), [11.5, 14.5])
     page.wait_for_url(re.compile("from=2026"))
     page.reload()
-    assert shown(chart(page, "usage")) == [11.5, 14.5]
+    assert shown(chart(page, "metrics_over_time")) == [11.5, 14.5]
 
 
 def test_keyboard_shortcuts_change_the_range(nodes: str, page: Page) -> None:
     page.goto(f"{nodes}?from={(START_NS + 10 * SECOND_NS) // 1_000_000}&to={(START_NS + 18 * SECOND_NS) // 1_000_000}")
-    place = chart(page, "usage")
+    place = chart(page, "metrics_over_time")
     page.keyboard.press("ArrowRight")
     expect_shown(page, place, [12, 20])
     page.keyboard.press("+")
@@ -114,7 +114,7 @@ def test_keyboard_shortcuts_change_the_range(nodes: str, page: Page) -> None:
 
 def test_a_selected_interval_shows_its_phases(nodes: str, page: Page) -> None:
     page.goto(nodes)
-    place = chart(page, "usage")
+    place = chart(page, "metrics_over_time")
     page.get_by_role("button", name="Select interval", exact=True).click()
     draw(page, place, 0.5, 0.75)
     panel = page.get_by_label("Selected interval", exact=True)
@@ -138,7 +138,7 @@ def test_times_are_shown_in_the_viewers_zone(nodes: str, page: Page, browser: An
     context = browser.new_context(timezone_id="Asia/Kolkata", locale="en-GB")
     there = context.new_page()
     there.goto(nodes)
-    place = chart(there, "usage")
+    place = chart(there, "metrics_over_time")
     ticks = place.locator(".xtick text").all_text_contents()
     assert ticks
     assert all(tick.startswith("16:3") for tick in ticks), ticks  # 11:06:40 UTC and later
@@ -161,7 +161,7 @@ def test_charts_follow_a_growing_run_or_keep_the_range(
 ) -> None:
     writer = write_live_run(tmp_path, "first", training_parts(20))
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
-    place = chart(page, "usage")
+    place = chart(page, "metrics_over_time")
     assert shown(place)[1] == pytest.approx(20, abs=1.0)
     writer.write_all(training_parts(20, first_second=20))
     page.wait_for_function(
@@ -187,7 +187,7 @@ def test_charts_follow_a_growing_run_or_keep_the_range(
 def test_charts_use_the_page_theme(nodes: str, page: Page) -> None:
     page.emulate_media(color_scheme="light")
     page.goto(nodes)
-    place = chart(page, "usage")
+    place = chart(page, "metrics_over_time")
     colour = "place => place.querySelector('.plot')._fullLayout.font.color"
     light = place.evaluate(colour)
     page.get_by_role("button", name="Light or dark", exact=True).click()
@@ -205,7 +205,7 @@ def test_text_of_a_run_is_escaped_in_the_selection(tmp_path: Path, dashboard: Ca
     judge(writer, [{**finding(40, START_NS + 8 * SECOND_NS), "message": evil}])
     end(writer, 20)
     page.goto(f"{dashboard(tmp_path)}/runs/first/nodes")
-    chart(page, "usage")
+    chart(page, "metrics_over_time")
     page.get_by_role("button", name="Analyze range", exact=True).click()
     panel = page.get_by_label("Selected interval", exact=True)
     expect(panel.get_by_role("link")).to_have_text(f"exploding_tensor, step 40: {evil}")

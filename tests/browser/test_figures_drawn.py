@@ -10,7 +10,7 @@ import plotly
 import pytest
 from playwright.sync_api import Page
 
-sys.path.append(str(Path(__file__).parents[1] / "unit" / "figures"))
+sys.path.append(str(Path(__file__).parents[1] / "unit" / "charts"))
 
 import every_figure
 

@@ -21,7 +21,7 @@ def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable
     page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
     expect(page.locator("main")).to_contain_text("Rank 60 is the slowest")
     expect(page.locator("main")).to_contain_text("The charts show the 32 slowest and the 32 fastest")
-    for name in ("rank-steps", "rank-phases", "rank-durations", "replicas"):
+    for name in ("rank_step_times", "rank_times", "rank_durations", "replicas"):
         chart = page.locator(f'.chart[data-chart="{name}"]')
         chart.scroll_into_view_if_needed()
         expect(chart.locator(".plot-container")).to_be_visible()
@@ -40,4 +40,4 @@ def test_a_single_worker_shows_a_message(tmp_path: Path, dashboard: Callable[...
     page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
     alone = page.locator('[data-fragment="alone"]')
     expect(alone.get_by_text("This run has one worker")).to_be_visible()
-    expect(page.locator('.chart[data-chart="rank-durations"] .plot-container')).to_be_visible()
+    expect(page.locator('.chart[data-chart="rank_durations"] .plot-container')).to_be_visible()

@@ -21,14 +21,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
 from leadline.dashboard import pages
-from leadline.dashboard.charts import chart_endpoint
+from leadline.dashboard.chart_endpoint import chart
 from leadline.dashboard.live_events import ChangeNotifier, live, live_root
 from leadline.dashboard.number_format import FILTERS
 from leadline.dashboard.page import Site, render
 from leadline.dashboard.run_cache import RunCache
 from leadline.dashboard.run_list import RunList
 from leadline.dashboard.security import Access, AccessMiddleware
-from leadline.dashboard.sparklines import LossSparklines
 from leadline.errors import LeadlineError, RunNotFoundError
 
 _MAX_THREADS: Final = 8
@@ -52,8 +51,8 @@ def create_app(root: str, *, is_read_only: bool = False, access: Access | None =
             Mount("/static", StaticFiles(directory=os.path.join(_FOLDER, "static")), name="static"),
             Route("/live", live_root),
             Route("/runs/{run}/live", live),
-            Route("/runs/{run}/charts/{chart}.json", chart_endpoint(pages.CHARTS)),
             *pages.ROUTES,
+            Route("/runs/{run}/charts/{chart}.json", chart),
         ],
         middleware=[Middleware(AccessMiddleware, access=access), Middleware(GZipMiddleware)],
         lifespan=_limit_threads,
@@ -61,7 +60,7 @@ def create_app(root: str, *, is_read_only: bool = False, access: Access | None =
     )
     app.router.redirect_slashes = False  # do not redirect unknown paths
     run_cache = RunCache(root)
-    app.state.site = Site(run_cache, _templates(), access, ChangeNotifier(), RunList(run_cache.root), LossSparklines())
+    app.state.site = Site(run_cache, _templates(), access, ChangeNotifier(), RunList(run_cache.root))
     return app
 
 

@@ -1,4 +1,4 @@
-"""View of the Nodes page: nodes, their charts, and why metrics are missing."""
+"""View of the Nodes page: nodes and their charts."""
 
 from __future__ import annotations
 
@@ -12,34 +12,13 @@ from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 
-TITLES: Final = {
-    "cpu": "CPU",
-    "gpu": "GPU",
-    "gpu-memory": "GPU memory",
-    "memory": "Memory",
-    "iowait": "I/O wait",
-    "network": "Network",
-    "disk": "Disk",
-    "job": "Job CPU",
-    "job-memory": "Job memory (RSS)",
-}
-"""Titles of usage charts by key."""
-_NOUNS: Final = {
-    "cpu": "CPU",
-    "gpu": "GPU",
-    "memory": "memory",
-    "network": "network",
-    "disk": "disk",
-    "process": "processes",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class UsageChart:
     """A chart of utilization over time, and its selectable devices."""
 
+    key: str
     title: str
-    """Key in ``TITLES``."""
     kind: str
     metrics: tuple[str, ...]
     devices: tuple[str, ...] = ()
@@ -51,15 +30,15 @@ class UsageChart:
 
 
 CHARTS: Final = (
-    UsageChart("cpu", "cpu", ("utilization_percent",), noun="core", total="total"),
-    UsageChart("network", "network", ("received_bytes_per_second", "sent_bytes_per_second")),
-    UsageChart("gpu", "gpu", ("utilization_percent",), noun="GPU"),
-    UsageChart("gpu-memory", "gpu", ("memory_used_percent",), noun="GPU"),
-    UsageChart("memory", "memory", ("used_percent",)),
-    UsageChart("disk", "disk", ("read_bytes_per_second", "write_bytes_per_second")),
-    UsageChart("iowait", "cpu", ("iowait_percent",)),
-    UsageChart("job", "process", ("cpu_percent",)),
-    UsageChart("job-memory", "process", ("rss_bytes",)),
+    UsageChart("cpu", "CPU", "cpu", ("utilization_percent",), noun="core", total="total"),
+    UsageChart("network", "Network", "network", ("received_bytes_per_second", "sent_bytes_per_second")),
+    UsageChart("gpu", "GPU", "gpu", ("utilization_percent",), noun="GPU"),
+    UsageChart("gpu-memory", "GPU memory", "gpu", ("memory_used_percent",), noun="GPU"),
+    UsageChart("memory", "Memory", "memory", ("used_percent",)),
+    UsageChart("disk", "Disk", "disk", ("read_bytes_per_second", "write_bytes_per_second")),
+    UsageChart("iowait", "I/O wait", "cpu", ("iowait_percent",)),
+    UsageChart("job", "Job CPU", "process", ("cpu_percent",)),
+    UsageChart("job-memory", "Job memory (RSS)", "process", ("rss_bytes",)),
 )
 """Charts of a node in display order."""
 
@@ -89,7 +68,7 @@ class NodeView:
         return [
             replace(chart, devices={"core": self.cores, "GPU": self.gpus}.get(chart.noun, ()))
             for chart in CHARTS
-            if chart.title in standard or any(self.has(chart.kind, metric) for metric in chart.metrics)
+            if chart.key in standard or any(self.has(chart.kind, metric) for metric in chart.metrics)
         ]
 
     @property
@@ -125,16 +104,3 @@ def _view(name: str, label: str, sensors: list[Sensor], documents: dict[str, dic
 def chosen(nodes: Sequence[NodeView], name: str | None) -> NodeView | None:
     """Return the node with a name, else the first; None if there is none."""
     return next((node for node in nodes if node.name == name), nodes[0] if nodes else None)
-
-
-def why_missing(run: Run, kinds: Sequence[str] | None, node: str | None) -> str:
-    """Return why there is no data: ``no GPU on this node``."""
-    kind = kinds[0] if kinds else ""
-    documents = [document for document in liveness.read_nodes(run.path) if node in (None, document.get("node"))]
-    reason = next(
-        (str(document["absent"][kind]) for document in documents if kind in (document.get("absent") or {})), ""
-    )
-    if kind == "gpu":
-        location = "on this node" if node else "on any node"
-        return f"no GPU {location}" + (f" ({reason})" if reason else "")
-    return f"{_NOUNS.get(kind, kind) or 'this'} not sampled" + (f": {reason}" if reason else " in this interval")

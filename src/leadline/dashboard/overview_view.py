@@ -11,11 +11,11 @@ from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of
 from leadline.analysis.usage import PERCENTILES
-from leadline.dashboard.phase_labels import phase_label
+from leadline.charts.units import metric_label, unit_of
+from leadline.charts.usage import device_label
+from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.rule_view import RuleView
 from leadline.errors import LeadlineError
-from leadline.figures.units import metric_label, unit_of
-from leadline.figures.usage import device_label
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records.overhead import format_throttling

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leadline.dashboard.live_events import ChangeNotifier
     from leadline.dashboard.run_list import RunList
     from leadline.dashboard.security import Access
-    from leadline.dashboard.sparklines import LossSparklines
 
 RUN_PAGES: Final = {
     "overview": "Overview",
@@ -44,7 +43,6 @@ class Site:
     access: Access
     notifier: ChangeNotifier
     run_list: RunList
-    sparklines: LossSparklines
 
 
 def site(request: Request) -> Site:

@@ -219,24 +219,6 @@ def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], Pr
     return summed.slice(0, TOP).to_pylist(), ProfileView(longest.slice(0, TOP).to_pylist(), longest.num_rows)
 
 
-def loading_tracks(run: Run, window: str | None) -> pa.Table:
-    """Return data loader events for tracks: ``name, phase, start_ns, duration_ns``."""
-    rows = run.data_loading(window=window).to_pylist()
-    has_several_workers = len({row["worker"] for row in rows}) > 1
-    names = [(f"{row['worker']}: " if has_several_workers else "") + _track_of(row) for row in rows]
-    columns = {key: [row[key] for row in rows] for key in ("start_ns", "duration_ns")}
-    return pa.table({"name": names, "phase": ["data"] * len(rows), **columns})
-
-
-def _track_of(row: Mapping[str, Any]) -> str:
-    if row["event"] == "wait":
-        return "training waits for a batch"
-    activity = "loads batches" if row["event"] == "fetch" else "creates an iterator"
-    return (
-        f"loader worker {row['worker_id']} {activity}" if row["worker_id"] is not None else f"main process {activity}"
-    )
-
-
 def horovod_rows(run: Run) -> ProfileView:
     """Return Horovod's timeline by tensor and activity, the longest first."""
     table = run.horovod()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import socket
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from leadline.dashboard.app import create_app
-from leadline.dashboard.server_memory import share_arenas
 from leadline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ _PORT_ATTEMPTS: Final = 20
 _LAST_PORT: Final = 65_535
 _SHUTDOWN_SECONDS: Final = 3
 _MAX_CONNECTIONS: Final = 512
+_ARENA_MAX: Final = -8
+"""glibc's ``M_ARENA_MAX``."""
 
 
 def bind(host: str, port: int, *, or_next: bool = False) -> socket.socket:
@@ -78,3 +82,14 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
         return  # uvicorn raises the signal again after shutdown
+
+
+def share_arenas(count: int = 2) -> None:
+    """Limit the number of malloc arenas: otherwise each thread retains the memory of its largest response.
+
+    C libraries other than glibc lack this call and are left unchanged.
+    """
+    call = getattr(ctypes.CDLL(None), "mallopt", None)
+    if call is not None:
+        call(_ARENA_MAX, count)
+    pa.set_memory_pool(pa.system_memory_pool())

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from leadline.dashboard.run_cache import OpenedRun
-from leadline.errors import DamagedRunError, UnknownNameError
+from leadline.errors import UnknownNameError
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES, SCALAR_COLLECTIONS
 from leadline.statistics.definitions import STATISTICS, find_statistic
@@ -21,8 +21,6 @@ from leadline.statistics.definitions import STATISTICS, find_statistic
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-MAX_BYTES: Final = 256 << 20
-"""Maximum size of a tensor that is displayed; larger ones can be downloaded."""
 MAX_ROWS: Final = 24
 MAX_COLUMNS: Final = 12
 _SCALARS: Final = frozenset(SCALAR_COLLECTIONS)
@@ -180,6 +178,23 @@ def statistics_of(opened: OpenedRun, name: str) -> list[str]:
     )
 
 
+def numbers_at(opened: OpenedRun, name: str, step: int) -> list[dict[str, Any]]:
+    """Return every captured statistic of a tensor at a step: name, description, and value by worker."""
+    tables = {
+        statistic: opened.digest.statistic(name, statistic, None, None, step, step + 1).to_pylist()
+        for statistic in statistics_of(opened, name)
+    }
+    return [
+        {
+            "statistic": statistic,
+            "description": meaning(statistic),
+            "values": {row["worker"]: row["value"] for row in rows},
+        }
+        for statistic, rows in tables.items()
+        if rows
+    ]
+
+
 def has_histogram(opened: OpenedRun, name: str) -> bool:
     """Return whether a histogram of a tensor was captured or can be computed."""
     archive = opened.run.archive
@@ -205,19 +220,6 @@ def _nearest(steps: list[int], step: int | None) -> int | None:
 
 def _mode_order(mode: str) -> int:
     return MODES.index(mode) if mode in MODES else len(MODES)
-
-
-def stored_at(opened: OpenedRun, name: str, step: int | None, worker: str | None) -> StoredTensor | None:
-    """Return the raw tensor stored at or nearest to a step; None if it was never stored.
-
-    Args:
-        step: None: the last.
-        worker: None: the first with the tensor.
-    """
-    candidates = [tensor for tensor in opened.run.archive.stored.get(name, []) if worker in (None, tensor.worker)]
-    if step is None:
-        return max(candidates, key=lambda tensor: tensor.step, default=None)
-    return min(candidates, key=lambda tensor: abs(tensor.step - step), default=None)
 
 
 def stored_steps(opened: OpenedRun, name: str, worker: str | None) -> list[int]:
@@ -264,18 +266,6 @@ def format_element(value: Any) -> str:
     return f"{value:.5g}"
 
 
-def as_image(values: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
-    """Return a tensor as a matrix, rows by the first dimension, all others as columns; None with fewer than two.
-
-    Args:
-        values: ``(rows, *others)``.
-    """
-    if values.ndim < 2 or values.size < 4:
-        return None
-    matrix = np.abs(values) if np.iscomplexobj(values) else values
-    return np.asarray(matrix, np.float64).reshape(values.shape[0], -1)
-
-
 def npy_chunks(stored: StoredTensor) -> Iterator[bytes]:
     """Yield a stored tensor as chunks of a file for ``numpy.load``.
 
@@ -297,16 +287,6 @@ def npy_chunks(stored: StoredTensor) -> Iterator[bytes]:
 def file_name(name: str, step: int) -> str:
     """Return the download file name of a tensor, restricted to safe characters."""
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '_', name)[-80:].strip('._') or 'tensor'}-step{step}.npy"
-
-
-def load_for_display(stored: StoredTensor) -> tuple[npt.NDArray[Any] | None, str]:
-    """Load the elements of a tensor for display; or None, and the reason."""
-    if stored.nbytes > MAX_BYTES:
-        return None, f"{stored.nbytes / 1e6:,.0f} MB is too large to display; download the tensor"
-    try:
-        return stored.load(), ""
-    except DamagedRunError as error:
-        return None, str(error)
 
 
 def capture_option(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leadline.figures import steps
+from leadline.charts import step_charts
 from leadline.reader.window import natural_sort_key
 from leadline.reports.section import Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import POINTS, Sources
@@ -20,17 +20,11 @@ def step_durations(sources: Sources) -> Section:
         return empty("step-durations", "Step durations", "no step was timed")
     table = sources.digest.steps(points=POINTS)
     charts = (
-        Chart(steps.durations(table)),
-        Chart(steps.histogram(by_series), width="half"),
-        Chart(steps.timeline(_last(sources)), width="half"),
+        Chart(step_charts.step_durations(sources.digest)),
+        Chart(step_charts.step_histogram(sources.digest), width="half"),
+        Chart(step_charts.step_timeline(sources.digest), width="half"),
     )
     return Section("step-durations", "Step durations", (), charts, (_statistics(by_series), _longest(table, by_series)))
-
-
-def _last(sources: Sources) -> Any:
-    """The last 30 steps."""
-    numbers = sources.run.steps()
-    return sources.digest.steps(start_step=max(0, (numbers[-1] if numbers else 0) - 29))
 
 
 def _statistics(by_series: dict[str, dict[str, Any]]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.figures import marks, scalars, steps, usage
+from leadline.charts import marks, scalars, step_charts, usage
 from leadline.records.formatting import counted
 from leadline.reports.section import Chart, Columns, Section, Table, empty, format_cell, table_of
 from leadline.reports.sources import POINTS, Sources
@@ -109,8 +109,8 @@ def _of_devices(sources: Sources, names: list[str]) -> Any:
 
 
 def _of_steps(sources: Sources) -> Any:
-    table = sources.digest.steps(mode="train", points=POINTS)
-    return steps.durations(table) if table.num_rows else None
+    figure = step_charts.step_durations(sources.digest, mode="train")
+    return figure if figure.data else None
 
 
 def _evidence(row: dict[str, Any]) -> tuple[Table, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from leadline.figures import shares, usage
+from leadline.charts import shares, usage
 from leadline.reader.run import Run
 from leadline.reports.section import Chart, Section, Table, empty, table_of
 from leadline.reports.sources import Sources

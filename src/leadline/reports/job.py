@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from leadline.analysis.interruptions import interruptions
 from leadline.analysis.operators import seconds_by_kind, top_operators
-from leadline.figures import operators, phases, shares, theme
+from leadline.charts import profile_charts, shares, step_charts, theme
 from leadline.records.formatting import duration, share
 from leadline.reports.section import Cell, Chart, Column, Columns, Section, Table, empty, table_of
-from leadline.reports.sources import POINTS, Sources
+from leadline.reports.sources import Sources
 
 MAX_OPERATORS: Final = 25
 _NO_WINDOW: Final = (
@@ -54,10 +53,8 @@ def summary(sources: Sources) -> Section:
 def _charts(sources: Sources) -> tuple[Chart, ...]:
     if sources.job.loop_started_ns is None:
         return ()
-    table = sources.digest.steps(points=POINTS)
-    pauses = interruptions(sources.run.status_document, table)
-    progress = phases.progress(table, job=sources.job, interruptions=pauses)
-    return Chart(shares.job_phases(sources.job), width="half"), Chart(progress, width="half")
+    figures = (step_charts.job(sources.digest), step_charts.progress(sources.digest))
+    return tuple(Chart(figure, width="half") for figure in figures)
 
 
 def _outcome(sources: Sources) -> str:
@@ -82,7 +79,7 @@ def framework(sources: Sources) -> Section:
     shown = [figure for figure in pies if not (figure.layout.meta or {}).get("empty")]
     charts = [Chart(figure, width="half") for figure in shown]
     if sources.operators is not None:
-        charts.append(Chart(operators.bars(top_operators(sources.operators))))
+        charts.append(Chart(profile_charts.top_operators(sources.digest)))
     tables = _operator_tables(sources.operators)
     text = () if tables else (f"Operators: {_NO_WINDOW}.",)
     return Section("framework-metrics", "Framework metrics", text, tuple(charts), (_phases(by_mode["train"]), *tables))

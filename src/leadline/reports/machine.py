@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from leadline.analysis.distribution import Distribution, balance, distributions
-from leadline.figures import box_plots, usage, utilization_heat_map
-from leadline.figures.units import metric_label, unit_of
-from leadline.figures.usage import device_label
+from leadline.charts.chart import ChartView
+from leadline.charts.system_charts import heat_map, metrics_histogram, metrics_over_time
+from leadline.charts.units import metric_label, unit_of
+from leadline.charts.usage import boxes, device_label
 from leadline.reports.gpu_starvation import NO_GPU
 from leadline.reports.section import Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
@@ -34,14 +34,11 @@ def system_usage(sources: Sources) -> Section:
         **{key: key for key in _PERCENTILES},
         "samples": "samples",
     }
-    heat = utilization_heat_map.heat_map(
-        sources.digest.system(kind=["cpu", "gpu"], metric="utilization_percent", points=300)
+    charts = (
+        Chart(metrics_over_time(sources.digest, "cpu", devices="total", title="CPU")),
+        Chart(metrics_over_time(sources.digest, "network", None, "total", title="Network")),
+        Chart(heat_map(ChartView(sources.digest, points=300))),
     )
-    cpu = _select(sources.machine, "cpu", "utilization_percent", "total")
-    charts = [Chart(usage.usage(cpu, title="CPU")), Chart(heat)]
-    network = sources.digest.system(kind="network", device="total")
-    if network.num_rows:
-        charts.insert(1, Chart(usage.usage(network, title="Network")))
     text = () if sources.has_gpu else (f"GPUs: {NO_GPU}.",)
     return Section("system-usage", "System usage statistics", text, _non_empty(charts), (table_of(rows, columns),))
 
@@ -74,20 +71,19 @@ def batch_size(sources: Sources) -> Section:
         "If the 95th percentiles of all three are low, a larger batch, or several trainings on one GPU, would use the "
         "idle resources.",
     )
-    charts = _non_empty([Chart(box_plots.boxes(results, title="Utilization of CPU, GPUs and GPU memory"))])
+    charts = _non_empty([Chart(boxes(results, title="Utilization of CPU, GPUs and GPU memory"))])
     return Section("batch-size", "Batch size", text, charts, (_distribution_table(results, _DISTRIBUTION),))
 
 
 def load_balancing(sources: Sources) -> Section:
     """The distributions of the utilization of the GPUs."""
-    table = _select(sources.machine, "gpu", "utilization_percent", None)
     results = distributions(sources.run.system_metrics("gpu", None, "utilization_percent"))
     if len(results) < 2:
         return empty("load-balancing", "Load balancing", NO_GPU if not results else "there is only one GPU")
     text = (f"{len(results)} GPUs. {_balance(results)} Different distributions mean uneven work.",)
-    charts = _non_empty([Chart(usage.histogram(table, title="Distribution of the utilization by GPU"))])
-    table_ = _distribution_table(results, ("mean", "p95", "p5"))
-    return Section("load-balancing", "Load balancing", text, charts, (table_,))
+    figure = metrics_histogram(sources.digest, "gpu", title="Distribution of the utilization by GPU")
+    table = _distribution_table(results, ("mean", "p95", "p5"))
+    return Section("load-balancing", "Load balancing", text, _non_empty([Chart(figure)]), (table,))
 
 
 def _balance(results: list[Distribution]) -> str:
@@ -100,11 +96,13 @@ def _balance(results: list[Distribution]) -> str:
 
 
 def _of_gpus(sources: Sources, key: str, title: str, metric: str, shown: Sequence[str]) -> Section:
-    table = _select(sources.machine, "gpu", metric, None)
-    if not table.num_rows:
-        return empty(key, title, NO_GPU)
     results = distributions(sources.run.system_metrics("gpu", None, metric))
-    charts = [Chart(usage.usage(table)), Chart(box_plots.boxes(results, title=f"{title} by device"))]
+    if not results:
+        return empty(key, title, NO_GPU)
+    charts = [
+        Chart(metrics_over_time(sources.digest, "gpu", metric)),
+        Chart(boxes(results, title=f"{title} by device")),
+    ]
     return Section(key, title, (), _non_empty(charts), (_distribution_table(results, shown),))
 
 
@@ -134,11 +132,6 @@ def _usage_row(entry: dict[str, Any]) -> dict[str, Any]:
     device = "" if entry["device"] in ("total", "job") else f", {device_label(entry['kind'], entry['device'])}"
     label = f"{metric_label(entry['kind'], entry['metric'])}{device}"
     return {"node": entry["node"], "metric": label, "unit": unit.name, **scaled, "samples": entry["samples"]}
-
-
-def _select(table: pa.Table, kind: str, metric: str, device: str | None) -> pa.Table:
-    keep = pc.and_(pc.equal(table["kind"], kind), pc.equal(table["metric"], metric))
-    return table.filter(keep if device is None else pc.and_(keep, pc.equal(table["device"], device)))
 
 
 def _non_empty(charts: Sequence[Chart]) -> tuple[Chart, ...]:

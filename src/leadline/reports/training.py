@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
-from leadline.figures import layer_heat_map, scalars
+from leadline.charts import tensor_charts
+from leadline.charts.chart import ChartView
 from leadline.records.names import MODES
 from leadline.reports.environment import configuration, environment, reproduction
 from leadline.reports.findings import findings
@@ -16,7 +17,8 @@ from leadline.reports.sources import POINTS, Sources
 
 _MAX_CHARTS: Final = 24
 """The maximum number of drawn scalars; the table contains all."""
-_LAYER_POINTS: Final = 150
+_LAYER_POINTS: Final = 450
+"""A heat map has a third as many columns."""
 _LAYERS: Final = (
     ("gradients", "gradients", "Gradients over layers and steps", ("abs_mean", "l2", "abs_max")),
     ("weights", "weights", "Weights over layers and steps", ("update_ratio", "l2", "abs_mean")),
@@ -30,11 +32,8 @@ def losses(sources: Sources) -> Section:
     if not shown:
         return empty("losses", "Losses and metrics", "no loss, metric or scalar was captured")
     tables = {name: sources.digest.scalar(name, points=POINTS) for name in shown}
-    width = "half" if len(shown) > 1 else "full"
-    charts = tuple(
-        Chart(scalars.scalars(tables[name]), width="full" if width == "full" else "half")
-        for name in shown[:_MAX_CHARTS]
-    )
+    width: Literal["half", "full"] = "half" if len(shown) > 1 else "full"
+    charts = tuple(Chart(tensor_charts.scalar(sources.digest, name), width=width) for name in shown[:_MAX_CHARTS])
     more = len(shown) - _MAX_CHARTS
     text = (f"{more:,} more scalars are in the table; leadline ui shows their charts.",) if more > 0 else ()
     return Section("losses", "Losses and metrics", text, charts, (_scalar_table(tables),))
@@ -84,11 +83,13 @@ def _extreme(rows: list[dict[str, float]], key: str, choose: Callable[[list[floa
 
 def layers(sources: Sources, collection: str, key: str, title: str, statistics: tuple[str, ...]) -> Section:
     """A heat map of all tensors of a collection, by the first of the statistics that was captured."""
+    captured = sources.digest.captured()
     for statistic in statistics:
-        matrix = sources.digest.layers(collection, statistic, points=_LAYER_POINTS)
-        if matrix["tensors"]:
-            figure = layer_heat_map.layers(matrix, statistic=statistic.replace("_", " "))
-            text = f"{statistic.replace('_', ' ')} of {len(matrix['tensors']):,} {collection}, input layers at the top."
+        figure = tensor_charts.layers(ChartView(sources.digest, points=_LAYER_POINTS), collection, statistic)
+        if figure.data:
+            names = sources.run.tensor_names(collection=collection)
+            count = sum(statistic in captured.get(name, ()) for name in names)
+            text = f"{statistic.replace('_', ' ')} of {count:,} {collection}, input layers at the top."
             return Section(key, title, (text,), (Chart(figure),))
     return empty(key, title, f"no {collection} were captured; the preset standard captures them every 50 steps")
 

@@ -10,6 +10,8 @@ import numpy as np
 from leadline.analysis import scores, trees
 from leadline.analysis.boosted_run import BoostedRun
 from leadline.analysis.fit_summary import summarize_fit
+from leadline.charts import trees as figures
+from leadline.charts.theme import plain_text
 from leadline.reports.section import Chapter, Chart, Column, Section, Table, empty
 from leadline.statistics import boosting
 
@@ -94,8 +96,6 @@ def labels(boosted: BoostedRun) -> Section:
     key, title, last = "label-distribution", "Distribution of true labels", boosted.last
     if last is None and boosted.matrix is None:
         return empty(key, title, _NO_SAMPLES)
-    from leadline.figures import trees as figures
-
     dataset = f" of the set {boosted.model.evaluated_on}" if boosted.model.evaluated_on else ""
     if last is not None and not boosted.is_classifier:
         finite = last.labels[np.isfinite(last.labels)].astype(np.float64)
@@ -127,9 +127,6 @@ def loss(boosted: BoostedRun) -> Section:
 
 def _curves(series: list[trees.Loss], label: str, *, marks_best: bool = True) -> list[Chart]:
     """One chart for each loss or metric, with the curves of all data sets."""
-    from leadline.figures import trees as figures
-    from leadline.figures.theme import plain_text
-
     stems = list(dict.fromkeys(curve.stem for curve in series))
     return [
         Chart(
@@ -149,8 +146,6 @@ def feature_importance(boosted: BoostedRun) -> Section:
     key, title = "feature-importance", "Feature importance"
     if not boosted.importances:
         return empty(key, title, "No feature importance was captured (linear boosters have none).")
-    from leadline.figures import trees as figures
-
     charts = tuple(
         Chart(figures.importance(values, kind=kind), width="half") for kind, values in boosted.importances.items()
     )
@@ -162,8 +157,6 @@ def confusion(boosted: BoostedRun) -> Section:
     key, title = "confusion-matrix", "Confusion matrix"
     if boosted.matrix is None:
         return empty(key, title, _why_no_classes(boosted, "confusion matrix"))
-    from leadline.figures import trees as figures
-
     figure = figures.confusion(boosted.matrix, title=f"Round {max(boosted.matrices):,}")
     return Section(key, title, (_confusion_text(boosted.matrix),), (Chart(figure, width="half"),))
 
@@ -200,8 +193,6 @@ def accuracy_by_class(boosted: BoostedRun) -> Section:
     key, title = "class-accuracy", "Accuracy of each class over iterations"
     if not boosted.matrices:
         return empty(key, title, _why_no_classes(boosted, "accuracy by class"))
-    from leadline.figures import trees as figures
-
     steps = sorted(boosted.matrices)
     shares = np.array([scores.recall_by_class(boosted.matrices[step]) for step in steps])
     text = "The share of the labels of each class that is predicted correctly: the diagonal of the confusion matrix."
@@ -216,8 +207,6 @@ def roc(boosted: BoostedRun) -> Section:
     curves = boosted.curves()
     if not curves:
         return empty(key, title, _why_no_curve(boosted))
-    from leadline.figures import trees as figures
-
     text = (
         "The area under the curve is the probability that a sample of the class has a higher score than another sample."
     )
@@ -231,8 +220,6 @@ def residuals(boosted: BoostedRun) -> Section:
     key, title, last = "residuals", "Distribution of residuals at the last step", boosted.last
     if last is None or boosted.model.kind != "regression" or last.predictions.ndim > 1:
         return empty(key, title, _why_no_numbers(boosted, "residuals"))
-    from leadline.figures import trees as figures
-
     errors = trees.residuals(last)
     figure = figures.distribution(errors, title="", x="label − prediction", has_zero=True)
     return Section(key, title, (_residual_text(errors, last),), (Chart(figure),))
@@ -243,8 +230,6 @@ def error_by_label(boosted: BoostedRun) -> Section:
     key, title = "error-by-label", "Absolute validation error per label bin over iterations"
     if boosted.last is None or boosted.model.kind != "regression" or boosted.last.predictions.ndim > 1:
         return empty(key, title, _why_no_numbers(boosted, "errors by label"))
-    from leadline.figures import trees as figures
-
     steps, errors, edges = boosted.errors_by_bin()
     text = f"The mean absolute error by round for {max(0, len(edges) - 1)} label bins of equal width."
     return Section(

@@ -54,11 +54,11 @@ def test_rules_of_both_runs_are_compared(two: Path) -> None:
 
 def test_a_shared_scalar_is_drawn_with_a_line_for_each_run(two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
-    figure = client.get("/compare/charts/scalar.json?a=one&b=other&name=loss").json()
+    figure = client.get("/runs/one/charts/compare.json?other=other&name=loss").json()
     lines = [each for each in figure["data"] if each.get("mode") == "lines"]
     assert len(lines) == 2
     assert {("one" in each["name"], "other" in each["name"]) for each in lines} == {(True, False), (False, True)}
-    again = client.get("/compare/charts/scalar.json?a=one&b=one&name=loss").json()
+    again = client.get("/runs/one/charts/compare.json?other=one&name=loss").json()
     assert len([each for each in again["data"] if each.get("mode") == "lines"]) == 2
 
 
@@ -76,11 +76,11 @@ def test_without_two_runs_the_page_shows_a_form(two: Path, open_dashboard: Open)
     assert "Configuration" not in text
 
 
-@pytest.mark.parametrize("query", ["a=one&b=nothing", "a=..%2fone&b=one", "a=%2Fetc&b=one"])
-def test_unknown_runs_are_refused(query: str, two: Path, open_dashboard: Open) -> None:
+@pytest.mark.parametrize(("a", "b"), [("one", "nothing"), ("..%2fone", "one"), ("one", "..%2fone"), ("one", "%2Fetc")])
+def test_unknown_runs_are_refused(a: str, b: str, two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
-    assert client.get(f"/compare?{query}", headers=PAGE).status_code == 404
-    assert client.get(f"/compare/charts/scalar.json?{query}&name=loss").status_code == 404
+    assert client.get(f"/compare?a={a}&b={b}", headers=PAGE).status_code == 404
+    assert client.get(f"/runs/{a}/charts/compare.json?other={b}&name=loss").status_code == 404
 
 
 def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:

@@ -10,7 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.node_view import chosen, node_views, why_missing
+from leadline.charts.system_charts import why_missing
+from leadline.dashboard.node_view import chosen, node_views
 from leadline.reader.run import Run
 from leadline.records.metric import Channel
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
@@ -74,33 +75,33 @@ def test_the_page_shows_the_requested_node(path: Path, open_dashboard: Open) -> 
 def test_the_mean_or_selected_devices_are_drawn(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     asked = {"kind": "cpu", "metric": "utilization_percent", "node": "n2"}
-    assert lines(chart(client, "usage", device="total", **asked)) == ["all cores"]
-    assert lines(chart(client, "usage", device="core2,core11", **asked)) == ["core 2", "core 11"]
-    gpus = chart(client, "usage", kind="gpu", metric="utilization_percent", node="n2", together="1")
+    assert lines(chart(client, "metrics_over_time", devices="total", **asked)) == ["all cores"]
+    assert lines(chart(client, "metrics_over_time", devices="core2,core11", **asked)) == ["core 2", "core 11"]
+    gpus = chart(client, "metrics_over_time", kind="gpu", metric="utilization_percent", node="n2", is_mean="1")
     assert lines(gpus) == ["mean"]
-    told = chart(client, "usage", kind="gpu", metric="utilization_percent", node="n10")
+    told = chart(client, "metrics_over_time", kind="gpu", metric="utilization_percent", node="n10")
     assert told["layout"]["meta"]["empty"] == "no GPU on this node (no NVIDIA driver answers)"
 
 
 def test_the_heat_map_has_a_row_for_each_core_and_gpu(path: Path, open_dashboard: Open) -> None:
-    rows = chart(open_dashboard(path), "heat-map", node="n2")["data"][0]["y"]
+    rows = chart(open_dashboard(path), "heat_map", node="n2")["data"][0]["y"]
     assert rows == [f"core {each}" for each in range(12)] + ["GPU 0", "GPU 1"]
 
 
 def test_system_metrics_have_one_line_per_resource(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
-    assert len(lines(chart(client, "machine", node="n2"))) == 3
-    assert len(lines(chart(client, "machine", node="n10"))) == 1
+    assert len(lines(chart(client, "system_metrics", node="n2"))) == 3
+    assert len(lines(chart(client, "system_metrics", node="n10"))) == 1
 
 
 def test_few_steps_are_drawn_as_tracks_and_many_as_shares(tmp_path: Path, open_dashboard: Open) -> None:
     steps = training([{"data": 50.0, "backward": 50.0}] * 1000, has_captures=False)
     RunWriter(tmp_path / "first", batch_rows=100).write_all(steps).end()
     client = open_dashboard(tmp_path)
-    assert chart(client, "training")["layout"]["yaxis"]["title"]["text"].startswith("share of")
-    short = chart(client, "training", start_ns=START_NS + SECOND_NS, end_ns=START_NS + 3 * SECOND_NS)
+    assert chart(client, "training_phases")["layout"]["yaxis"]["title"]["text"].startswith("share of")
+    short = chart(client, "training_phases", start_ns=START_NS + SECOND_NS, end_ns=START_NS + 3 * SECOND_NS)
     assert [each["name"] for each in short["data"]] == ["train steps", "data", "backward"]
-    later = chart(client, "training", start_ns=START_NS + 1000 * SECOND_NS, end_ns=START_NS + 1001 * SECOND_NS)
+    later = chart(client, "training_phases", start_ns=START_NS + 1000 * SECOND_NS, end_ns=START_NS + 1001 * SECOND_NS)
     assert later["layout"]["meta"]["empty"] == "no step was timed in this interval"
 
 
@@ -110,11 +111,11 @@ def test_few_steps_are_drawn_as_tracks_and_many_as_shares(tmp_path: Path, open_d
     ids=lambda each: str(each)[:9],
 )
 def test_the_requested_number_of_last_steps_is_drawn(path: Path, open_dashboard: Open, last: str, count: int) -> None:
-    figure = chart(open_dashboard(path), "step-timeline", last=last)
+    figure = chart(open_dashboard(path), "step_timeline", steps=last)
     assert figure["layout"]["title"]["text"].startswith(f"Phases of steps {100 - count} to 99")
 
 
 def test_step_times_are_drawn(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
-    assert "median 100" in chart(client, "step-histogram")["data"][0]["name"]
-    assert lines(chart(client, "step-durations")) == ["rank0-1/train"]
+    assert "median 100" in chart(client, "step_histogram")["data"][0]["name"]
+    assert lines(chart(client, "step_durations")) == ["rank0-1/train"]

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
+from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
-from leadline.dashboard.phase_labels import phase_label
 from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
@@ -74,7 +74,7 @@ def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open
     for words in ("No step was timed", "No system metrics were recorded", "No operators were recorded", "none"):
         assert words in page, words
     assert "Bottleneck" not in page
-    for chart in ("job", "phases", "progress", "loss"):
+    for chart in ("job", "step_phases", "progress", "scalar"):
         assert figure(client, f"/runs/first/charts/{chart}.json")["layout"]["meta"]["empty"]
 
 
@@ -98,7 +98,7 @@ def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     page = text(client, "/runs/first/overview")
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page
-    chart = figure(client, f"/runs/first/charts/loss.json?name={HOSTILE}loss")
+    chart = figure(client, f"/runs/first/charts/scalar.json?name={HOSTILE}loss")
     assert chart["layout"]["title"]["text"] == "&lt;script&gt;alert(1)&lt;/script&gt;loss"
 
 
@@ -126,7 +126,7 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
         "count": 1,
     }
     Path(path).write_text(json.dumps(found) + "\n")
-    chart = figure(open_dashboard(tmp_path), "/runs/first/charts/loss.json?name=loss&start_step=5&end_step=15")
+    chart = figure(open_dashboard(tmp_path), "/runs/first/charts/scalar.json?name=loss&start_step=5&end_step=15")
     assert {"train", "eval"} <= {each.get("name") for each in chart["data"]}
     assert [each["x0"] for each in chart["layout"]["shapes"]] == [7]
 

@@ -131,12 +131,12 @@ def test_python_functions_their_callers_and_the_call_tree(kind: str, client: Tes
         else "no Python profile matches" in page(client, "python", profiler=profiler, phase="backward")
     )
     if kind == "pyinstrument":
-        flame = client.get("/runs/story/charts/flame.json").json()
+        flame = client.get("/runs/story/charts/call_tree.json").json()
         assert "brew_coffee" in flame["data"][0]["labels"]
 
 
 def test_calls_of_a_window_are_bars_at_their_times(client: TestClient) -> None:
-    figure = client.get("/runs/story/charts/window-timeline.json?window=detailed-3").json()
+    figure = client.get("/runs/story/charts/window_timeline.json?window=detailed-3").json()
     assert sum(len(each["text"]) for each in figure["data"]) == 2
     assert figure["layout"]["xaxis"]["title"]["text"].endswith("(ms)")
 
@@ -209,7 +209,7 @@ def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     for part in ("windows", "operators", "difference"):
         page_runs.expect_text_only(client.get(f"/runs/story/profiles?view={part}", headers=PAGE).text)
     assert len(cells(page(client, "operators", by="operator"), "operators-table")) == len(malicious_inputs.NAMES)
-    for name in ("flame", "window-timeline"):
+    for name in ("call_tree", "window_timeline"):
         assert "<script" not in client.get(f"/runs/story/charts/{name}.json").text
 
 
@@ -244,5 +244,5 @@ def test_data_loader_events_are_summed_and_drawn_as_tracks(client: TestClient, t
         ["main process", "1", "4.000", "4.000"],
     ]
     assert [row[0] for row in cells(text, "loading-events")] == ["wait", "fetch", "fetch"]
-    figure = client.get("/runs/story/charts/data-loading.json?window=dataloader-2").json()
+    figure = client.get("/runs/story/charts/data_loading.json?window=dataloader-2").json()
     assert [each["name"] for each in figure["data"]] == ["loader worker 1 loads batches", "training waits for a batch"]

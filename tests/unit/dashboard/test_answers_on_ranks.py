@@ -10,14 +10,8 @@ from starlette.testclient import TestClient
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
-from leadline.dashboard.rank_view import (
-    MAX_CHARTED,
-    PAGE_ROWS,
-    charted_ranks,
-    charted_workers,
-    rank_page,
-    replica_names,
-)
+from leadline.charts.step_charts import MAX_RANKS, charted_ranks, charted_workers
+from leadline.dashboard.rank_view import PAGE_ROWS, rank_page, replica_names
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, RunWriter
 from leadline.testing.timelines import merge_by_time, training
@@ -43,10 +37,10 @@ def test_the_straggler_is_named_with_its_slow_phase(tmp_path: Path, open_dashboa
     page = client.get("/runs/first/ranks").text
     assert "Rank 2 is the slowest" in page
     assert "50 ms per step longer than the median rank, mostly in data loading" in page
-    for name in ("rank-steps", "rank-phases"):
+    for name in ("rank_step_times", "rank_times"):
         said = client.get(f"/runs/first/charts/{name}.json").json()["layout"]["annotations"]
         assert any("rank 2 is slowest" in each["text"] for each in said)
-    durations = client.get("/runs/first/charts/rank-durations.json").json()["data"]
+    durations = client.get("/runs/first/charts/rank_durations.json").json()["data"]
     assert len(durations) == 4
     replicas = client.get("/runs/first/charts/replicas.json?tensor=loss&statistic=value").json()["data"]
     assert [each["name"] for each in replicas] == [f"rank{rank}-{rank + 50}" for rank in range(4)]
@@ -63,8 +57,8 @@ def test_a_single_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -
     page = client.get("/runs/first/ranks").text
     assert 'This run has one worker, <span title="rank0-50">rank0-50</span>' in page
     assert "Replicas side by side" not in page
-    assert client.get("/runs/first/charts/rank-durations.json").json()["data"]
-    assert client.get("/runs/first/charts/rank-steps.json").json()["layout"]["meta"]["empty"]
+    assert client.get("/runs/first/charts/rank_durations.json").json()["data"]
+    assert client.get("/runs/first/charts/rank_step_times.json").json()["layout"]["meta"]["empty"]
 
 
 def test_no_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None:
@@ -74,6 +68,12 @@ def test_no_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None
 
 def ranks_of(count: int) -> Ranks:
     return Ranks({rank: {"step": 100.0 + rank, "data": 1.0, "forward": 0.0} for rank in range(count)}, 10, None)
+
+
+def charted(ranks: Ranks) -> dict[int, dict[str, float]]:
+    drawn = charted_ranks(ranks)
+    assert drawn is not None
+    return dict(drawn.by_rank)
 
 
 @pytest.fixture
@@ -95,10 +95,10 @@ def test_a_thousand_ranks_are_paged_and_charts_show_slowest_and_fastest(run: Run
     last = rank_page(run, ranks, order="rank", page=99999)
     assert (last.page, last.rows[-1].rank) == (20, 999)
     assert rank_page(run, ranks, order="nonsense", page=-5).order == "slowest"
-    shown = charted_ranks(ranks).by_rank
-    assert len(shown) == MAX_CHARTED
+    shown = charted(ranks)
+    assert len(shown) == MAX_RANKS
     assert {0, 999} <= set(shown)
-    assert charted_ranks(ranks_of(10)).by_rank.keys() == set(range(10))
+    assert charted(ranks_of(10)).keys() == set(range(10))
     assert charted_workers(run, ranks)[0] == "rank0-0"
     assert len(charted_workers(run, ranks)) == 8
 

@@ -61,7 +61,7 @@ def test_thousands_of_tensors_are_paged(tmp_path: Path, open_dashboard: Open) ->
 
 
 def test_the_losses_are_drawn_as_they_were_captured(client: TestClient) -> None:
-    figure = chart(client, "scalars", group="losses")
+    figure = chart(client, "scalar_group", group="losses")
     (line,) = [each for each in figure["data"] if each.get("mode") == "lines"]
     assert decoded(line["y"]).tolist() == pytest.approx([1 / (step + 1) for step in range(10)])
 
@@ -157,9 +157,9 @@ def test_a_download_of_any_type(
 
 
 def test_the_histogram_is_drawn_where_it_was_captured(client: TestClient) -> None:
-    figure = chart(client, "tensor-histogram", name="gradient/a.weight")
+    figure = chart(client, "histogram", name="gradient/a.weight")
     assert figure["data"][0]["type"] == "heatmap"
-    assert chart(client, "tensor-histogram", name="gradient/a.weight", form="ridge")["data"][0]["type"] == "scatter"
+    assert chart(client, "histogram", name="gradient/a.weight", is_ridge="1")["data"][0]["type"] == "scatter"
 
 
 def test_uncaptured_tensors_show_a_valid_capture_option(client: TestClient) -> None:
@@ -184,7 +184,7 @@ def test_an_unknown_tensor_shows_a_message(client: TestClient) -> None:
 def test_an_invalid_step_is_ignored(step: str, client: TestClient) -> None:
     asked = {"name": "a.weight", "step": step}
     assert client.get("/runs/story/tensors", params=asked, headers=PAGE).status_code == 200
-    assert client.get("/runs/story/charts/tensor-spread.json", params=asked).status_code == 200
+    assert client.get("/runs/story/charts/value.json", params=asked).status_code == 200
     assert client.get("/runs/story/tensors.npy", params=asked).status_code == 404
 
 

@@ -10,7 +10,7 @@ SCRIPT = """
 import ctypes, sys, threading
 from pathlib import Path
 if sys.argv[1] == "shared":
-    from leadline.dashboard.server_memory import share_arenas
+    from leadline.dashboard.server import share_arenas
     share_arenas()
 barrier = threading.Barrier(16)
 def use():

@@ -36,4 +36,4 @@ def test_an_error_is_one_line(tmp_path: Path) -> None:
 def test_the_judge_itself_imports_no_plotting_library() -> None:
     code = "import sys, leadline.judge.judge, leadline.judge.__main__; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    assert {"plotly", "jinja2", "nbformat", "leadline.reports", "leadline.figures"}.isdisjoint(ended.stdout.split())
+    assert {"plotly", "jinja2", "nbformat", "leadline.reports", "leadline.charts"}.isdisjoint(ended.stdout.split())

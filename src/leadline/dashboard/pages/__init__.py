@@ -1,4 +1,4 @@
-"""Pages of the dashboard, one module each, with their routes and charts."""
+"""Pages of the dashboard, one module each, with their routes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Final
 
 from starlette.routing import Route
 
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.pages import (
     compare,
     configure,
@@ -42,4 +41,3 @@ _PAGES: Final = (
 )
 
 ROUTES: Final[list[Route]] = [route for page in _PAGES for route in page.ROUTES]
-CHARTS: Final[dict[str, Chart]] = {name: chart for page in _PAGES for name, chart in page.CHARTS.items()}

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.dashboard import run_difference, tensor_charts
+from leadline.charts.tensor_charts import scalar_groups
+from leadline.dashboard import run_difference
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.charts import Chart, ChartQuery, read_chart_query
 from leadline.dashboard.page import render, site
 from leadline.dashboard.run_cache import OpenedRun
-from leadline.figures import scalars, theme
 from leadline.reader.find_runs import list_runs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from plotly.graph_objects import Figure
 
 _MAX_LISTED_RUNS: Final = 500
 _MAX_CHARTS: Final = 6
@@ -56,7 +50,7 @@ def _comparison(first: OpenedRun, second: OpenedRun) -> dict[str, Any]:
 
 
 def _available(opened: OpenedRun) -> dict[str, Any]:
-    groups = tensor_charts.scalar_groups(opened)
+    groups = scalar_groups(opened.digest)
     statistics = view.statistics_by_collection(opened)
     first_collection = next(iter(statistics), None)
     return {
@@ -83,9 +77,9 @@ def _options(request: Request, first: dict[str, Any], second: dict[str, Any]) ->
     )
     by = parameters.get("by") if parameters.get("by") in statistics else preferred
     name = parameters.get("name") or next(iter(first["arrays"]), names[0] if names else "")
-    pair = {"a": parameters["a"], "b": parameters["b"]}
+    other = {"other": parameters["b"]}
     return {
-        "charts": [(scalar, urlencode({**pair, "name": scalar})) for scalar in scalars[:_MAX_CHARTS]],
+        "charts": [(scalar, urlencode({**other, "name": scalar})) for scalar in scalars[:_MAX_CHARTS]],
         "more": max(0, len(scalars) - _MAX_CHARTS),
         "names": names[:5000],
         "name": name,
@@ -93,44 +87,9 @@ def _options(request: Request, first: dict[str, Any], second: dict[str, Any]) ->
         "by": by,
         "collections": collections,
         "of": of,
-        "pair": urlencode(pair),
-        "statistic_query": urlencode({**pair, "name": name, "statistic": by}),
+        "statistic_query": urlencode({**other, "name": name, "statistic": by}),
         "network_query": urlencode({"of": of, "by": by}),
     }
 
 
-def chart(request: Request) -> Response:
-    """Serve ``/compare/charts/scalar.json?a=&b=&name=``; with ``statistic=`` the statistic of a tensor."""
-    query, parameters = read_chart_query(request.query_params), request.query_params
-    if not (parameters.get("a") and parameters.get("b") and parameters.get("name")):
-        raise HTTPException(400, "a, b and name are required")
-    runs = [site(request).run_cache.open(parameters[key]) for key in ("a", "b")]
-    figure = _figure(query, [parameters["a"], parameters["b"]], runs)
-    return Response(figure.to_json(), media_type="application/json", headers={"Cache-Control": "no-store"})
-
-
-def _figure(query: ChartQuery, names: list[str], runs: list[OpenedRun]) -> Figure:
-    name, statistic = query.get("name") or "", query.get("statistic") or "value"
-    labels = names if names[0] != names[1] else [names[0], f"{names[1]} (2)"]
-    tables = {label: _table(opened, name, statistic, query) for label, opened in zip(labels, runs, strict=True)}
-    label = "value" if statistic == "value" else theme.plain_text(statistic, 40)
-    title = theme.plain_text(name) if statistic == "value" else f"{label} of {theme.plain_text(name, 60)}"
-    is_log = query.get("scale") == "log"
-    return scalars.compare(tables, title=title, y=label, is_log=is_log, missing="captured in neither run")
-
-
-def _table(opened: OpenedRun, name: str, statistic: str, query: ChartQuery) -> pa.Table:
-    with opened.lock:
-        return opened.digest.statistic(
-            name,
-            statistic,
-            query.get("mode"),
-            tensor_charts.first_worker(opened, query),
-            query.start_step,
-            query.end_step,
-            query.points,
-        )
-
-
-ROUTES: Final = [Route("/compare", compare), Route("/compare/charts/scalar.json", chart)]
-CHARTS: Final[dict[str, Chart]] = {}
+ROUTES: Final = [Route("/compare", compare)]

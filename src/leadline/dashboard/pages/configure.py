@@ -15,7 +15,6 @@ from leadline.actions.registry import BUILT_IN, find_action
 from leadline.config.budget import DEFAULT_BUDGET
 from leadline.control.configurator import RunChoices, capture_option, check, command_line, default_rules, toml
 from leadline.control.responses import format_interval
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import rule_choices, rule_option
 from leadline.dashboard.size_estimate import describe, estimate_items
@@ -177,4 +176,3 @@ def _format_parameter(value: Any) -> str:
 
 
 ROUTES: Final = [Route("/runs/{run}/configure", configure)]
-CHARTS: Final[dict[str, Chart]] = {}

@@ -17,7 +17,6 @@ from starlette.routing import Route
 from leadline.control import requests as control_requests
 from leadline.control.added_rule import active_rules
 from leadline.control.responses import format_interval, interval_ms, request_statuses
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import rule_choices, rule_option
 from leadline.errors import ConfigurationError
@@ -140,4 +139,3 @@ ROUTES: Final = [
     Route(_BASE, controls),
     *(Route(f"{_BASE}/{name}", form_endpoint(make), methods=["POST"]) for name, make in _REQUESTS.items()),
 ]
-CHARTS: Final[dict[str, Chart]] = {}

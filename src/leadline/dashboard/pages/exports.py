@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from leadline.dashboard.charts import Chart, read_chart_query
+from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.page import site
 from leadline.exports.perfetto import export_trace
 from leadline.exports.span import Span
@@ -29,14 +29,14 @@ _NAME: Final = "trace.json.gz"
 def perfetto(request: Request) -> Response:
     """Serve ``/runs/{run}/export/perfetto.json.gz?start_ns=&end_ns=``: a trace in the Chrome trace format."""
     path = site(request).run_cache.path(request.path_params["run"])
-    query = read_chart_query(request.query_params)
+    bounds = read_range(request.query_params)
     if not _EXPORT_SLOT.acquire(timeout=_WAIT_SECONDS):
         raise HTTPException(503, "another trace export is running; try again in a minute")
     try:
         folder = tempfile.mkdtemp(prefix="leadline-trace-")
         try:
             trace_path = os.path.join(folder, _NAME)
-            export_trace(Run(path), trace_path, Span(query.start_ns, query.end_ns))
+            export_trace(Run(path), trace_path, Span(bounds.get("start_ns"), bounds.get("end_ns")))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -52,4 +52,3 @@ def perfetto(request: Request) -> Response:
 
 
 ROUTES: Final = [Route("/runs/{run}/export/perfetto.json.gz", perfetto)]
-CHARTS: Final[dict[str, Chart]] = {}

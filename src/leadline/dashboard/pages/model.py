@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from plotly.graph_objects import Figure
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.analysis.boosted_run import BoostedRun, RoundCache
-from leadline.dashboard.charts import Chart, ChartQuery
+from leadline.charts import theme
+from leadline.dashboard.chart_endpoint import figure_response
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.run_cache import OpenedRun
-from leadline.figures import theme
 from leadline.reader.run import Run
 from leadline.reports import xgboost
 from leadline.reports.section import Chapter, Section, format_cell
@@ -70,16 +69,17 @@ def _snapshot(opened: OpenedRun) -> _Snapshot:
     return snapshot
 
 
-def _chart(opened: OpenedRun, query: ChartQuery) -> Figure:
-    """Draw a chart of a section: ``section=loss&place=0``."""
-    key, index = query.get("section") or "", query.get("place") or "0"
+def chart(request: Request) -> Response:
+    """Serve ``/runs/{run}/charts/model.json?section=loss&place=0``: a chart of a section."""
+    key, index = request.query_params.get("section", ""), request.query_params.get("place", "0")
     if key not in xgboost.SECTIONS or not _INDEX.fullmatch(index):
         raise HTTPException(404, "no such section")
-    section = _snapshot(opened).section(key)
+    opened = open_run(request)
+    with opened.lock:
+        section = _snapshot(opened).section(key)
     if int(index) >= len(section.charts):
-        return theme.empty(section.why_empty or "no data yet")
-    return section.charts[int(index)].figure
+        return figure_response(theme.empty(section.why_empty or "no data yet"))
+    return figure_response(section.charts[int(index)].figure)
 
 
-ROUTES: Final = [Route("/runs/{run}/model", model)]
-CHARTS: Final[dict[str, Chart]] = {"model": _chart}
+ROUTES: Final = [Route("/runs/{run}/model", model), Route("/runs/{run}/charts/model.json", chart)]

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.analysis.bucketed_time import bucketed_time_breakdown, points_for
+from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.cluster_usage import cluster_usage
-from leadline.analysis.interruptions import interruptions
 from leadline.analysis.overview import steps_of
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
 from leadline.dashboard import overview_view
-from leadline.dashboard.charts import Chart, ChartQuery
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
@@ -26,9 +24,6 @@ from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import model
 from leadline.records.names import JOB_ENDED
 from leadline.store.actions import read_actions
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _MAX_LOSSES: Final = 4
 _SAMPLES: Final = 2_000
@@ -110,50 +105,4 @@ def _losses(opened: OpenedRun) -> list[str]:
     return (selected or names)[:_MAX_LOSSES]
 
 
-def loss_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
-    """Draw a scalar over steps, by mode, with findings marked: ``name``."""
-    from leadline.figures.marks import mark
-    from leadline.figures.scalars import scalars
-
-    table = opened.digest.scalar(
-        query.get("name") or "", start_step=query.start_step, end_step=query.end_step, points=query.points
-    )
-    fig = scalars(table, missing="no values captured yet")
-    return mark(fig, opened.run.findings().to_pylist()) if table.num_rows else fig
-
-
-def job_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
-    """Draw initialization, training loop and finalization."""
-    from leadline.figures.shares import job_phases
-
-    return job_phases(opened.digest.job(), title="Job phases")
-
-
-def phases_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
-    """Draw the phases of the training steps."""
-    from leadline.figures.shares import pie
-
-    return pie(
-        opened.digest.phases(mode="train"),
-        title="Training step phases",
-        missing="no training step was timed yet",
-    )
-
-
-def progress_chart(opened: OpenedRun, query: ChartQuery) -> Figure:
-    """Draw steps over time, with job phases and interruptions."""
-    from leadline.figures.phases import progress
-
-    digest = opened.digest
-    points = min(query.points, points_for(len(digest.workers())))
-    table = digest.steps(points=points)
-    return progress(table, job=digest.job(), interruptions=interruptions(opened.run.status_document, table))
-
-
 ROUTES: Final = [Route("/runs/{run}", overview), Route("/runs/{run}/overview", overview)]
-CHARTS: Final[dict[str, Chart]] = {
-    "loss": loss_chart,
-    "job": job_chart,
-    "phases": phases_chart,
-    "progress": progress_chart,
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -11,17 +11,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.dashboard import profile_view as view
-from leadline.dashboard.charts import Chart, ChartQuery
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.query_parameters import parse_integer
-from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import LeadlineError
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
 from leadline.records.profile_window import TIMERS
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 VIEWS: Final = {
     "windows": "Windows",
@@ -237,34 +232,4 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
 }
 
 
-# --- charts --------------------------------------------------------------------------------------------------
-
-
-def _flame(opened: OpenedRun, query: ChartQuery) -> Figure:
-    from leadline.analysis.call_tree import call_tree
-    from leadline.figures import flames
-
-    filters = {name: query.get(name) or "" for name in _PARAMETERS}
-    filters |= {"start_ns": str(query.start_ns or ""), "end_ns": str(query.end_ns or "")}
-    profile = _profile(opened.run, "pyinstrument", query.get("part") or "loop", filters)
-    assert isinstance(profile, CallTrees)
-    return flames.icicle(call_tree(profile.flames()))
-
-
-def _window_timeline(opened: OpenedRun, query: ChartQuery) -> Figure:
-    from leadline.figures.profile_window import window
-
-    calls = opened.run.operator_calls(
-        window=query.get("window"), worker=query.get("worker"), step=parse_integer(query.get("step") or "")
-    )
-    return window(calls)
-
-
-def _data_loading(opened: OpenedRun, query: ChartQuery) -> Figure:
-    from leadline.figures import phases
-
-    return phases.tracks(view.loading_tracks(opened.run, query.get("window")), title="Data loading over time")
-
-
 ROUTES: Final = [Route("/runs/{run}/profiles", profiles)]
-CHARTS: Final[dict[str, Chart]] = {"flame": _flame, "window-timeline": _window_timeline, "data-loading": _data_loading}

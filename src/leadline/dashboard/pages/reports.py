@@ -18,7 +18,6 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.analysis.trees import is_boosted_run
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import open_run, render, site
 from leadline.errors import RunNotFoundError
 from leadline.store import layout
@@ -143,4 +142,3 @@ ROUTES: Final = [
     Route(f"{_BASE}/{{product}}.ipynb", notebook),
     Route(f"{_BASE}/{{product}}", generate, methods=["POST"]),
 ]
-CHARTS: Final[dict[str, Chart]] = {}

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
@@ -98,4 +97,3 @@ class Links:
 
 
 ROUTES: Final = [Route("/runs/{run}/rules", rules)]
-CHARTS: Final[dict[str, Chart]] = {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,14 +17,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from leadline.dashboard.charts import Chart
+from leadline.analysis.digest import Digest
 from leadline.dashboard.page import render, site
 from leadline.dashboard.run_list import RunRow
+from leadline.errors import LeadlineError
+from leadline.reader.run import Run
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 
 PAGE_ROWS: Final = 200
 """Runs per page."""
 _MAX_SPARKLINES: Final = 24
+_SPARKLINE_POINTS: Final = 60
+_SPARKLINE_SLOT: Final = threading.Lock()
+"""One run at a time is read, so that the run list does not slow other pages."""
 _STATUS_ORDER: Final[dict[str, int]] = {status: index for index, status in enumerate(JOB_STATUSES)}
 _SEVERITY: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
 _SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
@@ -134,9 +142,29 @@ def sparklines(request: Request) -> Response:
     for name in request.query_params.getlist("run")[:_MAX_SPARKLINES]:
         if name in versions:
             path = os.path.join(state.run_cache.root, name)
-            response[name] = {"version": versions[name], "values": state.sparklines.values(path, versions[name])}
+            response[name] = {"version": versions[name], "values": _losses(path, versions[name])}
     return JSONResponse(response)
 
 
+def _losses(path: str, version: int) -> list[float | None]:
+    with _SPARKLINE_SLOT:
+        return _read_losses(path, version)
+
+
+@lru_cache(maxsize=20_000)
+def _read_losses(path: str, version: int) -> list[float | None]:
+    """Return the first loss over steps; None where not finite, [] if there is no loss.
+
+    Args:
+        version: Differs when the run has changed.
+    """
+    try:
+        digest = Digest(Run(path))
+        name, mode = next(iter(digest.scalar_names()))
+        values = digest.scalar(name, mode, points=_SPARKLINE_POINTS)["value"].to_pylist()
+    except (LeadlineError, OSError, StopIteration):
+        return []  # nothing to draw; the run's page shows the error
+    return [float(f"{value:.4g}") if value is not None and math.isfinite(value) else None for value in values]
+
+
 ROUTES: Final = [Route("/", runs), Route("/courses.json", sparklines)]
-CHARTS: Final[dict[str, Chart]] = {}

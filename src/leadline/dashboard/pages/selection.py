@@ -13,10 +13,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.charts import Chart, ChartQuery, read_chart_query
+from leadline.charts import theme
+from leadline.dashboard.chart_endpoint import read_range
+from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run
-from leadline.dashboard.phase_labels import phase_label
-from leadline.figures import theme
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, listed, share
 
@@ -38,17 +38,17 @@ def span(request: Request) -> Response:
 
 def selection(request: Request) -> Response:
     """Serve ``/runs/{run}/selection.json?start_ns=…&end_ns=…``: the breakdown of an interval."""
-    query = read_chart_query(request.query_params)
-    if query.start_ns is None or query.end_ns is None or query.start_ns >= query.end_ns:
+    bounds = read_range(request.query_params)
+    start, end = bounds.get("start_ns"), bounds.get("end_ns")
+    if start is None or end is None or start >= end:
         raise HTTPException(400, "start_ns and a later end_ns are required")
     opened = open_run(request)
     with opened.lock:
-        breakdown = _breakdown(opened.run, opened.digest, query, request.path_params["run"])
+        breakdown = _breakdown(opened.run, opened.digest, start, end, request.path_params["run"])
     return JSONResponse(breakdown, headers=_NO_STORE)
 
 
-def _breakdown(run: Run, digest: Digest, query: ChartQuery, name: str) -> dict[str, Any]:
-    start, end = query.start_ns or 0, query.end_ns or 0
+def _breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, Any]:
     return {
         "start_ns": start,
         "end_ns": end,
@@ -150,4 +150,3 @@ def _describe_event(row: dict[str, Any]) -> str:
 
 
 ROUTES: Final = [Route("/runs/{run}/span.json", span), Route("/runs/{run}/selection.json", selection)]
-CHARTS: Final[dict[str, Chart]] = {}

@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from leadline.dashboard import tensor_charts
+from leadline.charts import tensor_charts
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.charts import Chart
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.query_parameters import parse_integer
 from leadline.dashboard.rule_view import finding_views, rule_views
@@ -39,7 +38,7 @@ def _list(request: Request, opened: OpenedRun) -> Response:
     collection, filter_text = parameters.get("collection", ""), parameters.get("q", "")
     rows = view.tensor_rows(opened, collection=collection, filter_text=filter_text)
     first = max(0, (parse_integer(parameters.get("page")) or 1) - 1) * PAGE_ROWS
-    scalars = tensor_charts.scalar_groups(opened)
+    scalars = tensor_charts.scalar_groups(opened.digest)
     return render(
         request,
         "tensors.html",
@@ -139,11 +138,11 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
             "worker": worker or "",
             "modes": summary.modes,
             "mode": parameters.get("mode", ""),
-            "scale": parameters.get("scale", ""),
+            "is_log": parameters.get("is_log", ""),
             "summary": summary,
             "findings": findings,
             "capture_option": view.capture_option(name),
-            "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("scale")),
+            "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("is_log")),
             "base": f"{view.run_link(run)}/tensors",
             "at_step": _at_step(opened, name, step, worker, summary),
             "links": _links(run, name),
@@ -152,8 +151,8 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
     )
 
 
-def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None, scale: str | None) -> str:
-    parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode, "scale": scale}
+def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None, is_log: str | None) -> str:
+    parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode, "is_log": is_log}
     return urlencode({key: value for key, value in parameters.items() if value})
 
 
@@ -168,9 +167,9 @@ def _at_step(
     """Return the template context of a tensor at a step; None: the last."""
     step = summary.last if step is None else step
     steps = view.stored_steps(opened, name, worker)
-    stored = view.stored_at(opened, name, step, worker)
+    stored = tensor_charts.stored_at(opened.run, name, step, worker)
     nearest = summary.nearest
-    values, reason = view.load_for_display(stored) if stored else (None, "")
+    values, reason = tensor_charts.load_for_display(stored) if stored else (None, "")
     return {
         "step": step,
         "nearest": nearest,
@@ -178,10 +177,10 @@ def _at_step(
         "steps": steps,
         "reason": reason,
         "table": view.first_values(values) if values is not None else None,
-        "has_image": values is not None and view.as_image(values) is not None,
+        "has_image": values is not None and tensor_charts.as_image(values) is not None,
         "before": max((stored_step for stored_step in steps if stored and stored_step < stored.step), default=None),
         "after": min((stored_step for stored_step in steps if stored and stored_step > stored.step), default=None),
-        "numbers": tensor_charts.numbers_at(opened, name, nearest) if nearest is not None else [],
+        "numbers": view.numbers_at(opened, name, nearest) if nearest is not None else [],
         "size": stored.nbytes if stored else None,
     }
 
@@ -218,4 +217,3 @@ def _joined(first: bytes, pieces: Any) -> Any:
 
 
 ROUTES: Final = [Route("/runs/{run}/tensors", tensors), Route("/runs/{run}/tensors.npy", download)]
-CHARTS: Final[dict[str, Chart]] = tensor_charts.CHARTS

@@ -70,11 +70,11 @@ export class Chart {
   #url() {
     const data = this.element.dataset;
     const run = encodeURIComponent(data.run ?? document.body.dataset.run ?? "");
-    const url = data.src ?? `/runs/${run}/charts/${data.chart}.json`;
+    const url = `/runs/${run}/charts/${data.chart}.json`;
     const query = new URLSearchParams(data.query ?? "");
     query.set("points", data.points ?? Math.max(100, Math.min(2000, Math.round(this.element.clientWidth || 600))));
     for (const [key, value] of Object.entries(this.axis?.query() ?? {})) query.set(key, value);
-    return `${url}${url.includes("?") ? "&" : "?"}${query}`;
+    return `${url}?${query}`;
   }
 
   async #load() {

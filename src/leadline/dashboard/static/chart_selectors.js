@@ -29,7 +29,7 @@ function apply(selector) {
   selector.dataset.label ??= selector.querySelector("[data-selected]").textContent;
   for (const box of all) box.disabled = chosen.length >= MAX_DEVICES && !box.checked;
   selector.querySelector("[data-selected]").textContent = chosen.length ? `${chosen.length} of ${all.length}` : selector.dataset.label;
-  setQuery(selector.dataset.selector, chosen.length ? `${base}&device=${chosen.map(encodeURIComponent).join(",")}` : base + mean);
+  setQuery(selector.dataset.selector, chosen.length ? `${base}&devices=${chosen.map(encodeURIComponent).join(",")}` : base + mean);
 }
 
 function setKey(select) {

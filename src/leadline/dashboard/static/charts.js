@@ -37,7 +37,7 @@ function updateCharts(charts, axes, observer) {
     observer.unobserve(element);
     charts.delete(element);
   }
-  for (const element of document.querySelectorAll(".chart[data-chart], .chart[data-src]")) {
+  for (const element of document.querySelectorAll(".chart[data-chart]")) {
     if (charts.has(element)) continue;
     charts.set(element, new Chart(element, axes[element.dataset.axis]));
     observer.observe(element);

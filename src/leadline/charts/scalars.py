@@ -1,0 +1,115 @@
+"""Charts of scalars and statistics over steps, of one run or several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leadline.charts import theme
+from leadline.reader.window import natural_sort_key
+
+
+def scalars(
+    table: pa.Table, *, title: str = "", y: str = "value", is_log: bool = False, missing: str = "nothing was captured"
+) -> go.Figure:
+    """Draw numbers over steps: a line for each name, mode and worker; a band where steps were aggregated.
+
+    Non-finite values are marked at the top, at their steps.
+
+    Args:
+        table: From ``Digest.scalar`` or ``Digest.statistic``, or several of them concatenated.
+        title: "": the name.
+        y: Axis title, with unit.
+        is_log: Whether to draw magnitudes on a logarithmic axis.
+    """
+    groups = list(_groups(table))
+    if not groups:
+        return theme.empty(missing, title)
+    names = list(dict.fromkeys(key[0] for key, _ in groups))
+    fig = theme.figure(title or theme.plain_text(names[0] if len(names) == 1 else f"{len(names)} tensors"), y=y)
+    shown = theme.distinguish([key for key, _ in groups])
+    labels = [theme.plain_text(" ".join(key[i] for i in shown) or f"{key[0]}, {key[1]}") for key, _ in groups]
+    for index, (label, (_, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
+        has_band = len(groups) <= theme.MAX_BANDS and not is_log
+        _add(fig, index, label, rows, is_log=is_log, has_band=has_band)
+    _mark_nonfinite(fig, labels, [rows for _, rows in groups])
+    if is_log:
+        fig.update_yaxes(type="log", exponentformat="power", nticks=6, title_text=f"magnitude of {y}, log scale")
+    return theme.set_series(theme.set_step_axis(fig), len(groups))
+
+
+def compare(
+    tables: Mapping[str, pa.Table],
+    *,
+    title: str = "",
+    y: str = "value",
+    is_log: bool = False,
+) -> go.Figure:
+    """Draw the same number of several runs on one axis.
+
+    Args:
+        tables: As for ``scalars``, by run name.
+    """
+    labelled = []
+    for run, table in tables.items():
+        workers = table["worker"].to_pylist()
+        texts = [f"{run} {worker}" if len(set(workers)) > 1 else run for worker in workers]
+        column = table.column_names.index("worker")
+        labelled.append(table.set_column(column, "worker", pa.array(texts, pa.string())))
+    joined = pa.concat_tables(labelled) if labelled else None
+    if joined is None or not joined.num_rows:
+        return theme.empty("captured in neither run", title)
+    return scalars(joined, title=title, y=y, is_log=is_log)
+
+
+def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, is_log: bool, has_band: bool) -> None:
+    steps = rows["step"]
+    value, low, high = (np.abs(rows[key]) if is_log else rows[key] for key in ("value", "min", "max"))
+    if has_band and bool(np.any(rows["samples"] > 1)):
+        theme.add_band(fig, steps, low, high, index=index, group=name)
+    mode = "lines" if np.isfinite(value).sum() > 1 else "markers"
+    theme.add_line(fig, index, name, steps, theme.float32(value), "%{y:.6g}", legendgroup=name, mode=mode)
+
+
+def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapping[str, Any]]) -> None:
+    """Mark non-finite numbers at the top, with their count as hover text."""
+    steps, texts = [], []
+    for label, rows in zip(labels, groups, strict=True):
+        indices = np.flatnonzero(rows["nonfinite"] > 0)
+        steps += rows["step"][indices].tolist()
+        texts += [f"{label}: {count:,} not finite" for count in rows["nonfinite"][indices].tolist()]
+    if not steps:
+        return
+    total = sum(int(rows["nonfinite"].sum()) for rows in groups)
+    fig.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
+    fig.add_trace(
+        go.Scatter(
+            x=steps[:1000],
+            y=[0.99] * len(steps[:1000]),
+            yaxis="y2",
+            mode="markers",
+            text=texts[:1000],
+            name=f"not finite (NaN or infinite): {total:,}",
+            hovertemplate="%{text}<extra></extra>",
+            cliponaxis=False,
+            marker={"symbol": "triangle-down", "size": 9, "color": theme.PALETTE[3]},
+        )
+    )
+
+
+def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, Any]]]:
+    """Yield the name, mode and worker of each series, and its columns ordered by step; training comes first."""
+    keys = table.group_by(["name", "mode", "worker"], use_threads=False).aggregate([]).to_pylist()
+    for key in sorted(
+        keys,
+        key=lambda key: (key["mode"] != "train", natural_sort_key(key["mode"]), natural_sort_key(key["worker"])),
+    ):
+        is_group = pc.and_(pc.equal(table["mode"], key["mode"]), pc.equal(table["worker"], key["worker"]))
+        rows = table.filter(pc.and_(is_group, pc.equal(table["name"], key["name"]))).sort_by("step")
+        columns = {name: rows[name].to_numpy() for name in ("step", "value", "min", "max", "nonfinite", "samples")}
+        yield (key["name"], key["mode"], key["worker"]), columns

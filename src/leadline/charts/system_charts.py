@@ -1,0 +1,121 @@
+"""Catalog of charts: system metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import plotly.graph_objects as go
+import pyarrow as pa
+
+from leadline.charts import linked, phases, theme, usage
+from leadline.charts.chart import CatalogChart, ChartView, Moment, Names
+from leadline.charts.theme import plain_text
+from leadline.reader import liveness
+from leadline.reader.run import Run
+
+_MAX_BUCKETS: Final = 4000
+"""Number of buckets requested for distributions."""
+_MAX_COLUMNS: Final = 500
+_NOUNS: Final = {"cpu": "CPU", "gpu": "GPU", "process": "processes"}
+
+
+@CatalogChart
+def metrics_over_time(
+    view: ChartView,
+    kind: Names = "cpu",
+    metric: Names = "utilization_percent",
+    devices: Names = None,
+    *,
+    node: str | None = None,
+    is_mean: bool | None = None,
+    title: str = "",
+    start: Moment = None,
+    end: Moment = None,
+) -> go.Figure:
+    """Draw system metrics of one unit over time.
+
+    Args:
+        kind: ``cpu``, ``gpu``, ``memory``, ``disk``, ``network`` or ``process``.
+        metric: ``utilization_percent``, ``memory_used_percent``, ``received_bytes_per_second`` …
+        devices: ``core3``, ``gpu0``, ``total`` …
+        node: Only this node.
+        is_mean: Whether to draw the mean of the devices; None: if there are more than twenty.
+        title: "": derived from the metric.
+        start, end: Bounds of the interval: steps (``120``), or times since the start of the run (``"90s"``).
+    """
+    table = view.between(start, end).system(kind, metric, devices, node)
+    is_mean = count_sensors(table) > theme.MAX_SERIES if is_mean is None else is_mean
+    missing = why_missing(view.run, kind, node)
+    return usage.usage(table, title=plain_text(title), is_mean=is_mean, missing=missing)
+
+
+@CatalogChart
+def metrics_histogram(
+    view: ChartView,
+    kind: Names = "cpu",
+    metric: Names = "utilization_percent",
+    devices: Names = None,
+    *,
+    node: str | None = None,
+    title: str = "",
+    start: Moment = None,
+    end: Moment = None,
+) -> go.Figure:
+    """Draw the distribution of a system metric by device; same arguments as ``metrics_over_time``."""
+    table = replace(view.between(start, end), points=_MAX_BUCKETS).system(kind, metric, devices, node)
+    return usage.histogram(table, title=plain_text(title), missing=why_missing(view.run, kind, node))
+
+
+@CatalogChart
+def heat_map(view: ChartView, *, node: str | None = None, start: Moment = None, end: Moment = None) -> go.Figure:
+    """Draw the utilization of every core and GPU over time, a row each."""
+    table = view.between(start, end).system(["cpu", "gpu"], "utilization_percent", None, node, max_points=_MAX_COLUMNS)
+    return usage.heat_map(table)
+
+
+@CatalogChart
+def system_metrics(view: ChartView, *, node: str | None = None, start: Moment = None, end: Moment = None) -> go.Figure:
+    """Draw CPU, memory, GPU and GPU memory of a node, each as one line."""
+    view = view.between(start, end)
+    totals = view.system(["cpu", "memory"], ["utilization_percent", "used_percent"], "total", node)
+    gpus = view.system("gpu", ["utilization_percent", "memory_used_percent"], None, node)
+    means = usage.mean_over_devices(gpus).select(totals.column_names).cast(totals.schema)
+    missing = why_missing(view.run, "cpu", node)
+    return usage.usage(pa.concat_tables([totals, means]), title="System metrics", missing=missing)
+
+
+@CatalogChart
+def timeline_charts(view: ChartView, *, node: str | None = None, start: Moment = None, end: Moment = None) -> go.Figure:
+    """Draw system metrics above the training phases on one time axis: zooming or panning one moves all.
+
+    ``selection`` returns what ran in an interval.
+    """
+    view = view.between(start, end)
+    gpus = view.system("gpu", "utilization_percent", None, node)
+    missing = why_missing(view.run, "gpu", node)
+    parts = [
+        usage.usage(view.system("cpu", "utilization_percent", "total", node)),
+        usage.usage(gpus, is_mean=count_sensors(gpus) > theme.MAX_BANDS, missing=missing),
+        usage.usage(view.system("memory", "used_percent", "total", node)),
+        phases.over_time(view.steps(max_points=300)),
+    ]
+    return linked.linked(parts, title="System metrics and training phases")
+
+
+def why_missing(run: Run, kinds: Names, node: str | None) -> str:
+    """Return why there are no system metrics: ``no GPU on this node``."""
+    kind = kinds if isinstance(kinds, str) else next(iter(kinds or ()), "")
+    documents = [document for document in liveness.read_nodes(run.path) if node in (None, document.get("node"))]
+    reason = next(
+        (str(document["absent"][kind]) for document in documents if kind in (document.get("absent") or {})), ""
+    )
+    if kind == "gpu":
+        location = "on this node" if node or len(documents) == 1 else "on any node"
+        return f"no GPU {location}" + (f" ({reason})" if reason else "")
+    return f"{_NOUNS.get(kind, kind) or 'this'} not sampled" + (f": {reason}" if reason else " in this interval")
+
+
+def count_sensors(table: pa.Table) -> int:
+    """Return the number of sensors in a table of ``Digest.system``."""
+    return int(table.group_by(["node", "kind", "device", "metric"]).aggregate([]).num_rows)

@@ -1,0 +1,265 @@
+"""Catalog of charts: scalars and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from leadline.analysis.digest import Digest
+from leadline.analysis.digest_series import SCALAR_BUCKETS
+from leadline.analysis.histograms import read_histograms
+from leadline.charts import marks, scalars, theme, values
+from leadline.charts.chart import CatalogChart, ChartView, Names, Source, view_of
+from leadline.charts.theme import plain_text
+from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
+from leadline.reader.run import Run
+from leadline.reader.tensors import StoredTensor
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+COMPUTED: Final = ("abs_mean", "l2", "min", "max", "mean", "std")
+"""Statistics computed from raw tensors if none were captured."""
+_MAX_BYTES: Final = 256 << 20
+"""Maximum size of raw tensors that are drawn or from which statistics are computed."""
+_MAX_STATISTICS: Final = 6
+_MAX_WORKERS: Final = 20
+_HISTOGRAM_STEPS: Final = 120
+_GROUPS: Final = ("losses", "metrics")
+
+
+@CatalogChart
+def scalar(
+    view: ChartView, name: str, *, mode: str | None = None, worker: str | None = None, is_log: bool = False
+) -> go.Figure:
+    """Draw a loss, a metric or another scalar over steps, with findings marked."""
+    table, missing = view.statistic(name, "value", mode, worker), f"no value of {name} was captured"
+    return _mark(scalars.scalars(table, title=plain_text(name), is_log=is_log, missing=missing), view)
+
+
+@CatalogChart
+def scalar_group(
+    view: ChartView,
+    group: str = "losses",
+    *,
+    mode: str | None = None,
+    worker: str | None = None,
+    is_log: bool = False,
+) -> go.Figure:
+    """Draw all scalars of a group: ``losses``, ``metrics`` or ``others``."""
+    names = scalar_groups(view.digest).get(group, [])[: theme.MAX_SERIES]
+    worker = drawn_worker(view.digest, worker)
+    tables = [view.statistic(name, "value", mode, worker) for name in names]
+    missing = {"losses": "no loss was captured", "metrics": "no metric was logged"}.get(group, "nothing was captured")
+    table = pa.concat_tables([SCALAR_BUCKETS.empty_table(), *tables])
+    return scalars.scalars(table, title=plain_text(group.capitalize()), is_log=is_log, missing=missing)
+
+
+@CatalogChart
+def losses(view: ChartView, *, mode: str | None = None, worker: str | None = None, is_log: bool = False) -> go.Figure:
+    """Draw every loss by mode, with findings marked."""
+    return _mark(scalar_group(view, "losses", mode=mode, worker=worker, is_log=is_log), view)
+
+
+@CatalogChart
+def tensor(
+    view: ChartView,
+    name: str,
+    statistic: Names = "abs_mean",
+    *,
+    mode: str | None = None,
+    worker: str | None = None,
+    is_log: bool = False,
+) -> go.Figure:
+    """Draw statistics of one tensor over steps, with the findings that name it.
+
+    Args:
+        statistic: One or several; those that were not captured are computed from raw tensors.
+    """
+    statistics = ([statistic] if isinstance(statistic, str) else list(statistic or ()))[:_MAX_STATISTICS]
+    tables = [statistic_table(view, name, statistic, mode, worker) for statistic in statistics]
+    label = ", ".join(statistics) or "statistics"
+    fig = scalars.scalars(
+        pa.concat_tables([SCALAR_BUCKETS.empty_table(), *tables]),
+        title=f"{plain_text(label, 60)} of {plain_text(name, 60)}",
+        y=plain_text(label, 40),
+        is_log=is_log,
+        missing="no statistic of this tensor was captured",
+    )
+    return _mark(fig, view, name)
+
+
+@CatalogChart
+def histogram(view: ChartView, name: str, *, worker: str | None = None, is_ridge: bool = False) -> go.Figure:
+    """Draw the distribution of a tensor's values over steps, as a heat map or ridge plot."""
+    draw = values.ridge if is_ridge else values.over_steps
+    return draw(read_histograms(view.run.tensor(name), worker=worker, points=_HISTOGRAM_STEPS))
+
+
+@CatalogChart
+def value(view: ChartView, name: str, step: int | None = None, *, worker: str | None = None) -> go.Figure:
+    """Draw the distribution of the values of a raw tensor at one step; None: the last."""
+    loaded, missing, step = raw_values(view.run, name, step, worker)
+    return values.at_step(loaded, tensor=name, step=step, missing=missing)
+
+
+@CatalogChart
+def tensor_image(view: ChartView, name: str, step: int | None = None, *, worker: str | None = None) -> go.Figure:
+    """Draw the values of a raw tensor at one step as an image."""
+    loaded, *_ = raw_values(view.run, name, step, worker)
+    is_folded = loaded is not None and loaded.ndim > 2
+    x = "other dimensions (flattened)" if is_folded else "column"
+    return values.matrix(None if loaded is None else as_image(loaded), x=x)
+
+
+@CatalogChart
+def layers(
+    view: ChartView,
+    collection: str = "gradients",
+    statistic: str = "abs_mean",
+    *,
+    mode: str = "train",
+    worker: str | None = None,
+) -> go.Figure:
+    """Draw one statistic of the tensors of a collection, layers over steps."""
+    data = view.digest.layers(collection, statistic, mode, worker, points=min(400, max(50, view.points // 3)))
+    title = f"{plain_text(statistic, 40)} of {plain_text(collection, 40)}, {plain_text(mode, 20)} steps"
+    missing = f"no {statistic} of {collection} was captured in {mode} steps"
+    return values.layers(data, statistic=statistic, title=title, missing=missing)
+
+
+@CatalogChart
+def compare(
+    view: ChartView,
+    other: Source,
+    name: str,
+    statistic: str = "value",
+    *,
+    mode: str | None = None,
+    worker: str | None = None,
+    is_log: bool = False,
+) -> go.Figure:
+    """Draw the same scalar, or the same statistic of a tensor, of two runs on one axis."""
+    views = [view, replace(view, digest=view_of(other).digest)]
+    names = [view.run.name, views[1].run.name]
+    names[1] += " (2)" if names[0] == names[1] else ""
+    tables = {
+        run: member.statistic(name, statistic, mode, drawn_worker(member.digest, worker))
+        for run, member in zip(names, views, strict=True)
+    }
+    label = plain_text(statistic, 40)
+    title = plain_text(name) if statistic == "value" else f"{label} of {plain_text(name, 60)}"
+    return scalars.compare(tables, title=title, y=label, is_log=is_log)
+
+
+def _mark(fig: go.Figure, view: ChartView, tensor: str | None = None) -> go.Figure:
+    """Mark the findings of a run, or those that name a tensor, unless the chart is empty."""
+    if not fig.data:
+        return fig
+    findings = view.run.findings().to_pylist()
+    return marks.mark(fig, [row for row in findings if tensor is None or tensor in (row["tensors"] or ())])
+
+
+def scalar_groups(digest: Digest) -> dict[str, list[str]]:
+    """Return the names of scalars by group: losses, metrics, others."""
+    infos = digest.run.archive.infos()
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(name for name, _ in digest.scalar_names()):
+        collections = infos[name].collections if name in infos else ()
+        kind = next((group for group in _GROUPS if group in collections), "others")
+        groups.setdefault(kind, []).append(name)
+    return {kind: groups[kind] for kind in (*_GROUPS, "others") if kind in groups}
+
+
+def drawn_worker(digest: Digest, worker: str | None) -> str | None:
+    """Return the requested worker; the first if there are very many."""
+    workers = digest.workers()
+    return worker or (workers[0] if len(workers) > _MAX_WORKERS else None)
+
+
+def statistic_table(view: ChartView, name: str, statistic: str, mode: str | None, worker: str | None) -> pa.Table:
+    """Return a statistic over steps, captured or computed from raw tensors, named after the statistic."""
+    table = view.statistic(name, statistic, mode, drawn_worker(view.digest, worker))
+    if not table.num_rows:
+        table = _computed(view.run, name, statistic, {"mode": mode, "worker": worker})
+    label = pa.repeat(pa.scalar(statistic, pa.string()), table.num_rows)
+    return table.set_column(table.column_names.index("name"), "name", label)
+
+
+def _computed(run: Run, name: str, statistic: str, selected: Mapping[str, str | None]) -> pa.Table:
+    """Compute a statistic from a raw tensor, step by step."""
+    size = sum(tensor.nbytes for tensor in run.archive.stored.get(name, []))
+    if statistic not in COMPUTED or not 0 < size <= _MAX_BYTES:
+        return SCALAR_BUCKETS.empty_table()
+    try:
+        table = run.tensor(name).statistics(statistic)
+    except (NotCapturedError, NotYetError):
+        return SCALAR_BUCKETS.empty_table()
+    for column, value in selected.items():
+        table = table.filter(pc.equal(table[column], value)) if value else table
+    values = table["value"].to_numpy()
+    is_finite = np.isfinite(values)
+    finite_values = np.where(is_finite, values, np.nan)
+    stamps = [pc.fill_null(table[column], 0) for column in ("mode_step", "time_ns")]
+    names = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
+    columns = [names, table["mode"], table["worker"], table["step"], *stamps, values, finite_values, finite_values]
+    counts = [(~is_finite).astype(np.int64), np.ones(len(values), np.int64)]
+    return pa.table([*columns, *counts], schema=SCALAR_BUCKETS)
+
+
+def stored_at(run: Run, name: str, step: int | None, worker: str | None) -> StoredTensor | None:
+    """Return the raw tensor stored at or nearest to a step; None if it was never stored.
+
+    Args:
+        step: None: the last.
+        worker: None: the first with the tensor.
+    """
+    candidates = [tensor for tensor in run.archive.stored.get(name, []) if worker in (None, tensor.worker)]
+    if step is None:
+        return max(candidates, key=lambda tensor: tensor.step, default=None)
+    return min(candidates, key=lambda tensor: abs(tensor.step - step), default=None)
+
+
+def load_for_display(stored: StoredTensor) -> tuple[npt.NDArray[Any] | None, str]:
+    """Load the elements of a tensor for display; or None, and the reason."""
+    if stored.nbytes > _MAX_BYTES:
+        return None, f"{stored.nbytes / 1e6:,.0f} MB is too large to display; download the tensor"
+    try:
+        return stored.load(), ""
+    except DamagedRunError as error:
+        return None, str(error)
+
+
+def raw_values(run: Run, name: str, step: int | None, worker: str | None) -> tuple[npt.NDArray[Any] | None, str, int]:
+    """Return the elements of a raw tensor at a step; or None, and the reason.
+
+    Args:
+        step: None: the last at which it was stored.
+    Returns:
+        The elements, the reason, and the step.
+    """
+    stored = stored_at(run, name, step, worker)
+    if stored is not None and step in (None, stored.step):
+        return *load_for_display(stored), stored.step
+    try:
+        return run.tensor(name).value(step or 0, worker), "", step or 0
+    except (NotCapturedError, NotYetError, DamagedRunError) as error:
+        return None, str(error), step or 0
+
+
+def as_image(values: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    """Return a tensor as a matrix, rows by the first dimension, all others as columns; None with fewer than two.
+
+    Args:
+        values: ``(rows, *others)``.
+    """
+    if values.ndim < 2 or values.size < 4:
+        return None
+    matrix = np.abs(values) if np.iscomplexobj(values) else values
+    return np.asarray(matrix, np.float64).reshape(values.shape[0], -1)

@@ -1,0 +1,228 @@
+"""Charts of the values of tensors: distributions, layers over steps, and images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+
+from leadline.analysis.histograms import MAX_MAGNITUDE, Histograms, even_edges
+from leadline.charts import theme
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
+
+_MAX_RIDGES: Final = 12
+_OVERLAP: Final = 1.8
+_MAX_ROWS: Final = 160
+_ROW_PIXELS: Final = 14
+_RATIOS: Final = ("ratio", "share", "fraction")
+_ZERO_OFFSET: Final = 1.0
+"""A zero is drawn this many powers of ten below the smallest magnitude."""
+_MAX_CELLS: Final = 400
+
+
+def over_steps(histograms: Histograms) -> go.Figure:
+    """Draw histograms over steps as a heat map of the share of elements in each bin.
+
+    Args:
+        histograms: From ``analysis.histograms.read_histograms``.
+    """
+    if not histograms.steps:
+        return theme.empty("no histogram was captured", _title(histograms))
+    shares = 100.0 * histograms.shares()
+    middles = (histograms.edges[1:] + histograms.edges[:-1]) / 2
+    fig = theme.figure(_title(histograms), y="value")
+    x, y, z = np.asarray(histograms.steps), theme.float32(middles), theme.float32(shares.T.round(2))
+    hover, scale = "step %{x:,}, %{y:.3g}: %{z:.2f} %", theme.MAGNITUDE_SCALE
+    theme.add_heat_map(fig, x, y, z, hover, scale=scale, title="elements (%)", zmin=0)
+    return theme.set_step_axis(fig)
+
+
+def ridge(histograms: Histograms) -> go.Figure:
+    """Draw histograms as a ridge plot, the first step at the back; many steps are subsampled evenly."""
+    if not histograms.steps:
+        return theme.empty("no histogram was captured", _title(histograms))
+    count = len(histograms.steps)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MAX_RIDGES)).round().astype(int))
+    shares = histograms.shares()[chosen]
+    scale = _OVERLAP / float(shares.max() or 1.0)
+    middles = theme.float32((histograms.edges[1:] + histograms.edges[:-1]) / 2)
+    fig = theme.figure(_title(histograms), x="value", y="step")
+    for position, row in enumerate(shares):
+        baseline = len(chosen) - 1 - position
+        colour = theme.PALETTE[0]
+        fig.add_trace(
+            go.Scatter(
+                x=np.concatenate([middles, middles[::-1]]),
+                y=theme.float32(np.concatenate([baseline + scale * row, np.full(len(row), baseline)])),
+                mode="lines",
+                line={"color": colour, "width": 1},
+                fill="toself",
+                fillcolor=theme.translucent(colour, 0.35),
+                hoverinfo="name",
+                name=f"step {histograms.steps[chosen[position]]:,}",
+                showlegend=False,
+            )
+        )
+    ticks = [f"{histograms.steps[index]:,}" for index in chosen][::-1]
+    fig.update_yaxes(tickvals=list(range(len(chosen))), ticktext=ticks)
+    return fig
+
+
+def _title(histograms: Histograms) -> str:
+    return f"Values of {theme.plain_text(histograms.tensor, 60)} over steps"
+
+
+def at_step(
+    values: Any,
+    *,
+    tensor: str,
+    step: int,
+    bins: int = 60,
+    missing: str = "the raw tensor was not stored at this step",
+) -> go.Figure:
+    """Draw the distribution of a tensor's values at one step; non-finite values are counted in a note.
+
+    Args:
+        values: Its elements, ``(*shape,)``; None: unknown.
+    """
+    title = f"{theme.plain_text(tensor)} at step {step:,}"
+    if values is None:
+        return theme.empty(missing, title)
+    flat = np.asarray(values, np.float64).ravel()
+    finite = flat[np.abs(flat) <= MAX_MAGNITUDE]  # also excludes NaN
+    if not finite.size:
+        return theme.empty("no value is finite" if flat.size else "the tensor has no elements", title)
+    counts, edges = np.histogram(finite, even_edges(finite.min(), finite.max(), bins))
+    fig = theme.figure(title, x="value", y="elements (count)")
+    x, bar = theme.float32((edges[1:] + edges[:-1]) / 2), {"width": float(edges[1] - edges[0])}
+    hover = "%{x:.4g}: %{y:,}<extra></extra>"
+    theme.add_bars(fig, "", x, counts, theme.PALETTE[0], hover, marker={"line": {"width": 0}}, **bar)
+    excluded_count = flat.size - finite.size
+    if excluded_count:
+        theme.add_note(
+            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.PALETTE[3]
+        )
+    return fig.update_layout(bargap=0)
+
+
+def layers(
+    data: Mapping[str, Any],
+    *,
+    statistic: str,
+    is_log: bool | None = None,
+    title: str = "",
+    missing: str = "these tensors were not captured",
+) -> go.Figure:
+    """Draw a row for each tensor in model order, the first at the top; steps across.
+
+    Magnitudes are drawn on a logarithmic scale, so that a gradient that vanishes towards the input darkens row by row;
+    zero is darkest. Missing and non-finite values are gaps.
+
+    Args:
+        data: From ``Digest.layers``.
+        statistic: Name of the statistic, for the colour bar.
+        is_log: None: logarithmic unless the statistic is a ratio.
+    """
+    values = np.abs(np.asarray(data["values"], np.float64))
+    values[~np.isfinite(values)] = np.nan
+    if not values.size or np.isnan(values).all():
+        return theme.empty(missing, title or f"{theme.plain_text(statistic, 40)} of each tensor")
+    is_log = not any(word in statistic for word in _RATIOS) if is_log is None else is_log
+    tensors = list(data["tensors"])
+    values, names, rows_merged = _merge_rows(values, tensors)
+    cells, colour_bar = _logarithms(values) if is_log else (values, {})
+    label = theme.plain_text(statistic, 40)
+    fig = theme.figure(title or f"{label} of each tensor", meta={"rows": tensors[::rows_merged]})
+    theme.add_heat_map(
+        fig,
+        np.asarray(data["steps"]),
+        names,
+        theme.float32(cells.round(2) if is_log else cells),
+        f"%{{y}}<br>step %{{x:,}}: {'10^%{z:.1f}' if is_log else '%{z:.4g}'}",
+        scale=theme.MAGNITUDE_SCALE,
+        title=f"{label}, log scale" if is_log else label,
+        bar=colour_bar,
+    )
+    if rows_merged > 1:
+        theme.add_note(fig, f"{rows_merged} tensors per row (median)")
+    fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
+    fig.update_layout(height=min(1000, max(260, 110 + _ROW_PIXELS * len(names))))
+    return theme.set_step_axis(fig)
+
+
+def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], int]:
+    """Merge neighbouring rows by their median if there are too many."""
+    rows_merged = -(-len(names) // _MAX_ROWS)
+    if rows_merged == 1:
+        return values, theme.unique_labels(names), 1
+    groups = [np.arange(start, min(start + rows_merged, len(names))) for start in range(0, len(names), rows_merged)]
+    rows = np.stack([_column_medians(values[group]) for group in groups])
+    labels = [names[group[0]] if len(group) == 1 else f"{names[group[0]]} … {names[group[-1]]}" for group in groups]
+    return rows, theme.unique_labels(labels), rows_merged
+
+
+def _column_medians(rows: Floats) -> Floats:
+    """Return the median of each column; NaN for columns that are all NaN."""
+    has_values = ~np.isnan(rows).all(axis=0)
+    medians = np.full(rows.shape[1], np.nan)
+    medians[has_values] = np.nanmedian(rows[:, has_values], axis=0)
+    return medians
+
+
+def _logarithms(values: Floats) -> tuple[Floats, dict[str, Any]]:
+    """Return logarithms to base 10 with zeros below the smallest, and the ticks of the colour bar."""
+    is_zero = values == 0
+    with np.errstate(divide="ignore"):
+        logarithms = np.log10(values)
+    positive = logarithms[np.isfinite(logarithms)]
+    low, high = (float(positive.min()), float(positive.max())) if positive.size else (0.0, 0.0)
+    logarithms[is_zero] = low - _ZERO_OFFSET
+    tick_step = max(1, round((high - low) / 6))
+    powers = range(int(np.floor(low)), int(np.ceil(high)) + 1, tick_step)
+    ticks, labels = [float(power) for power in powers], [f"1e{power}" for power in powers]
+    if is_zero.any():
+        zero = low - _ZERO_OFFSET
+        kept_indices = [index for index, tick in enumerate(ticks) if tick > zero + _ZERO_OFFSET / 2]
+        ticks, labels = (
+            [zero, *(ticks[index] for index in kept_indices)],
+            ["0", *(labels[index] for index in kept_indices)],
+        )
+    return logarithms, {"tickvals": ticks, "ticktext": labels}
+
+
+def matrix(values: npt.NDArray[np.float64] | None, *, x: str = "column") -> go.Figure:
+    """Draw values on a diverging colour scale; non-finite values are gaps.
+
+    Args:
+        values: ``(rows, columns)``; above 400 in a dimension every second, third … is drawn, with a note. None:
+            unknown.
+    """
+    if values is None or not values.size:
+        return theme.empty("there is no matrix to draw", "Values as an image")
+    row_step, column_step = (max(1, -(-size // _MAX_CELLS)) for size in values.shape)
+    cells = values[::row_step, ::column_step]
+    finite = np.abs(cells[np.isfinite(cells)])
+    limit = float(finite.max()) if finite.size else 1.0
+    fig = theme.figure("Values as an image", x=x, y="row")
+    theme.add_heat_map(
+        fig,
+        np.arange(cells.shape[1]) * column_step,
+        np.arange(cells.shape[0]) * row_step,
+        theme.float32(cells),
+        "[%{y}, %{x}]: %{z:.5g}",
+        scale="RdBu",
+        title="value",
+        reversescale=True,
+        zmin=-limit,
+        zmax=limit,
+    )
+    fig.update_yaxes(autorange="reversed")
+    if max(row_step, column_step) > 1:
+        theme.add_note(fig, f"drawn: 1 in {row_step:,} rows, 1 in {column_step:,} columns")
+    return fig

@@ -1,0 +1,266 @@
+"""Numbers drawn by figures: points, units, gaps, shares, markers."""
+
+from __future__ import annotations
+
+import every_figure
+import numpy as np
+import pyarrow as pa
+import pytest
+from every_figure import Made
+
+from leadline.analysis import distribution, histograms, operators, ranks
+from leadline.charts import linked, marks, phases, profiles, scalars, shares, usage, values
+from leadline.charts import steps as step_figures
+from leadline.testing.runs import START_NS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Made:
+    return every_figure.write_run(str(tmp_path_factory.mktemp("numbers") / "run"))
+
+
+def lines(fig) -> dict[str, object]:
+    return {each.name: each for each in fig.data if each.showlegend is not False and each.mode != "markers"}
+
+
+def system(rows: list[tuple[str, str, str, str, int, float]]) -> pa.Table:
+    """Rows of node, kind, device, metric, seconds, value."""
+    names = ("node", "kind", "device", "metric", "time_ns", "mean")
+    columns = {name: [each[at] for each in rows] for at, name in enumerate(names)}
+    columns["time_ns"] = [START_NS + 10**9 * each for each in columns["time_ns"]]
+    return pa.table({**columns, "min": columns["mean"], "max": columns["mean"], "samples": [1] * len(rows)})
+
+
+def test_usage_draws_each_device_in_its_unit_and_natural_order(made: Made) -> None:
+    fig = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    drawn = lines(fig)
+    assert list(drawn) == ["GPU 0", "GPU 1"]
+    assert fig.layout.yaxis.title.text == "GPU memory (GiB)"
+    table = made.digest.system("gpu", "memory_used_bytes", "gpu0", "algo-1")
+    assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 2**30, rel=1e-6)
+    assert drawn["GPU 0"].x.tolist() == [each // 1_000_000 for each in table["time_ns"].to_pylist()]
+
+
+def test_core_2_comes_before_core_10(made: Made) -> None:
+    drawn = lines(usage.usage(made.digest.system("cpu", "utilization_percent", node="algo-1")))
+    assert list(drawn) == ["all cores", "core 0", "core 1", "core 2", "core 10"]
+
+
+def test_no_line_is_drawn_where_nothing_was_measured() -> None:
+    rows = [("n", "cpu", "total", "utilization_percent", at, 50.0) for at in (0, 1, 2, 3, 60, 61, 62)]
+    (line,) = usage.usage(system(rows)).data
+    assert np.isnan(line.y).tolist() == [False] * 4 + [True] + [False] * 3
+    assert len(line.x) == 8
+
+
+def test_the_mean_of_devices_leaves_the_total_out() -> None:
+    rows = [
+        ("n", "cpu", device, "utilization_percent", 0, value)
+        for device, value in (("total", 99.0), ("core0", 10.0), ("core1", 30.0))
+    ]
+    fig = usage.usage(system(rows), is_mean=True)
+    line = next(each for each in fig.data if each.showlegend is not False)
+    assert line.y.tolist() == [20.0]
+    assert "mean of all devices" in fig.layout.title.text
+
+
+def test_twenty_series_are_drawn_and_the_others_counted() -> None:
+    rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(64) for t in range(3)]
+    fig = usage.usage(system(rows))
+    assert len(fig.data) == 20
+    assert "and 44 more series" in [each.text for each in fig.layout.annotations]
+
+
+def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
+    rows = [("n", "cpu", "core0", "utilization_percent", at, value) for at, value in enumerate([0.0, 0.0, 100.0, 50.0])]
+    table = system(rows).set_column(8, "samples", pa.array([3, 1, 4, 2]))
+    (curve,) = usage.histogram(table, bins=4).data
+    assert curve.y.tolist()[1:-1:2] == pytest.approx([40.0, 0.0, 20.0, 40.0])
+
+
+def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made) -> None:
+    fig = usage.heat_map(made.digest.system())
+    names = list(fig.data[0].y)
+    assert names == [
+        f"{node} {device}"
+        for node in every_figure.NODES
+        for device in ("core 0", "core 1", "core 2", "core 10", "GPU 0", "GPU 1")
+    ]
+    table = made.digest.system("gpu", "utilization_percent", "gpu1", "algo-2")
+    assert fig.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
+    assert (fig.data[0].zmin, fig.data[0].zmax) == (0, 100)
+    assert "%" in fig.data[0].colorbar.title.text
+
+
+def test_long_steps_are_marked_at_their_step(made: Made) -> None:
+    fig = step_figures.durations(made.digest.steps("rank0-7"))
+    (long,) = [each for each in fig.data if each.name == "over 3 × median"]
+    assert long.x.tolist() == [50]
+    assert long.y[0] == pytest.approx(1100, rel=0.05)
+
+
+def test_the_timeline_stacks_what_a_step_lasts(made: Made) -> None:
+    table = made.digest.steps("rank1-8", points=1000)
+    fig = step_figures.timeline(table, last=30)
+    whole = np.sum([each.y for each in fig.data], axis=0)
+    assert len(whole) == 30
+    expected = table.sort_by("step")["duration_ns"].to_numpy()[-30:] / 1e6
+    assert whole == pytest.approx(expected, rel=1e-5)
+    assert "170 to 199" in fig.layout.title.text
+
+
+def test_shares_over_time_make_a_hundred_per_cent(made: Made) -> None:
+    fig = phases.over_time(made.digest.steps())
+    whole = np.nansum([each.y for each in fig.data], axis=0)
+    assert whole == pytest.approx(np.full(len(whole), 100.0), abs=0.01)
+    told = made.digest.phases()
+    widths = [np.nansum(each.y) for each in fig.data]
+    assert {each.name for each in fig.data} == set(told)
+    assert dict(zip([each.name for each in fig.data], widths, strict=True))["backward"] == max(widths)
+
+
+def test_tracks_merge_only_invisible_intervals(made: Made) -> None:
+    near = phases.tracks(made.run.timeline(worker="rank0-7", end_step=10))
+    lanes = {each.name: each for each in near.data}
+    assert list(lanes) == ["train steps", "data", "forward", "backward", "optimizer", "collective"]
+    assert {name: len(each.x) for name, each in lanes.items()} == dict.fromkeys(lanes, 10)
+    table = made.run.timeline("forward", worker="rank0-7", end_step=10)
+    assert sum(lanes["forward"].x) == pytest.approx(sum(table["duration_ns"].to_pylist()) / 1e6, rel=1e-5)
+    many = made.run.timeline(worker="rank0-7")
+    rows = many.slice(0, 1).to_pylist() * 5000
+    crowd = [
+        {**each, "name": "mark", "start_ns": START_NS + at * 1000, "duration_ns": 10} for at, each in enumerate(rows)
+    ]
+    wide = {**rows[0], "name": "wide", "start_ns": START_NS, "duration_ns": 3600 * 10**9}
+    fig = phases.tracks(pa.Table.from_pylist([*crowd, wide], schema=many.schema))
+    assert {each.name: len(each.x) for each in fig.data} == {"mark": 1, "wide": 1}
+    assert "5,000 in" in next(each for each in fig.data if each.name == "mark").text[0]
+
+
+def test_progress_ends_at_the_steps_that_were_done(made: Made) -> None:
+    fig = phases.progress(made.digest.steps("rank0-7"), job=made.digest.job(), interruptions=[(1, 2)])
+    assert fig.data[0].y[0] == 0
+    assert fig.data[0].y[-1] == 200
+    assert {each.name for each in fig.layout.shapes} >= {"interrupted", "finalization"}
+
+
+def test_nonfinite_values_are_marked_and_counted(made: Made) -> None:
+    fig = scalars.scalars(made.digest.scalar("loss"), y="loss")
+    (marked,) = [each for each in fig.data if each.mode == "markers"]
+    assert set(marked.x) == {150}
+    assert marked.name == "not finite (NaN or infinite): 3"
+    loss = next(each for each in fig.data if "rank0-7" in each.name and each.mode == "lines")
+    assert np.isnan(loss.y[150])
+    assert loss.y[10] == pytest.approx(3 / 11)
+
+
+def test_on_a_log_axis_magnitudes_are_drawn(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    negative = table.set_column(6, "value", pa.array([-1.0] * table.num_rows))
+    fig = scalars.scalars(negative, y="loss", is_log=True)
+    assert fig.layout.yaxis.type == "log"
+    assert "magnitude" in fig.layout.yaxis.title.text
+    assert set(fig.data[0].y) == {1.0}
+
+
+def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
+    found = made.digest.layers("gradients", "abs_mean")
+    fig = values.layers(found, statistic="abs_mean")
+    heat = fig.data[0]
+    assert list(heat.y) == [f"gradient/block.{at}.weight" for at in range(4)]
+    assert heat.z[:, 0] == pytest.approx([-6, -5, -4, -3], abs=0.01)
+    assert fig.layout.meta["rows"] == found["tensors"]
+
+
+def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
+    found = {"tensors": ["a", "b"], "steps": [0, 1], "values": np.array([[0.0, 1e-3], [np.nan, np.inf]])}
+    heat = values.layers(found, statistic="abs_mean").data[0]
+    assert heat.z[0].tolist() == pytest.approx([-4.0, -3.0])
+    assert np.isnan(heat.z[1]).all()
+    assert heat.colorbar.ticktext[0] == "0"
+
+
+def test_neighbouring_tensors_are_merged_if_there_are_too_many() -> None:
+    found = {"tensors": [f"t{at}" for at in range(500)], "steps": [0], "values": np.full((500, 1), 10.0)}
+    fig = values.layers(found, statistic="abs_mean")
+    assert len(fig.data[0].y) == 125
+    assert fig.data[0].y[0] == "t0 … t3"
+    assert "4 tensors per row (median)" in [each.text for each in fig.layout.annotations]
+    assert fig.layout.meta["rows"][1] == "t4"
+
+
+def test_the_slowest_rank_is_named(made: Made) -> None:
+    found = ranks.compare_ranks(made.steps)
+    fig = step_figures.rank_times(found)
+    assert "rank 2 is slowest" in fig.layout.annotations[0].text
+    assert "backward" in fig.layout.annotations[0].text
+    assert len(set(fig.data[0].marker.color[:2])) == 1
+    assert fig.data[0].marker.color[2] not in fig.data[0].marker.color[:2]
+    stacked = step_figures.rank_phases(found)
+    assert {each.name for each in stacked.data} >= {"data", "forward", "backward", "optimizer", "collective"}
+
+
+def test_simultaneous_findings_share_a_label(made: Made) -> None:
+    chart = scalars.scalars(made.digest.scalar("loss"), y="loss")
+    before = len(chart.data)
+    findings = [every_figure._finding(rule, step) for rule, step in (("a", 40), ("b", 41), ("a", 90), ("c", 150))]
+    fig = marks.mark(chart, findings)
+    assert [each.x0 for each in fig.layout.shapes] == [40, 41, 90, 150]
+    assert [each.label.text for each in fig.layout.shapes] == ["a +1", None, None, "c"]
+    assert [list(each) for each in fig.data[before].customdata] == [
+        ["a", 1, 40],
+        ["b", 1, 41],
+        ["a", 1, 90],
+        ["c", 1, 150],
+    ]
+
+
+def test_a_chart_without_steps_or_times_has_no_markers(made: Made) -> None:
+    chart = shares.pie({"data": 1.0}, title="x")
+    assert marks.mark(chart, [every_figure._finding("a", 1)]).layout.shapes == ()
+
+
+def test_a_pie_merges_small_slices() -> None:
+    fig = shares.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
+    assert len(fig.data[0].values) == 8
+    assert fig.data[0].labels[-1].startswith("13 others")
+    assert sum(fig.data[0].values) == 210
+
+
+def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
+    found = distribution.distributions(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    (box,) = usage.boxes(found).data
+    assert list(box.x) == ["GPU 0", "GPU 1"]
+    assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)
+    assert box.lowerfence == pytest.approx([each.p5 / 2**30 for each in found], rel=1e-6)
+
+
+def test_operators_are_drawn_by_device_longest_first() -> None:
+    rows = operators.top_operators(every_figure.operator_table("aten::conv2d", "layer1.0"))
+    fig = profiles.bars(rows)
+    assert [each.name for each in fig.data] == ["gpu0", "cpu"]
+    assert list(fig.layout.yaxis.categoryarray)[-1] == "conv2d, forward of layer1.0 on gpu0"
+    assert profiles.bars(rows, limit=1).data[0].x == pytest.approx([1.000002])
+
+
+def test_values_at_a_step_are_all_counted() -> None:
+    fig = values.at_step(np.array([[0.0, 1.0], [np.nan, 1.0]]), tensor="w", step=7, bins=2)
+    assert fig.data[0].y.tolist() == [1, 2]
+    assert fig.layout.annotations[0].text == "1 of 4 values are not finite or too large"
+
+
+def test_a_heat_map_of_histograms_has_all_elements_in_each_step(made: Made) -> None:
+    found = histograms.read_histograms(made.run.tensor("fc.weight"))
+    heat = values.over_steps(found).data[0]
+    assert heat.x.tolist() == list(range(0, 200, 20))
+    assert heat.z.sum(axis=0) == pytest.approx(np.full(10, 100.0), abs=0.5)
+
+
+def test_linked_charts_show_messages_of_empty_parts() -> None:
+    rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(30) for t in range(3)]
+    many = usage.usage(system(rows))
+    none = usage.usage(system(rows).slice(0, 0), missing="no disk was read")
+    fig = linked.linked([many, none])
+    assert [each.text for each in fig.layout.annotations] == ["no disk was read; and 10 more series"]
+    assert len(fig.data) == 20
+    assert linked.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"

@@ -53,16 +53,17 @@ class ChartView:
         span = parse_interval(self.run, start, end)
         return replace(self, start_ns=span.start_ns, end_ns=span.end_ns)
 
-    def system(
-        self, kind: Names, metric: Names, device: Names = None, node: str | None = None, *, max_points: int = 4000
-    ) -> pa.Table:
-        """Return system metrics, as ``Digest.system``."""
-        points = min(self.points, max_points)
-        return self.digest.system(kind, metric, device, node, self.start_ns, self.end_ns, points)
+    def at_most(self, points: int) -> ChartView:
+        """Return the view with a limited number of points."""
+        return replace(self, points=min(self.points, points))
 
-    def steps(self, worker: str | None = None, mode: str | None = None, *, max_points: int = 4000) -> pa.Table:
+    def system(self, kind: Names, metric: Names, device: Names = None, node: str | None = None) -> pa.Table:
+        """Return system metrics, as ``Digest.system``."""
+        return self.digest.system(kind, metric, device, node, self.start_ns, self.end_ns, self.points)
+
+    def steps(self, worker: str | None = None, mode: str | None = None) -> pa.Table:
         """Return steps, as ``Digest.steps``."""
-        points = min(self._points(worker), max_points)
+        points = self._points(worker)
         return self.digest.steps(worker, mode, self.start_step, self.end_step, self.start_ns, self.end_ns, points)
 
     def statistic(

@@ -118,7 +118,7 @@ def rank_step_times(view: ChartView) -> go.Figure:
 def rank_durations(view: ChartView) -> go.Figure:
     """Draw the training step times of the ranks over steps; of many, those of the slowest and fastest."""
     workers = charted_workers(view.run, ranks_of(view.digest))
-    tables = [view.steps(worker, "train", max_points=_MAX_RANK_POINTS) for worker in workers]
+    tables = [view.at_most(_MAX_RANK_POINTS).steps(worker, "train") for worker in workers]
     return step_figures.durations(pa.concat_tables(tables), title="Training step time")
 
 

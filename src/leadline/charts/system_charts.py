@@ -8,6 +8,7 @@ from typing import Final
 import plotly.graph_objects as go
 import pyarrow as pa
 
+from leadline.analysis.sensors import by_sensor
 from leadline.charts import linked, phases, theme, usage
 from leadline.charts.chart import CatalogChart, ChartView, Moment, Names
 from leadline.charts.theme import plain_text
@@ -45,7 +46,7 @@ def metrics_over_time(
         start, end: Bounds of the interval: steps (``120``), or times since the start of the run (``"90s"``).
     """
     table = view.between(start, end).system(kind, metric, devices, node)
-    is_mean = count_sensors(table) > theme.MAX_SERIES if is_mean is None else is_mean
+    is_mean = len(by_sensor(table)) > theme.MAX_SERIES if is_mean is None else is_mean
     missing = why_missing(view.run, kind, node)
     return usage.usage(table, title=plain_text(title), is_mean=is_mean, missing=missing)
 
@@ -70,8 +71,8 @@ def metrics_histogram(
 @CatalogChart
 def heat_map(view: ChartView, *, node: str | None = None, start: Moment = None, end: Moment = None) -> go.Figure:
     """Draw the utilization of every core and GPU over time, a row each."""
-    table = view.between(start, end).system(["cpu", "gpu"], "utilization_percent", None, node, max_points=_MAX_COLUMNS)
-    return usage.heat_map(table)
+    view = view.between(start, end).at_most(_MAX_COLUMNS)
+    return usage.heat_map(view.system(["cpu", "gpu"], "utilization_percent", None, node))
 
 
 @CatalogChart
@@ -96,9 +97,9 @@ def timeline_charts(view: ChartView, *, node: str | None = None, start: Moment =
     missing = why_missing(view.run, "gpu", node)
     parts = [
         usage.usage(view.system("cpu", "utilization_percent", "total", node)),
-        usage.usage(gpus, is_mean=count_sensors(gpus) > theme.MAX_BANDS, missing=missing),
+        usage.usage(gpus, is_mean=len(by_sensor(gpus)) > theme.MAX_BANDS, missing=missing),
         usage.usage(view.system("memory", "used_percent", "total", node)),
-        phases.over_time(view.steps(max_points=300)),
+        phases.over_time(view.at_most(300).steps()),
     ]
     return linked.linked(parts, title="System metrics and training phases")
 
@@ -114,8 +115,3 @@ def why_missing(run: Run, kinds: Names, node: str | None) -> str:
         location = "on this node" if node or len(documents) == 1 else "on any node"
         return f"no GPU {location}" + (f" ({reason})" if reason else "")
     return f"{_NOUNS.get(kind, kind) or 'this'} not sampled" + (f": {reason}" if reason else " in this interval")
-
-
-def count_sensors(table: pa.Table) -> int:
-    """Return the number of sensors in a table of ``Digest.system``."""
-    return int(table.group_by(["node", "kind", "device", "metric"]).aggregate([]).num_rows)

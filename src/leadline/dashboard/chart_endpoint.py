@@ -25,8 +25,8 @@ READERS: Final[dict[Any, Callable[[str], Any]]] = {
     str | None: str,
     int: parse_integer,
     int | None: parse_integer,
-    bool: bool,
-    bool | None: bool,
+    bool: lambda text: text != "0",
+    bool | None: lambda text: text != "0",
     Names: lambda text: [item for item in text.split(",") if item] or None,
     tuple[str, str] | None: lambda text: tuple(text.split(":", 1)) if ":" in text else None,
     Source: str,
@@ -50,7 +50,8 @@ def chart(request: Request) -> Response:
     with ExitStack() as locks:
         for member in sorted(runs, key=id):  # in one order, since two requests may compare the same runs
             locks.enter_context(member.lock)
-        return figure_response(draw(ChartView(opened.digest, **read_range(query)), **parameters))
+        figure = draw(ChartView(opened.digest, **read_range(query)), **parameters)
+    return figure_response(figure)
 
 
 def read_parameters(draw: CatalogChart[Any], query: QueryParams) -> dict[str, Any]:

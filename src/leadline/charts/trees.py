@@ -25,15 +25,15 @@ _NO_PREDICTIONS: Final = "no labels and predictions were captured"
 _ROUND_AXIS: Final = "boosting round"
 
 
-def class_sizes(counts: Floats, *, title: str = "Samples by class") -> go.Figure:
+def class_sizes(counts: Floats) -> go.Figure:
     """Draw the number of labels of each class.
 
     Args:
         counts: ``(classes,)``, from ``statistics.boosting.class_counts``.
     """
     if not counts.sum():
-        return theme.empty(_NO_PREDICTIONS, title)
-    fig = _figure(title, x="class", y="samples (count)")
+        return theme.empty(_NO_PREDICTIONS)
+    fig = _figure(x="class", y="samples (count)")
     classes, shares = np.arange(len(counts)), counts / counts.sum()
     hover = "class %{x}: %{y:,} samples, %{customdata:.3g} %<extra></extra>"
     theme.add_bars(fig, "", classes, counts, theme.PALETTE[0], hover, customdata=np.round(100 * shares, 2))
@@ -41,7 +41,7 @@ def class_sizes(counts: Floats, *, title: str = "Samples by class") -> go.Figure
     return fig.update_layout(bargap=0.3)
 
 
-def distribution(values: Floats, *, title: str, x: str, has_zero: bool = False) -> go.Figure:
+def distribution(values: Floats, *, x: str, has_zero: bool = False) -> go.Figure:
     """Draw a histogram of the finite values with bins of equal width.
 
     Args:
@@ -51,9 +51,9 @@ def distribution(values: Floats, *, title: str, x: str, has_zero: bool = False) 
     """
     finite = np.asarray(values, np.float64)[np.isfinite(values)]
     if not finite.size:
-        return theme.empty(_NO_PREDICTIONS, title)
+        return theme.empty(_NO_PREDICTIONS)
     counts, edges = np.histogram(finite, bins=_bin_count(finite))
-    fig = _figure(title, x=x, y="samples (count)")
+    fig = _figure(x=x, y="samples (count)")
     bounds, hover = np.column_stack([edges[:-1], edges[1:]]), "%{customdata[0]:.5g} to %{customdata[1]:.5g}: %{y:,}"
     theme.add_bars(
         fig,
@@ -166,7 +166,7 @@ def confusion(matrix: Floats | None, *, title: str = "Confusion matrix") -> go.F
     return fig.update_layout(height=min(720, 320 + 16 * len(counts)))
 
 
-def class_accuracy(steps: Sequence[int], shares: Floats, *, title: str = "Recall by class") -> go.Figure:
+def class_accuracy(steps: Sequence[int], shares: Floats) -> go.Figure:
     """Draw the recall of each class over the rounds: the diagonal of the confusion matrix.
 
     Args:
@@ -178,19 +178,19 @@ def class_accuracy(steps: Sequence[int], shares: Floats, *, title: str = "Recall
         if np.isfinite(shares[:, class_index]).any()
     ]
     if not class_indices:
-        return theme.empty(_NO_PREDICTIONS, title)
-    fig = _figure(title, y="recall (%)")
+        return theme.empty(_NO_PREDICTIONS)
+    fig = _figure(y="recall (%)")
     for index, class_index in enumerate(class_indices[: theme.MAX_SERIES]):
         _add_line(fig, index, f"class {class_index}", steps, 100 * shares[:, class_index], "%{y:.3g} %")
     fig.update_yaxes(range=[-2, 102])
     return theme.set_series(_set_round_axis(fig), len(class_indices), "classes")
 
 
-def roc(curves: Mapping[str, Curve], *, title: str = "ROC curve") -> go.Figure:
+def roc(curves: Mapping[str, Curve]) -> go.Figure:
     """Draw ROC curves with their AUC; the diagonal is random guessing."""
     if not curves:
-        return theme.empty("no scores of two classes were captured", title)
-    fig = _figure(title, x="false positive rate (ratio)", y="true positive rate (ratio)")
+        return theme.empty("no scores of two classes were captured")
+    fig = _figure(x="false positive rate (ratio)", y="true positive rate (ratio)")
     for index, (name, curve) in enumerate(list(curves.items())[: theme.MAX_SERIES]):
         label = f"{name if name == 'micro' else f'class {theme.plain_text(name, 24)}'}, AUC {curve.auc:.3f}"
         x, hover = theme.float32(curve.false_positive), "%{x:.3f} → %{y:.3f}"
@@ -212,9 +212,7 @@ def roc(curves: Mapping[str, Curve], *, title: str = "ROC curve") -> go.Figure:
     return theme.set_legend(fig.update_layout(height=460))
 
 
-def error_by_bin(
-    steps: Sequence[int], errors: Floats, edges: Floats, *, title: str = "Absolute error by label value"
-) -> go.Figure:
+def error_by_bin(steps: Sequence[int], errors: Floats, edges: Floats) -> go.Figure:
     """Draw the mean absolute error of the labels in each bin over the rounds, from blue (smallest) to orange.
 
     Args:
@@ -227,8 +225,8 @@ def error_by_bin(
         if np.isfinite(errors[:, bin_index]).any()
     ]
     if not bin_indices:
-        return theme.empty(_NO_PREDICTIONS, title)
-    fig = _figure(title, y="mean absolute error (unit of the label)")
+        return theme.empty(_NO_PREDICTIONS)
+    fig = _figure(y="mean absolute error (unit of the label)")
     for index, bin_index in enumerate(bin_indices):
         name = f"{edges[bin_index]:.4g} to {edges[bin_index + 1]:.4g}"
         _add_line(fig, index, name, steps, errors[:, bin_index], "%{y:.4g}", index / max(1, len(bin_indices) - 1))
@@ -272,7 +270,7 @@ def _set_round_axis(fig: go.Figure) -> go.Figure:
     return theme.set_step_axis(fig, _ROUND_AXIS)
 
 
-def _figure(title: str, **axes: Any) -> go.Figure:
+def _figure(title: str = "", **axes: Any) -> go.Figure:
     """Return a figure; without a title it has a smaller top margin."""
     fig = theme.figure(title, **axes)
     return fig if title else fig.update_layout(margin={"t": 14})

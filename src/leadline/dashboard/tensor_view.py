@@ -27,6 +27,7 @@ _SCALARS: Final = frozenset(SCALAR_COLLECTIONS)
 _COLLECTION_ORDER: Final = ("gradients", "weights", "biases", "outputs", "inputs", "layers", "optimizer_variables")
 _MAX_BUCKETS: Final = 4000
 _CHECKS: Final = ("nonfinite_count", "nan_count", "value")
+_PREFERRED: Final = ("abs_mean", "l2", "abs_max", "max", "mean", "value")
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -113,6 +114,11 @@ def is_array(statistic: str) -> bool:
         return find_statistic(statistic).is_vector
     except UnknownNameError:
         return False
+
+
+def preferred(statistics: list[str]) -> str:
+    """Return the default statistic."""
+    return next((statistic for statistic in _PREFERRED if statistic in statistics), statistics[0])
 
 
 def meaning(statistic: str) -> str:

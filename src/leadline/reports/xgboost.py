@@ -103,9 +103,9 @@ def labels(boosted: BoostedRun) -> Section:
         if finite.size:
             low, mid, high = np.percentile(finite, (0, 50, 100)).tolist()
             text += f", from {low:.4g} to {high:.4g}, median {mid:.4g}"
-        return Section(key, title, (f"{text}.",), (Chart(figures.distribution(last.labels, title="", x="label")),))
+        return Section(key, title, (f"{text}.",), (Chart(figures.distribution(last.labels, x="label")),))
     counts = boosting.class_counts(last.labels) if last is not None else _rows(boosted.matrix)
-    return Section(key, title, (_class_text(counts, dataset),), (Chart(figures.class_sizes(counts, title="")),))
+    return Section(key, title, (_class_text(counts, dataset),), (Chart(figures.class_sizes(counts)),))
 
 
 def _rows(matrix: Floats | None) -> Floats:
@@ -196,7 +196,7 @@ def accuracy_by_class(boosted: BoostedRun) -> Section:
     steps = sorted(boosted.matrices)
     shares = np.array([scores.recall_by_class(boosted.matrices[step]) for step in steps])
     text = "The share of the labels of each class that is predicted correctly: the diagonal of the confusion matrix."
-    return Section(key, title, (text,), (Chart(figures.class_accuracy(steps, shares, title="")),))
+    return Section(key, title, (text,), (Chart(figures.class_accuracy(steps, shares)),))
 
 
 def roc(boosted: BoostedRun) -> Section:
@@ -212,7 +212,7 @@ def roc(boosted: BoostedRun) -> Section:
     )
     if len(curves) > 1:
         text += " Each class is compared with all others; micro averages over all classes."
-    return Section(key, title, (text,), (Chart(figures.roc(curves, title=""), width="half"),))
+    return Section(key, title, (text,), (Chart(figures.roc(curves), width="half"),))
 
 
 def residuals(boosted: BoostedRun) -> Section:
@@ -221,7 +221,7 @@ def residuals(boosted: BoostedRun) -> Section:
     if last is None or boosted.model.kind != "regression" or last.predictions.ndim > 1:
         return empty(key, title, _why_no_numbers(boosted, "residuals"))
     errors = trees.residuals(last)
-    figure = figures.distribution(errors, title="", x="label − prediction", has_zero=True)
+    figure = figures.distribution(errors, x="label − prediction", has_zero=True)
     return Section(key, title, (_residual_text(errors, last),), (Chart(figure),))
 
 
@@ -232,9 +232,7 @@ def error_by_label(boosted: BoostedRun) -> Section:
         return empty(key, title, _why_no_numbers(boosted, "errors by label"))
     steps, errors, edges = boosted.errors_by_bin()
     text = f"The mean absolute error by round for {max(0, len(edges) - 1)} label bins of equal width."
-    return Section(
-        key, title, (text, *_bin_text(errors, edges)), (Chart(figures.error_by_bin(steps, errors, edges, title="")),)
-    )
+    return Section(key, title, (text, *_bin_text(errors, edges)), (Chart(figures.error_by_bin(steps, errors, edges)),))
 
 
 def introduction(boosted: BoostedRun) -> tuple[str, ...]:

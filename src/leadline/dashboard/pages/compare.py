@@ -72,10 +72,8 @@ def _options(request: Request, first: dict[str, Any], second: dict[str, Any]) ->
     statistics = view.order_statistics(
         list(dict.fromkeys(statistic for group in first["statistics"].values() for statistic in group))
     )
-    preferred = next(
-        (statistic for statistic in ("abs_mean", "l2") if statistic in statistics), statistics[0] if statistics else ""
-    )
-    by = parameters.get("by") if parameters.get("by") in statistics else preferred
+    default = view.preferred(statistics) if statistics else ""
+    by = parameters.get("by") if parameters.get("by") in statistics else default
     name = parameters.get("name") or next(iter(first["arrays"]), names[0] if names else "")
     other = {"other": parameters["b"]}
     return {

@@ -20,7 +20,6 @@ from leadline.errors import NotCapturedError, NotYetError
 
 PAGE_ROWS: Final = 1000
 """Tensors per page of the list."""
-_PREFERRED: Final = ("abs_mean", "l2", "abs_max", "max", "mean", "value")
 _MAX_WORKERS: Final = 64
 
 
@@ -75,7 +74,7 @@ def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
         else next(iter(statistics_by_collection))
     )
     statistics = statistics_by_collection[str(of)]
-    statistic = parameters.get("by") if parameters.get("by") in statistics else preferred(statistics)
+    statistic = parameters.get("by") if parameters.get("by") in statistics else view.preferred(statistics)
     modes = [mode for mode in opened.run.modes() if mode != "global"]
     mode = parameters.get("mode") if parameters.get("mode") in modes else ("train" if "train" in modes else modes[0])
     query = urlencode({"of": of, "by": statistic, "mode": mode, "worker": parameters.get("worker", "")})
@@ -94,11 +93,6 @@ def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
     }
 
 
-def preferred(statistics: list[str]) -> str:
-    """Return the default statistic."""
-    return next((statistic for statistic in _PREFERRED if statistic in statistics), statistics[0])
-
-
 def _tensor(request: Request, opened: OpenedRun) -> Response:
     parameters = request.query_params
     name, run = parameters["name"], request.path_params["run"]
@@ -115,7 +109,7 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
     if not available and has_raw:
         available = list(tensor_charts.COMPUTED)
     selected = [statistic for statistic in parameters.getlist("statistic") if statistic in available] or (
-        [preferred(available)] if available else []
+        [view.preferred(available)] if available else []
     )
     info = opened.run.archive.infos().get(name)
     findings = [finding for finding in finding_views(rule_views(opened.run)) if name in finding.tensors]

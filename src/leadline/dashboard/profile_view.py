@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -106,31 +105,8 @@ class ProfileView:
     count: int
 
 
-def operator_rows(
-    run: Run,
-    by: Sequence[str],
-    *,
-    window: str | None,
-    worker: str | None,
-    phase: str | None,
-    module_text: str,
-    device: str | None,
-    step: int | None,
-) -> ProfileView:
-    """Return grouped operators, the longest first.
-
-    Args:
-        module_text: Only modules whose name contains this text.
-    """
-    table = run.operators(
-        by,
-        window=window,
-        worker=worker,
-        phase=phase,
-        device=device,
-        step=step,
-        module=re.escape(module_text) if module_text else None,
-    )
+def limited(table: pa.Table) -> ProfileView:
+    """Return the first rows of a table."""
     return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
 
 
@@ -189,13 +165,7 @@ def function_rows(profile: PythonProfile, order: str, filter_text: str) -> Profi
     if words:
         texts = [f"{row['function']} {row['file']}".lower() for row in table.select(["function", "file"]).to_pylist()]
         table = table.filter(pa.array([all(word in text for word in words) for text in texts], pa.bool_()))
-    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
-
-
-def caller_rows(profile: PythonProfile, function: str) -> ProfileView:
-    """Return the callers of a function."""
-    table = profile.callers(function)
-    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
+    return limited(table)
 
 
 def short_file(path: str) -> str:
@@ -216,7 +186,7 @@ def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], Pr
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
     summed = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
     longest = table.sort_by([("duration_ns", "descending")])
-    return summed.slice(0, TOP).to_pylist(), ProfileView(longest.slice(0, TOP).to_pylist(), longest.num_rows)
+    return summed.slice(0, TOP).to_pylist(), limited(longest)
 
 
 def horovod_rows(run: Run) -> ProfileView:
@@ -225,7 +195,7 @@ def horovod_rows(run: Run) -> ProfileView:
     keys = ["tensor", "activity"]
     sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
     totals = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
-    return ProfileView(totals.slice(0, TOP).to_pylist(), totals.num_rows)
+    return limited(totals)
 
 
 def steps_in(run: Run, window: str) -> int:

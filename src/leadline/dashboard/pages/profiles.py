@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -71,16 +72,16 @@ def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
     calls = run.operator_calls(window=window, worker=worker)
     choices = view.choices_of(calls, "phase", "device", "step", "worker")
     filters = {name: parameters.get(name) or "" for name in ("phase", "device", "module", "step")}
-    operators = view.operator_rows(
-        run,
+    table = run.operators(
         by,
         window=window,
         worker=worker,
         phase=filters["phase"] or None,
-        module_text=filters["module"],
+        module=re.escape(filters["module"]) if filters["module"] else None,
         device=filters["device"] or None,
         step=parse_integer(filters["step"]),
     )
+    operators = view.limited(table)
     has_memory = any(row["memory_bytes"] is not None for row in operators.rows)
     return {
         "windows": windows,
@@ -123,7 +124,7 @@ def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
         "changes": [f"{before}:{after}" for before in choices["mode"] for after in choices["mode"] if before != after],
         "table": view.function_rows(profile, str(order), filters["words"]),
         "short_file": view.short_file,
-        "callers": view.caller_rows(profile, filters["function"]) if filters["function"] else None,
+        "callers": view.limited(profile.callers(filters["function"])) if filters["function"] else None,
         "is_tree": isinstance(profile, CallTrees),
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from leadline.exports.trace import Trace, TraceSpan
 from leadline.exports.training import rows_of, write_workers
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
-from leadline.store.documents import PRIVATE_FILE
+from leadline.store.documents import replace_file
 
 if TYPE_CHECKING:
     from leadline.reader.run import Run
@@ -69,20 +68,13 @@ def atomic_text_file(path: str) -> Iterator[TextIO]:
     Raises:
         OSError: It could not be written; no file is left behind.
     """
-    temporary = f"{path}.{os.getpid()}.part"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        with os.fdopen(descriptor, "wb") as raw:
-            if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw) as compressed, _text(compressed) as file:
-                    yield file
-            else:
-                with _text(raw) as file:
-                    yield file
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replace_file(path) as raw:
+        if path.endswith(".gz"):
+            with gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw) as compressed, _text(compressed) as file:
+                yield file
+        else:
+            with _text(raw) as file:
+                yield file
 
 
 def _text(file: Any) -> TextIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.actions.action import TrainingProgress
-from leadline.errors import StoreFullError
+from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.action_dispatcher import ActionDispatcher, JobContext
 from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.notifications import Notifications
@@ -28,6 +29,7 @@ from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
 from leadline.store import layout
 
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 POLL_SECONDS: Final = 0.1
 _FAST_POLL_SECONDS: Final = 0.02
 _LIVENESS_SECONDS: Final = 1.0
@@ -114,9 +116,7 @@ class Judge:
         self._finish_reports()
         self._rule_results.finish()
         if self._rule_results.write_error is not None:
-            raise StoreFullError(
-                f"the results could not be written: {self._rule_results.write_error}; free disk space and judge again"
-            )
+            raise _not_written(self._rule_results.write_error)
         return self._results()
 
     def _finish_deliveries(self) -> None:
@@ -360,9 +360,17 @@ def judge_run(
     Raises:
         RunNotFoundError: There is no such run.
         DamagedRunError: Its manifest cannot be read.
-        StoreFullError: The results could not be written.
+        StoreFullError: The results could not be written, because the disk is full.
+        LeadlineError: They could not be written for another reason.
     """
     return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
+
+
+def _not_written(error: OSError) -> LeadlineError:
+    message = f"the results could not be written: {error}"
+    if error.errno in _NO_SPACE:
+        return StoreFullError(f"{message}; free disk space and judge again")
+    return LeadlineError(f"{message}; judge again")
 
 
 def _missing(worker: Mapping[str, Any], needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import MissingExtraError
 from leadline.reports.section import Report, Section, format_cell
+from leadline.store.documents import replace_file
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -68,15 +68,8 @@ def write(report: Report, path: str) -> int:
 
 def write_whole(path: str, content: bytes) -> int:
     """Replace a file atomically: readers see the old or the new content, never a part."""
-    folder = os.path.dirname(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".report-", suffix=".part")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replace_file(path) as file:
+        file.write(content)
     return len(content)
 
 

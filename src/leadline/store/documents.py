@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Any
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -49,23 +52,38 @@ def make_subfolder(path: str) -> None:
             raise
 
 
-def write_document(path: str, value: Any) -> None:
-    """Replace a document atomically: readers see the old or the new content.
+@contextmanager
+def replace_file(path: str) -> Iterator[IO[bytes]]:
+    """Open a private file that replaces ``path`` once it is complete: readers see the old or the new content.
+
+    Several threads, processes and nodes may replace a file at the same time; the last one wins. Until then the file has
+    a name of its own that ends in ``.part``.
 
     Raises:
         OSError: It could not be written; the old content is kept.
     """
-    temporary = f"{path}.{os.getpid()}.part"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    folder, name = os.path.split(os.path.abspath(path))
+    descriptor, temporary = tempfile.mkstemp(".part", f"{name}.", folder)
     try:
-        try:
-            _write_all(descriptor, encode(value) + b"\n")
-        finally:
-            os.close(descriptor)
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        # an exception that a signal handler raises may arrive when the file has its name already
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
+
+
+def write_document(path: str, value: Any) -> None:
+    """Replace a document atomically.
+
+    Raises:
+        OSError: It could not be written; the old content is kept.
+    """
+    data = encode(value) + b"\n"
+    with replace_file(path) as file:
+        file.write(data)
 
 
 def read_document(path: str) -> Any | None:

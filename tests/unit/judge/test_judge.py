@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import threading
 from dataclasses import asdict, replace
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from leadline.errors import DamagedRunError, RunNotFoundError
+from leadline.errors import DamagedRunError, LeadlineError, RunNotFoundError, StoreFullError
 from leadline.judge import rule_results
 from leadline.judge.judge import judge_run
 from leadline.judge.results import Results, RuleResult
@@ -265,6 +267,28 @@ def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path, monkeypat
     assert entries.write_error is None
     assert len(read_lines(f"{writer.path}/{layout.rule_findings('e')}")) == 1
     assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["complete"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "advice"),
+    [
+        (errno.ENOSPC, StoreFullError, "; free disk space and judge again"),
+        (errno.EDQUOT, StoreFullError, "; free disk space and judge again"),
+        (errno.ENOENT, LeadlineError, "; judge again"),
+    ],
+)
+def test_results_that_cannot_be_written_are_an_error_but_only_a_full_disk_is_called_full(
+    number: int, kind: type[LeadlineError], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, value: Any) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(rule_results, "write_document", refuse)
+    writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
+    with pytest.raises(LeadlineError) as caught:
+        judge_run(writer.path, write=True)
+    assert type(caught.value) is kind
+    assert str(caught.value).endswith(f"{layout.rule_status('e')}'{advice}")
 
 
 def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:

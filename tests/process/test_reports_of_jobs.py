@@ -58,7 +58,7 @@ def test_a_killed_renderer_affects_neither_job_nor_judge(tmp_path: Path) -> None
     with started(
         ("--rule", "profiler_report"), script("reported.py"), str(tmp_path / "enough"), folder=tmp_path
     ) as job:
-        rendering = job.process_of("leadline.judge.render_report")
+        rendering = job.process_of("leadline.reports")
         os.kill(rendering, signal.SIGKILL)
         before = job.flushed_steps()
         wait_for(lambda: job.flushed_steps() > before, "more steps")

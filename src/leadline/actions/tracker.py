@@ -31,6 +31,7 @@ class Tracker(Action, frozen=True, kw_only=True):
     place: ClassVar[Place] = "worker"
     target: ClassVar[str | None] = "to"
     statuses: ClassVar[tuple[str, ...]] = ("*",)
+    wants_snapshot: ClassVar[bool] = False
 
     to: Literal["every", "wandb", "mlflow", "tensorboard"] = "every"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from leadline.agent.components import AgentComponents, build_components
-from leadline.agent.job import Job, reap
+from leadline.agent.job import Job
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
 from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
@@ -85,11 +85,11 @@ class Agent:
             parts.monitor.start()
             self._is_notified = notify_of_new_files(self._documents.path(folder) for folder in _NOTIFYING_FOLDERS)
             self._watch()
-        return Shutdown(parts, self._reap, self._follow_horovod).run(self._end_signals, started=self._started)
+        return Shutdown(parts, self._follow_horovod).run(self._end_signals, started=self._started)
 
     def abandon(self) -> None:
         """Give up before the job was started."""
-        Shutdown(self._parts, self._reap, self._follow_horovod).terminate_judge()
+        Shutdown(self._parts, self._follow_horovod).terminate_judge()
         self._documents.abandon()
 
     def _drain_signals(self) -> bool:
@@ -106,9 +106,10 @@ class Agent:
             info = self._gate.wait(self._poll_seconds())
             if info is not None and info.si_signo in TO_PASS_ON:
                 self._on_signal(info)
-            self._reap()
+            self._gate.reap()
             self._job.poll()
             now = self._clock()
+            parts.judge.poll(now)
             parts.requests.poll(now)
             parts.requests.commands.advance(now)
             if now >= self._poll_at:
@@ -148,13 +149,6 @@ class Agent:
         self._parts.workers.poll()
         return self._parts.workers.are_running_elsewhere(now)
 
-    def _reap(self) -> None:
-        for pid, code in reap():
-            self._job.on_exit(pid, code)
-            self._parts.requests.commands.on_exit(pid, code)
-            self._parts.compaction.on_exit(pid, code)
-            self._parts.judge.on_exit(pid, code)
-
     def _poll(self, now: float) -> None:
         parts = self._parts
         self._poll_at = now + _POLL_SECONDS
@@ -163,7 +157,6 @@ class Agent:
             self._become_primary()
         if parts.judge.is_needed:
             parts.judge.read_summary()
-        parts.judge.process.poll(now)
         parts.workers.poll()
         self._follow_horovod()
         parts.write_node()

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.agent.output import Output
-from leadline.agent.signals import SignalGate, send, spawn
+from leadline.agent.signals import SignalGate, send
 from leadline.agent.stop_sequence import KILL_AFTER_SECONDS
 from leadline.monitor.processes import Identity, list_pids, read_stat
+from leadline.process.child import Child
 from leadline.records.formatting import duration
 from leadline.records.request import FAILED, REFUSED, Request
 from leadline.store import layout
@@ -57,14 +58,11 @@ class RunningCommand:
 
     request: Request
     output: Output
-    pid: int
-    """The pid of its shell, which is the id of its session as well."""
+    child: Child
+    """Its shell; the pid is the id of its session as well."""
     began: float
-    timeout_seconds: float
     kill_at: float = math.inf
     """When SIGKILL follows SIGTERM."""
-    code: int | None = None
-    """The exit code of the shell; -n: killed by signal n."""
     why_terminated: str = ""
     """Why it was terminated; empty: it was not."""
 
@@ -78,13 +76,12 @@ class Commands:
 
     **Only requests to this agent** - requests that are older than this agent were meant for another agent or run.
 
-    **Outside the job** - each command has its own session, which is added to ``sessions`` so that its processes are
-    not counted as the job's. It receives no signals from the terminal and does not end with the job.
+    **Outside the job** - each command has its own session, so that its processes are not counted as the job's. It
+    receives no signals from the terminal and does not end with the job.
 
     Args:
         manifest: The manifest as it was before the job started.
         environment: The environment of the agent.
-        sessions: The sessions of processes that are not part of the job.
         answer: Called with a request and its outcome.
     """
 
@@ -95,10 +92,9 @@ class Commands:
         environment: Mapping[str, str],
         gate: SignalGate,
         *,
-        sessions: set[int],
         answer: Callable[[Request, str], None],
     ) -> None:
-        self._run, self._gate, self._sessions, self._answer = run, gate, sessions, answer
+        self._run, self._gate, self._answer = run, gate, answer
         self._allowed, self._old_ids = _commands_of(manifest), _request_ids(run)
         self._folder = str(manifest.get("folder") or os.getcwd())
         self._environment = _without_job_variables(environment)
@@ -122,11 +118,6 @@ class Commands:
             self._answer(request, f"{REFUSED}it was requested before this agent started")
             return
         self._queue.append(request)
-
-    def on_exit(self, pid: int, code: int) -> None:
-        """Record the end of a child process, in case it was the running command."""
-        if self._running is not None and self._running.pid == pid:
-            self._running.code = code
 
     def advance(self, now: float) -> None:
         """Supervise the running command and start the next one, without waiting."""
@@ -154,17 +145,17 @@ class Commands:
             self._answer(request, f"{REFUSED}another agent has started it")
             return
         try:
-            pid = self._start(request, output)
+            child = self._start(request, output)
         except OSError as error:
             output.abandon()
             self._answer(request, f"{FAILED}cannot be started: {error.strerror}")
             return
         output.begin()
         self._outputs = [*self._outputs, output]
-        self._sessions.add(pid)
-        self._running = RunningCommand(request, output, pid, now, _timeout_seconds(request))
+        child.deadline = now + _timeout_seconds(request)
+        self._running = RunningCommand(request, output, child, now)
 
-    def _start(self, request: Request, output: Output) -> int:
+    def _start(self, request: Request, output: Output) -> Child:
         notification = request.parameters.get("notice")
         notification = notification if isinstance(notification, dict) else {}
         words = ["/bin/sh", "-c", _IN_FOLDER, self._folder, str(request.parameters["command"])]
@@ -174,33 +165,34 @@ class Commands:
             os.lseek(standard_input, 0, os.SEEK_SET)
             streams = {0: standard_input, 1: output.writing, 2: output.writing}
             environment = self._environment | event_environment(notification)
-            return spawn(words, environment, self._gate, has_own_session=True, streams=streams)
+            return self._gate.spawn(words, environment, has_own_session=True, streams=streams)
         finally:
             os.close(standard_input)
 
     def _supervise(self, running: RunningCommand, now: float) -> None:
-        if running.code is None and not running.why_terminated and now - running.began >= running.timeout_seconds:
-            self._terminate(running, now, f"timed out after {duration(running.timeout_seconds)}")
+        child = running.child
+        if child.code is None and not running.why_terminated and child.is_overdue(now):
+            self._terminate(running, now, f"timed out after {duration(child.deadline - running.began)}")
         if running.why_terminated:
-            is_alive = bool(_members(running.pid))
+            is_alive = bool(_members(child.pid))
             if is_alive and now >= running.kill_at:
-                _signal(running.pid, signal.SIGKILL)
-            if running.code is None or (is_alive and now < running.kill_at):
+                _signal(child.pid, signal.SIGKILL)
+            if child.code is None or (is_alive and now < running.kill_at):
                 return
-        if running.code is not None:
-            self._finish(running, now)
+        if child.code is not None:
+            self._finish(running, child.code, now)
 
     def _terminate(self, running: RunningCommand, now: float, why: str) -> None:
         running.why_terminated, running.kill_at = why, now + KILL_AFTER_SECONDS
-        _signal(running.pid, signal.SIGTERM)
+        _signal(running.child.pid, signal.SIGTERM)
 
-    def _finish(self, running: RunningCommand, now: float) -> None:
+    def _finish(self, running: RunningCommand, code: int, now: float) -> None:
         self._running = None
         running.output.await_end(_DRAIN_SECONDS)
-        if not _members(running.pid):
-            self._sessions.discard(running.pid)  # the system may reuse the number
-        outcome = running.why_terminated or f"{_describe_exit(running.code or 0)} after {duration(now - running.began)}"
-        prefix = "" if running.code == 0 and not running.why_terminated else FAILED
+        if not _members(running.child.pid):
+            self._gate.sessions.discard(running.child.pid)  # the system may reuse the number
+        outcome = running.why_terminated or f"{_describe_exit(code)} after {duration(now - running.began)}"
+        prefix = "" if code == 0 and not running.why_terminated else FAILED
         path = layout.command_output(running.request.id)
         suffix = f"; output: {path}" if running.output.has_printed else ""
         self._answer(running.request, f"{prefix}{outcome}{suffix}")

@@ -9,7 +9,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Final
 
-from leadline.agent.signals import SignalGate, spawn
+from leadline.agent.signals import SignalGate
+from leadline.process.child import Child
 from leadline.store import layout
 
 _CHECK_SECONDS: Final = 30.0
@@ -32,16 +33,11 @@ class Compaction:
     """Compacts a run each time that it has grown by 32 MiB, and once more at its end.
 
     **Never affects the training** - a compaction that fails is reported once and not tried again.
-
-    Args:
-        sessions: The sessions of processes that are not part of the job; those of the compactions are added.
     """
 
-    def __init__(
-        self, run: str, environment: Mapping[str, str], gate: SignalGate, *, sessions: set[int], warn: Warn
-    ) -> None:
-        self.pid: int | None = None
-        self._run, self._gate, self._sessions, self._warn = run, gate, sessions, warn
+    def __init__(self, run: str, environment: Mapping[str, str], gate: SignalGate, *, warn: Warn) -> None:
+        self._child: Child | None = None
+        self._run, self._gate, self._warn = run, gate, warn
         self._command = compaction_command(run)
         self._environment = dict(environment) | {"LEADLINE_DISABLED": "1"}
         threshold = environment.get(_THRESHOLD, "")
@@ -51,8 +47,12 @@ class Compaction:
         self._has_failed = False
 
     def poll(self, now: float) -> None:
-        """Start a compaction if the run has grown enough, checked every 30 s."""
-        if now < self._check_at or self.pid is not None or self._has_failed:
+        """Notice the end of a compaction, and start one if the run has grown enough, checked every 30 s."""
+        if self._child is not None and self._child.code is not None:
+            code, self._child = self._child.code, None
+            if code:
+                self._fail(f"compaction of the run failed (status {code})")
+        if now < self._check_at or self._child is not None or self._has_failed:
             return
         self._check_at = now + min(_CHECK_SECONDS, _CHECK_SECONDS * self._growth_bytes / _GROWTH_BYTES)
         current_bytes = raw_bytes(self._run)
@@ -65,27 +65,11 @@ class Compaction:
         if not self._has_failed and raw_bytes(self._run) >= self._growth_bytes:
             self._start("--final")
 
-    def on_exit(self, pid: int, code: int) -> None:
-        """Handle the end of a child process, in case it was a compaction."""
-        if pid != self.pid:
-            return
-        self.pid = None
-        if code:
-            self._fail(f"compaction of the run failed (status {code})")
-
     def _start(self, *options: str) -> None:
         if self._command is None:
             return
         try:
-            self.pid = spawn(
-                [*self._command, *options],
-                self._environment,
-                self._gate,
-                is_background=True,
-                has_own_session=True,
-                closes_output=True,
-            )
-            self._sessions.add(self.pid)
+            self._child = self._gate.spawn([*self._command, *options], self._environment, has_own_session=True)
         except OSError as error:
             self._fail(f"cannot start the compaction of the run: {error.strerror}")
 

@@ -81,9 +81,8 @@ def build_components(
     messages = StartMessages(terminal, documents, manifest, unwatched=unwatched)
     workers = WorkerTracker(documents.run, documents.node, messages, terminal, clock=clock)
     supervisor = JudgeSupervisor(documents, manifest, judge, gate, terminal=terminal, clock=clock)
-    sessions = supervisor.process.sessions
     monitored = job.new_tree()
-    monitored.foreign_sessions = sessions
+    monitored.foreign_sessions = gate.sessions
     monitor = Monitor(
         documents.run,
         documents.node,
@@ -114,7 +113,7 @@ def build_components(
         judge=supervisor,
         requests=requests,
         monitor=monitor,
-        compaction=Compaction(documents.run, os.environ, gate, sessions=sessions, warn=warn),
+        compaction=Compaction(documents.run, os.environ, gate, warn=warn),
         horovod=HorovodTimelines(documents.run, documents.node, documents.started_ns),
     )
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.agent.agent import Agent
 from leadline.agent.job import AttachedJob, LaunchedJob, NodeRegistration
-from leadline.agent.judge_process import judge_command
+from leadline.agent.judge_supervisor import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate

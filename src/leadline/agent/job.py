@@ -7,12 +7,14 @@ import os
 from typing import Final, Protocol
 
 from leadline.agent.progress import WatchedFile
-from leadline.agent.signals import SignalGate, send, spawn
+from leadline.agent.signals import SignalGate, send
 from leadline.monitor.processes import Identity, ProcessTree, identify
+from leadline.process.child import Child
 from leadline.store import layout
 from leadline.store.presence import acquire_lock, registered_processes, release_lock
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
+_OWN_STREAMS: Final = {number: number for number in range(3)}
 
 
 class Job(Protocol):
@@ -44,8 +46,6 @@ class Job(Protocol):
 
     def new_tree(self) -> ProcessTree: ...
 
-    def on_exit(self, pid: int, code: int) -> None: ...
-
     def poll(self) -> None: ...
 
     def pass_on(self, number: int) -> None: ...
@@ -61,9 +61,13 @@ class LaunchedJob:
     def __init__(self, command: list[str], environment: dict[str, str], gate: SignalGate) -> None:
         self.exit_status: int | None = None
         self.has_ended = False
-        self.pid = 0
+        self._child: Child | None = None
         self._identity: Identity = (0, 0)
         self._command, self._environment, self._gate = command, environment, gate
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._child is None else self._child.pid
 
     @property
     def pids(self) -> set[int]:
@@ -71,17 +75,15 @@ class LaunchedJob:
 
     def start(self) -> None:
         adopt_orphans()
-        self.pid = spawn(self._command, self._environment, self._gate)
+        self._child = self._gate.spawn(self._command, self._environment, streams=_OWN_STREAMS)
         self._identity = identify(self.pid) or (self.pid, 0)
 
     def new_tree(self) -> ProcessTree:
         return ProcessTree(subreaper=os.getpid(), excluded={os.getpid()})
 
-    def on_exit(self, pid: int, code: int) -> None:
-        if pid == self.pid and not self.has_ended:
-            self.exit_status, self.has_ended = code, True
-
-    def poll(self) -> None: ...
+    def poll(self) -> None:
+        if self._child is not None and self._child.code is not None:
+            self.exit_status, self.has_ended = self._child.code, True
 
     def leave(self) -> bool:
         return True
@@ -118,8 +120,6 @@ class AttachedJob:
         tree = ProcessTree(first=self._seen, excluded={os.getpid()})
         self._trees.append(tree)
         return tree
-
-    def on_exit(self, pid: int, code: int) -> None: ...
 
     def poll(self) -> None:
         self._add_registered()
@@ -184,16 +184,3 @@ class NodeRegistration:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent ends, so that the agent keeps track of them."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def reap() -> list[tuple[int, int]]:
-    """Return every child that has ended, with its exit code (-n for signal n)."""
-    ended: list[tuple[int, int]] = []
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return ended
-        if pid == 0:
-            return ended
-        ended.append((pid, os.waitstatus_to_exitcode(status)))

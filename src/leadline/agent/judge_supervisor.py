@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Final
 
-from leadline.agent.judge_process import JudgeProcess
 from leadline.agent.progress import Document, WatchedFile, describe_announcement, read_with_retries
 from leadline.agent.run_documents import RunDocuments
-from leadline.agent.signals import SignalGate
+from leadline.agent.signals import TO_STDERR, SignalGate
 from leadline.agent.terminal import Terminal
+from leadline.process.child import Child
 from leadline.store import layout
 
+_RESTARTS: Final = 3
+_BACK_OFF_SECONDS: Final = 1.0
 _MAX_ANNOUNCED: Final = 20
+_POLL_SECONDS: Final = 0.01
+
+
+def judge_command(run: str) -> list[str] | None:
+    """Return the command that starts the judge of a run; None where the judge is not installed."""
+    if find_spec("leadline.judge") is None:
+        return None
+    return [sys.executable, "-m", "leadline.judge", run, "--follow"]
 
 
 class JudgeSupervisor:
     """Keeps the judge running while the run needs one, and announces its findings in the terminal.
+
+    The judge is started before the job, and restarted up to three times if it exits early.
+
+    **Never affects the training** - without a judge the training continues, and the user is told how to evaluate
+    the rules afterwards.
 
     Args:
         command: The command that starts the judge; None: it is not installed.
@@ -37,36 +54,62 @@ class JudgeSupervisor:
         """The latest rule summary; None: none was read yet."""
         self._has_rules_or_actions = bool(manifest.get("rules") or manifest.get("actions"))
         self.is_needed = self._has_rules_or_actions and not documents.is_secondary
-        self.process = JudgeProcess(
-            command,
-            os.environ,
-            gate,
-            warn=lambda text: terminal.message(text, "warning"),
-            has_completed=self.has_completed,
-        )
-        self._terminal, self._clock = terminal, clock
+        self._command, self._gate, self._terminal, self._clock = command, gate, terminal, clock
+        self._child: Child | None = None
+        self._starts = 0
+        self._next_start: float | None = None
+        self._has_warned = self._is_retired = False
         self._file = WatchedFile(documents.path(layout.RULE_SUMMARY))
         self._last_announced = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the judge is not running and will not be started again."""
+        return self._child is None and self._next_start is None
+
     def start(self) -> None:
         """Start the judge."""
-        self.process.start()
+        self._next_start = None
+        if self._command is None:
+            self._warn("the judge is not installed: rules are not evaluated")
+            return
+        self._starts += 1
+        environment = os.environ | {"LEADLINE_DISABLED": "1"}
+        try:
+            # a session of its own, so that Ctrl-C does not reach it before it has evaluated the end of the run
+            self._child = self._gate.spawn(self._command, environment, streams=TO_STDERR, has_own_session=True)
+        except OSError as error:
+            self._warn(f"cannot start the judge: {error.strerror}")
 
     def enable(self) -> None:
         """Start the judge if the run has rules or actions: this agent has become the primary one."""
         self.is_needed = self._has_rules_or_actions
         if self.is_needed:
-            self.process.start()
+            self.start()
 
     def disable(self) -> None:
         """Do without a judge from now on."""
         self.is_needed = False
-        self.process.retire()
+        self._retire()
 
-    def on_exit(self, pid: int, code: int) -> None:
-        """Handle the end of a child process, in case it was the judge."""
-        if pid == self.process.pid:
-            self.process.on_exit(code, self._clock())
+    def poll(self, now: float, *, is_urgent: bool = False) -> None:
+        """Notice the end of the judge, and restart it when the back-off time has passed."""
+        if self._child is not None and self._child.code is not None:
+            code, self._child = self._child.code, None
+            self._schedule_restart(code, now)
+        if self._next_start is not None and (is_urgent or now >= self._next_start):
+            self.start()
+
+    def terminate(self, number: int, seconds: float) -> None:
+        """Send a signal to the judge, if it is running, and wait for its end; it is not started again."""
+        self._retire()
+        if self._child is None:
+            return
+        self._child.send_signal(number)
+        end = self._clock() + seconds
+        while self._child.code is None and self._clock() < end:
+            self._gate.wait(_POLL_SECONDS)
+            self._gate.reap()
 
     def read_summary(self) -> bool:
         """Read the rule summary if it changed, announce new findings, and return whether it changed."""
@@ -84,6 +127,26 @@ class JudgeSupervisor:
     def pending_deliveries(self) -> list[str]:
         """Return the names of the actions that are still being delivered."""
         return list((self.summary or {}).get("delivering") or [])
+
+    def _retire(self) -> None:
+        self._next_start = None
+        self._is_retired = True
+
+    def _schedule_restart(self, code: int, now: float) -> None:
+        if self.has_completed() or self._is_retired:
+            return
+        how = f"status {code}" if code >= 0 else f"signal {-code}"
+        if self._starts > _RESTARTS:
+            self._warn(f"the judge failed again ({how}) and is not restarted", is_final=True)
+            return
+        self._warn(f"the judge exited unexpectedly ({how}); restarting it")
+        self._next_start = now + _BACK_OFF_SECONDS * 2 ** (self._starts - 1)
+
+    def _warn(self, text: str, *, is_final: bool = False) -> None:
+        if not self._has_warned or is_final:
+            self._has_warned = True
+            advice = "Training continues; evaluate the rules afterwards with: leadline judge"
+            self._terminal.message(f"{text}. {advice}", "warning")
 
     def _announce(self) -> None:
         for announcement in (self.summary or {}).get("announcements") or []:

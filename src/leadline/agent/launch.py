@@ -6,16 +6,14 @@ import os
 import re
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from typing import Final
 
-from leadline.agent.signals import SignalGate, spawn
+from leadline.agent.signals import SignalGate
 from leadline.training.bootstrap import SITE
 
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 _CHECK_SECONDS: Final = 5.0
-_POLL_SECONDS: Final = 0.01
 _FLAGS_WITH_VALUE: Final = "WX"
 _ISOLATING: Final = {"I": "-I", "E": "-E", "S": "-S"}
 
@@ -110,21 +108,10 @@ def can_import(interpreter: str, gate: SignalGate) -> bool:
     """Return whether a Python can import Leadline; one that does not answer within 5 s is assumed to."""
     environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUN"}
     try:
-        pid = spawn(
-            [interpreter, "-c", "import leadline.training.session.api"],
-            environment | {"LEADLINE_DISABLED": "1"},
-            gate,
-            is_background=True,
-            closes_output=True,
-        )
+        command = [interpreter, "-c", "import leadline.training.session.api"]
+        child = gate.spawn(command, environment | {"LEADLINE_DISABLED": "1"})
     except OSError:
         return True  # the error shows when the command itself is started
-    end = time.monotonic() + _CHECK_SECONDS
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status) == 0
-        time.sleep(_POLL_SECONDS)
-    os.kill(pid, 9)
-    os.waitpid(pid, 0)
-    return True
+    code = child.wait_for(_CHECK_SECONDS)
+    child.close()
+    return not code

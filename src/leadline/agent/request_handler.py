@@ -48,12 +48,9 @@ class RequestHandler:
         self._inbox = RequestReader(
             documents.run, lambda problem: self._warn_once(f"cannot read a request in {layout.CONTROL}: {problem}")
         )
-        sessions = judge.process.sessions
-        self.commands = Commands(
-            documents.run, manifest, os.environ, gate, sessions=sessions, answer=self._answer_command
-        )
+        self.commands = Commands(documents.run, manifest, os.environ, gate, answer=self._answer_command)
         tree = job.new_tree()
-        tree.foreign_sessions = sessions
+        tree.foreign_sessions = gate.sessions
         self.stop = StopSequence(tree, lambda text: terminal.message(text, "warning"))
 
     def poll(self, now: float) -> None:
@@ -92,7 +89,7 @@ class RequestHandler:
 
     def _answer_command(self, request: Request, outcome: str) -> None:
         self._acknowledge(request, outcome)
-        if self._judge.process.is_over and outcome.startswith((FAILED, REFUSED)):
+        if self._judge.is_over and outcome.startswith((FAILED, REFUSED)):
             self._terminal.message(f"run_command {outcome}", "warning")  # otherwise the judge reports it
 
     def _warn_once(self, problem: str) -> None:

@@ -51,12 +51,11 @@ class Shutdown:
     """Closes a run after its job has ended.
 
     Args:
-        reap: Handles the child processes that have ended.
         follow_horovod: Copies what Horovod has written.
     """
 
-    def __init__(self, parts: AgentComponents, reap: Callable[[], None], follow_horovod: Callable[[], None]) -> None:
-        self._parts, self._reap, self._follow_horovod = parts, reap, follow_horovod
+    def __init__(self, parts: AgentComponents, follow_horovod: Callable[[], None]) -> None:
+        self._parts, self._follow_horovod = parts, follow_horovod
         self._is_hurried = False
         """Whether the user does not want to wait any longer."""
         self._has_announced_wait = False
@@ -124,13 +123,13 @@ class Shutdown:
         if not judge.is_needed:
             return
         began = last_progress = parts.clock()
-        while not judge.has_completed() and not judge.process.is_over:
+        while not judge.has_completed() and not judge.is_over:
             info = parts.gate.wait(_JUDGE_POLL_SECONDS)
             if info is not None and info.si_signo in TO_END:
                 self._is_hurried = True
                 self.terminate_judge()
                 break
-            self._reap()
+            parts.gate.reap()
             now = parts.clock()
             parts.requests.poll(now)
             if now - began > _SILENT_WAIT_SECONDS:
@@ -141,7 +140,7 @@ class Shutdown:
             if now - last_progress > _STUCK_SECONDS:
                 parts.terminal.message("rule evaluation is stuck; terminating it", "warning")
                 break
-            judge.process.poll(now, is_urgent=True)
+            judge.poll(now, is_urgent=True)
         judge.read_summary()
 
     def _announce_wait(self) -> None:
@@ -160,7 +159,7 @@ class Shutdown:
         while not commands.is_idle:
             info = parts.gate.wait(_COMMAND_POLL_SECONDS)
             self._is_hurried = self._is_hurried or (info is not None and info.si_signo in TO_END)
-            self._reap()
+            parts.gate.reap()
             now = parts.clock()
             if self._is_hurried:
                 commands.end(now)
@@ -169,14 +168,8 @@ class Shutdown:
 
     def terminate_judge(self) -> None:
         """Terminate the judge, by force if it does not exit."""
-        process = self._parts.judge.process
-        process.retire()
         for number in (signal.SIGTERM, signal.SIGKILL):
-            process.send(number)
-            end = self._parts.clock() + _JUDGE_GRACE_SECONDS
-            while process.pid is not None and self._parts.clock() < end:
-                self._parts.gate.wait(_JUDGE_POLL_SECONDS)
-                self._reap()
+            self._parts.judge.terminate(number, _JUDGE_GRACE_SECONDS)
 
     def _complete_manifest(self) -> None:
         """Add to the manifest what became known of workers, nodes and dropped data."""

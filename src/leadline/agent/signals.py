@@ -6,9 +6,10 @@ import fcntl
 import os
 import signal
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from leadline.monitor.processes import Identity, identify
+from leadline.process.child import Child
 
 TO_PASS_ON: Final = frozenset(
     {
@@ -26,23 +27,58 @@ TO_END: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.
 
 _WAITED_FOR: Final = TO_PASS_ON | {signal.SIGCHLD, signal.SIGIO}
 _SI_KERNEL: Final = 0x80
-# Python ignores these in its own processes; a command expects the default
-_IGNORED_BY_PYTHON: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+TO_STDERR: Final = {1: 2, 2: 2}
+"""The output of a child in the background: only the job writes to standard output."""
 
 
 class SignalGate:
-    """Blocks signals and waits for them; constructed once, before any thread starts.
+    """Blocks signals and waits for them, starts and reaps processes; constructed once, before any thread starts.
 
     A blocked signal stays pending even where it would be ignored, as by PID 1. SIGTSTP and SIGCONT are not blocked:
     Ctrl-Z stops the whole foreground group, and ``fg`` continues it.
     """
 
     def __init__(self) -> None:
-        self.original_mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
+        self._original_mask = frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
+        self._children: dict[int, Child] = {}
+        self.sessions: set[int] = set()
+        """The sessions of children that have their own; the processes in them are not part of the job."""
 
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
         """Return the next signal; None: none arrived in time."""
         return signal.sigtimedwait(_WAITED_FOR, seconds)
+
+    def spawn(
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        *,
+        streams: Mapping[int, int] | None = None,
+        has_own_session: bool = False,
+    ) -> Child:
+        """Start a program with the signal mask that this process had; ``reap`` notices its end.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        mask = self._original_mask
+        child = Child(command, environment, streams=streams, has_own_session=has_own_session, mask=mask)
+        self._children[child.pid] = child
+        if has_own_session:
+            self.sessions.add(child.pid)
+        return child
+
+    def reap(self) -> None:
+        """Reap every process that has ended: children, and orphans of the job."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if (child := self._children.pop(pid, None)) is not None:
+                child.code = os.waitstatus_to_exitcode(status)
 
 
 def notify_of_new_files(folders: Iterable[str]) -> bool:
@@ -68,44 +104,6 @@ def came_from_terminal(info: signal.struct_siginfo) -> bool:
     Blind spot: a signal sent to the whole process group by ``kill -- -PGID`` looks like one to the agent alone.
     """
     return info.si_code == _SI_KERNEL
-
-
-def spawn(
-    command: list[str],
-    environment: dict[str, str],
-    gate: SignalGate,
-    *,
-    is_background: bool = False,
-    has_own_session: bool = False,
-    closes_output: bool = False,
-    streams: Mapping[int, int] | None = None,
-) -> int:
-    """Start a program with the original signal mask and dispositions, and return its pid.
-
-    Args:
-        is_background: Whether its standard input is empty and its standard output goes to standard error, so that only
-            the job writes to standard output.
-        has_own_session: Whether it gets its own session, without the terminal.
-        closes_output: Whether its output is discarded.
-        streams: Descriptors of the agent that it inherits, by their number in the program.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-    actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (streams or {}).items()]
-    if is_background:
-        actions += [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, 2, 1)]
-    if closes_output:
-        actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-    return os.posix_spawnp(
-        command[0],
-        command,
-        environment,
-        file_actions=actions,
-        setsigmask=gate.original_mask,
-        setsigdef=_IGNORED_BY_PYTHON,
-        setsid=has_own_session,
-    )
 
 
 def send(identity: Identity, number: int) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 from typing import Final
+
+from leadline.process.child import Child
 
 _MAX_ATTEMPTS: Final = 2
 
@@ -15,7 +16,7 @@ class Compactions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, Child] = {}
         self._attempts: dict[str, int] = {}
 
     def start(self, path: str) -> None:
@@ -24,20 +25,14 @@ class Compactions:
             running = self._running.get(path)
             if running is not None and running.poll() is None:
                 return
-            if running is not None and running.returncode == 0:
+            if running is not None and running.code == 0:
                 self._attempts[path] = 0
             self._attempts[path] = self._attempts.get(path, 0) + 1
             if self._attempts[path] <= _MAX_ATTEMPTS:
                 command = [sys.executable, "-m", "leadline.compaction", path]
-                self._running[path] = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
+                self._running[path] = Child(command, has_own_session=True)
 
     def wait(self) -> None:
         """Wait for all running compactions."""
-        for process in list(self._running.values()):
-            process.wait()
+        for child in list(self._running.values()):
+            child.wait()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.actions.action import Outcome, TrainingProgress
-from leadline.actions.registry import canonical, find_action, is_built_in, make_action
-from leadline.errors import LeadlineError
+from leadline.actions.action import Outcome
+from leadline.actions.registry import canonical, find_action, is_built_in
 from leadline.judge.action_queue import ActionQueue
-from leadline.judge.delivery import Delivery, DeliveryQueue, Report, Result
-from leadline.judge.inline_actions import InlineQueue
+from leadline.judge.action_transports import ActionProcess, InlineAction
+from leadline.judge.delivery import Delivery, JobContext, Report, Result
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
 from leadline.records.notification import Notification
@@ -31,7 +30,7 @@ _MAX_ANNOUNCED_FAILURES: Final = 3
 class _Entry:
     """One ``--on`` option."""
 
-    queue: DeliveryQueue
+    queue: ActionQueue
     name: str
     """The display name."""
     position: int
@@ -41,18 +40,6 @@ class _Entry:
     failures: int = 0
     announced: set[str] = field(default_factory=set)
     """What was announced of it in the terminal."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobContext:
-    """What the actions need to know of the job, and how they announce something in its terminal."""
-
-    workers: Callable[[], tuple[TrainingProgress, ...]]
-    """Returns the workers that are running."""
-    accepts_requests: Callable[[str], bool]
-    """Returns whether requests to a place (``worker``, ``agent``) are still accepted."""
-    announce: Callable[[str, str, bool], None]
-    """Called with rule, message and whether it is a failure, to announce it in the terminal."""
 
 
 class ActionDispatcher:
@@ -81,7 +68,7 @@ class ActionDispatcher:
         return any(spec.rule == JOB or tuple(spec.statuses) != ("IssuesFound",) for spec in specs)
 
     @property
-    def queues(self) -> list[DeliveryQueue]:
+    def queues(self) -> list[ActionQueue]:
         """The queues of all actions."""
         return [entry.queue for entry in self._entries]
 
@@ -114,7 +101,7 @@ class ActionDispatcher:
 
     def _enqueue(self, entry: _Entry, notification: Notification) -> str | None:
         known = self._before.get((notification.id, entry.name, entry.position))
-        if known is None and isinstance(entry.queue, ActionQueue):
+        if known is None and not entry.queue.is_inline:
             self._write_line(entry, Delivery(notification), "asked", Outcome("in progress"))
         return entry.queue.add(notification, known)
 
@@ -143,32 +130,27 @@ class ActionDispatcher:
 
         def report(delivery: Delivery, result: Result, outcome: Outcome) -> None:
             self._write_line(entry, delivery, result, outcome)
-            if isinstance(entry.queue, ActionQueue) or result != "done":
+            if not entry.queue.is_inline or result != "done":
                 self._announce(entry, delivery.notification, result, outcome)
 
         entry = _Entry(self._make_queue(spec, report), name, position)
         self._entries.append(entry)
 
-    def _make_queue(self, spec: ActionSpec, report: Report) -> DeliveryQueue:
-        """Return an inline queue for built-in actions that only make requests, and a process for all others."""
-        context, is_volatile = self._context, None
-        try:
-            if is_built_in(spec.action):
-                is_volatile = find_action(spec.action).is_volatile
-            if is_built_in(spec.action) and find_action(spec.action).place != "judge":
-                action = make_action(spec.action, spec.parameters)
-                return InlineQueue(spec, action, self._run, report, context.workers, context.accepts_requests)
-        except LeadlineError as error:
-            _LOG.info("%s cannot be constructed here; its action worker reports it: %s", spec.action, error)
-        folder = spec.folder or self._manifest.folder
+    def _make_queue(self, spec: ActionSpec, report: Report) -> ActionQueue:
         setup = {
             "run": self._run,
             "follows": spec.rule,
             "action": spec.action,
             "parameters": spec.parameters,
-            "folder": folder,
+            "folder": spec.folder or self._manifest.folder,
         }
-        return ActionQueue(spec, setup, report, context.workers, is_volatile=is_volatile)
+        if not is_built_in(spec.action):
+            return ActionQueue(spec, self._run, ActionProcess(setup), report, self._context)
+        kind = find_action(spec.action)
+        transport = ActionProcess(setup) if kind.place == "judge" else InlineAction(setup)
+        return ActionQueue(
+            spec, self._run, transport, report, self._context, place=kind.place, is_volatile=kind.is_volatile
+        )
 
     def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
         notification = delivery.notification

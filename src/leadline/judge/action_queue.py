@@ -1,174 +1,280 @@
-"""The queue of an action that runs in its own process, one notification at a time."""
+"""The queue of an action: its pending deliveries, and the control requests that are not acknowledged yet."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from leadline.actions.action import Outcome, TrainingProgress
-from leadline.judge.action_process import START_SECONDS, ActionProcess
-from leadline.judge.delivery import Delivery, RateLimit, Report
-from leadline.judge.retry_policy import RetryPolicy
+from leadline.actions.action import Outcome, Place
+from leadline.judge.action_transports import ActionTransport
+from leadline.judge.delivery import Delivery, JobContext, RateLimit, Report, RetryPolicy
 from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
-from leadline.store.actions import FINAL_STATES, Line
+from leadline.records.request import FAILED, REFUSED, TRAINING_ENDED, Acknowledgement
+from leadline.store import layout
+from leadline.store.actions import FINAL_STATES, Line, request_outcome
+from leadline.store.documents import read_document
 
 _DEFAULT_POLICY: Final = RetryPolicy(dry_run=False, cooldown=0.0, is_once=False, retries=5, backoff=1.0, timeout=30.0)
 """The policy of an action whose worker ended before it reported its own."""
+_TOO_LATE: Final = f"too late: {TRAINING_ENDED}"
+_CHECK_SECONDS: Final = 0.05
+"""The interval at which acknowledgements are read."""
 
 
 class ActionQueue:
-    """One action, its worker process, and the pending deliveries.
+    """The pending deliveries of one action.
 
-    The process is started for the first notification, and again for the next attempt if it crashed, hung or was
-    killed.
+    An action that talks to others has a worker process and gets one notification at a time, in order. An action that
+    makes control requests is performed at once inside the judge; it is done when the request is acknowledged.
+
+    **Never blocks** - every method returns at once.
+
+    **Every result is reported** - the last result of a notification is final.
+
+    Args:
+        run: The run directory.
+        transport: The way to the action's worker, which is started for the first notification, and again for the
+            next attempt if it crashed, hung or was killed.
+        report: Called with every result.
+        place: Where the action takes effect.
+        is_volatile: Whether a new judge delivers everything again; None: the worker reports it.
     """
 
     def __init__(
         self,
         spec: ActionSpec,
-        setup: dict[str, Any],
+        run: str,
+        transport: ActionTransport,
         report: Report,
-        workers: Callable[[], tuple[TrainingProgress, ...]],
+        context: JobContext,
         *,
+        place: Place = "judge",
         is_volatile: bool | None = None,
     ) -> None:
-        """
-        Args:
-            is_volatile: Whether a new judge delivers everything again; None: the worker reports it.
-        """
         self.spec = spec
-        self._process = ActionProcess(setup)
-        self._report, self._workers = report, workers
-        self._waiting: deque[Delivery] = deque()
+        self.is_inline = place != "judge"
+        """Whether it is performed inside the judge."""
+        self._run, self._transport, self._report, self._context = run, transport, report, context
+        self._place, self._is_volatile = place, is_volatile
+        self._waiting: list[Delivery] = []
+        self._requested: dict[str, tuple[Delivery, Outcome]] = {}
+        """The deliveries whose requests are not acknowledged yet."""
+        self._current: Delivery | None = None
         self._rate_limit = RateLimit()
         self._policy: RetryPolicy | None = None
-        self._is_volatile = is_volatile
         self._setup_error = ""
+        self._checked_at = 0.0
 
     @property
     def pending(self) -> int:
-        """The number of pending deliveries."""
-        return len(self._waiting)
+        """The number of deliveries that wait for an attempt, or for an answer that may arrive after the end."""
+        is_answered = self._place == "agent" and self._context.accepts_requests("agent")
+        return len(self._waiting) + (len(self._requested) if is_answered else 0)
 
     @property
     def descriptor(self) -> int | None:
         """The descriptor that becomes readable when the worker answers."""
-        return self._process.descriptor
+        return self._transport.descriptor
 
     def add(self, notification: Notification, known: Line | None = None) -> str | None:
         """Add a notification.
 
         Args:
             known: The last line that an earlier judge logged for it.
+        Returns:
+            What is to be announced in the terminal behind a finding; None: nothing, or nothing yet.
         """
-        was_done = known is not None and (known["state"] in FINAL_STATES or bool(known.get("request")))
-        self._waiting.append(Delivery(notification, was_done=was_done))
-        return None
+        delivery = Delivery(notification, known=known)
+        self._waiting.append(delivery)
+        if self.is_inline:
+            self.advance(time.monotonic())
+        return delivery.announcement
 
     def advance(self, now: float) -> None:
-        """Start the process, send it the next notification, and kill it if it takes too long."""
-        process = self._process
-        process.flush()
-        if process.has_timed_out(now):
-            limit = process.timeout if process.state == "busy" else START_SECONDS
-            self._handle_failure(f"gave no answer for {limit:g} s")
-        while self._waiting and now >= self._waiting[0].not_before and process.state in ("off", "idle"):
-            if self._waiting[0].was_done and self._is_volatile is False:
-                self._rate_limit.record_delivered(self._waiting.popleft().notification)
-            elif self._setup_error:
-                self._report_setup_error()
-            elif process.state == "off":
-                self._start(now)
-            else:
-                self._ask(self._waiting[0])
+        """Start the worker, send it the next notification, and kill it if it takes too long."""
+        self._check_worker(now)
+        while self._transport.state in ("off", "idle") and (delivery := self._next(now)) is not None:
+            self._attempt(delivery)
+            if self._transport.descriptor is None:
+                self.receive()
+        if self._requested and now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            self._check_requests()
 
     def receive(self) -> None:
         """Process the answers of the worker."""
-        for answer in self._process.receive():
+        for answer in self._transport.receive():
             self._take(answer)
-        if self._process.has_ended:
-            self._handle_failure(self._process.describe_exit())
+        self._check_worker(time.monotonic())
 
     def give_up(self, why: str) -> None:
-        """Try nothing any more."""
-        while self._waiting:
-            delivery = self._waiting.popleft()
+        """Try nothing any more; requests that may still be taken stay ``asked``."""
+        self._check_requests()
+        for delivery in self._waiting:
             tail = f" (last of {delivery.attempts} attempts: {delivery.why})" if delivery.why else ""
             if not delivery.was_done:
                 self._report(delivery, "given up", Outcome(f"given up: {why}{tail}"))
-        if self._process.state != "idle":
-            self._process.end()
+        self._waiting.clear()
+        if self._requested and not self._context.accepts_requests(self._place):
+            for delivery, asked in self._requested.values():
+                text = f"{asked.outcome}: the run ended before it was taken"
+                self._report(delivery, "skipped", Outcome(text, asked.step, asked.request))
+            self._requested.clear()
+        if self._transport.state != "idle":
+            self._transport.end()
+            self._current = None
 
     def close(self) -> None:
         """Shut the worker down: no more notifications follow."""
-        self._process.retire()
+        self._transport.retire()
 
-    def _start(self, now: float) -> None:
+    def _next(self, now: float) -> Delivery | None:
+        """Return the next delivery; one that is tried again delays the others only where their order matters."""
+        candidates = self._waiting if self.is_inline else self._waiting[:1]
+        return next((delivery for delivery in candidates if now >= delivery.not_before), None)
+
+    def _attempt(self, delivery: Delivery) -> None:
+        if delivery.was_done and self._is_volatile is False:
+            self._skip_done(delivery)
+        elif self._setup_error:
+            self._waiting.remove(delivery)
+            if not delivery.was_done:
+                self._report(delivery, "failed", Outcome(f"failed: {self._setup_error}"))
+        elif self._transport.state == "off":
+            self._start(delivery)
+        elif delivery.was_done and not self._is_volatile:
+            self._skip_done(delivery)
+        elif why := self._reason_to_skip(delivery):
+            self._finish_unsent(delivery, Outcome(why))
+        else:
+            self._ask(delivery)
+
+    def _start(self, delivery: Delivery) -> None:
         try:
-            self._process.start()
+            self._transport.start()
         except OSError as error:
-            self._waiting[0].attempts += 1
-            self._fail(now, f"cannot start its process: {error.strerror}")
+            delivery.attempts += 1
+            self._fail(delivery, f"cannot start its process: {error.strerror}")
 
     def _ask(self, delivery: Delivery) -> None:
-        policy = self._policy or _DEFAULT_POLICY
-        if delivery.was_done and not self._is_volatile:
-            self._waiting.popleft()
-            self._rate_limit.record_delivered(delivery.notification)
-            return
-        reason_to_skip = self._rate_limit.reason_to_skip(delivery.notification, policy)
-        if reason_to_skip:
-            self._waiting.popleft()
-            self._rate_limit.record_skipped(delivery.notification)
-            self._report(delivery, "skipped", Outcome(f"skipped: {reason_to_skip}"))
-            return
         delivery.attempts += 1
-        workers = [asdict(worker) for worker in self._workers()]
-        self._process.ask({"notice": delivery.notification.to_dict(), "workers": workers, "now_ns": time.time_ns()})
+        self._current = delivery
+        workers = [asdict(worker) for worker in self._context.workers()]
+        self._transport.ask({"notice": delivery.notification.to_dict(), "workers": workers, "now_ns": time.time_ns()})
+
+    def _skip_done(self, delivery: Delivery) -> None:
+        """Skip what an earlier judge has done; a request that it made is awaited."""
+        self._waiting.remove(delivery)
+        self._rate_limit.record_delivered(delivery.notification)
+        known = delivery.known or {}
+        if self.is_inline and known["state"] not in FINAL_STATES:
+            asked = Outcome(known["outcome"], known["step"], known["request"])
+            self._requested[known["request"]] = (delivery, asked)
+
+    def _reason_to_skip(self, delivery: Delivery) -> str:
+        policy = self._policy or _DEFAULT_POLICY
+        if not delivery.attempts and (why := self._rate_limit.reason_to_skip(delivery.notification, policy)):
+            return f"skipped: {why}"
+        return _TOO_LATE if self.is_inline and not self._context.accepts_requests(self._place) else ""
+
+    def _finish_unsent(self, delivery: Delivery, outcome: Outcome) -> None:
+        self._waiting.remove(delivery)
+        self._rate_limit.record_skipped(delivery.notification)
+        self._report(delivery, "skipped", outcome)
 
     def _take(self, answer: dict[str, Any]) -> None:
         if "policy" in answer:
             self._policy, self._is_volatile = RetryPolicy(**answer["policy"]), answer["is_volatile"]
-            self._process.timeout = self._policy.timeout
+            self._transport.timeout = self._policy.timeout
         elif "error" in answer and self._policy is None:
             self._setup_error = answer["error"]
-            self._process.end()
-        elif "error" in answer and self._waiting:
-            self._fail(time.monotonic(), answer["error"], answer.get("after_seconds"), answer.get("is_final", False))
+            self._transport.end()
+        elif (delivery := self._current) is None or answer.get("begun"):
+            return
+        elif "error" in answer:
+            self._current = None
+            is_final = answer.get("is_final", False)
+            self._fail(delivery, answer["error"], answer.get("after_seconds"), is_final=is_final)
         elif "outcome" in answer:
-            self._done(answer)
+            self._current = None
+            self._complete(delivery, Outcome(**answer))
 
-    def _done(self, answer: dict[str, Any]) -> None:
-        delivery = self._waiting.popleft()
+    def _complete(self, delivery: Delivery, outcome: Outcome) -> None:
+        delivery.announcement = outcome.announcement
+        if outcome.is_nothing:
+            self._finish_unsent(delivery, outcome)
+            return
+        self._waiting.remove(delivery)
         self._rate_limit.record_delivered(delivery.notification)
-        outcome = Outcome(answer["outcome"], answer["step"], answer["request"], answer["announcement"])
         is_dry = (self._policy or _DEFAULT_POLICY).dry_run
-        # a request of a custom action stays "asked" here: readers of actions.jsonl look for its answers
+        if outcome.request and self.is_inline and not is_dry:
+            self._requested[outcome.request] = (delivery, outcome)
+        # a request of a custom action stays "asked": readers of actions.jsonl look for its acknowledgements
         self._report(delivery, "dry run" if is_dry else "asked" if outcome.request else "done", outcome)
 
-    def _handle_failure(self, how: str) -> None:
-        """Kill the process; an idle one is started again when it is needed."""
-        state = self._process.state
-        self._process.end()
+    def _check_worker(self, now: float) -> None:
+        """Kill a worker that has ended or takes too long; it is started again when it is needed."""
+        if not (how := self._transport.failure(now)):
+            return
+        state, delivery = self._transport.state, self._current
+        self._transport.end()
+        self._current = None
         if state == "starting" and self._waiting:
-            self._waiting[0].attempts += 1
-        if state in ("starting", "preparing", "busy"):
-            self._fail(time.monotonic(), how)
+            delivery = self._waiting[0]
+            delivery.attempts += 1
+        if delivery is not None:
+            self._fail(delivery, how)
 
-    def _fail(self, now: float, why: str, after_seconds: float | None = None, is_final: bool = False) -> None:
-        delivery = self._waiting[0]
-        if delivery.fail(self._policy or _DEFAULT_POLICY, now, why, after_seconds) and not is_final:
+    def _fail(
+        self, delivery: Delivery, why: str, after_seconds: float | None = None, *, is_final: bool = False
+    ) -> None:
+        policy = self._policy or _DEFAULT_POLICY
+        if delivery.fail(policy, time.monotonic(), why, after_seconds) and not is_final:
             if delivery.attempts == 1:
                 self._report(delivery, "asked", Outcome(f"in progress; the first attempt failed: {why}"))
             return
-        self._waiting.popleft()
+        self._waiting.remove(delivery)
         self._report(delivery, "failed", Outcome(delivery.failure))
 
-    def _report_setup_error(self) -> None:
-        delivery = self._waiting.popleft()
-        if not delivery.was_done:
-            self._report(delivery, "failed", Outcome(f"failed: {self._setup_error}"))
+    def _check_requests(self) -> None:
+        answers = self._read_acknowledgements()
+        accepts = self._context.accepts_requests("worker") if self._requested else False
+        running = {worker.worker for worker in self._context.workers()} if accepts else set()
+        for request, (delivery, asked) in list(self._requested.items()):
+            acknowledgements = answers.get(request, [])
+            # every running worker answers; the agent answers alone
+            missing = running - {answer.worker for answer in acknowledgements} if self._place == "worker" else set()
+            if acknowledgements and not missing:
+                del self._requested[request]
+                self._complete_request(delivery, asked, acknowledgements)
+
+    def _complete_request(self, delivery: Delivery, asked: Outcome, answers: Sequence[Acknowledgement]) -> None:
+        state, outcome = request_outcome(asked.outcome, answers)
+        if state == "done":
+            self._report(delivery, "done", Outcome(outcome, asked.step, asked.request))
+        elif outcome == f"{REFUSED}{TRAINING_ENDED}":
+            self._report(delivery, "skipped", Outcome(_TOO_LATE, asked.step, asked.request))
+        else:
+            self._waiting.append(delivery)
+            why = outcome.removeprefix(FAILED).removeprefix(REFUSED)
+            self._fail(delivery, why, is_final=outcome.startswith(REFUSED))
+
+    def _read_acknowledgements(self) -> dict[str, list[Acknowledgement]]:
+        """Return the acknowledgements of the pending requests, by request."""
+        folder = os.path.join(self._run, layout.ACKS)
+        try:
+            names = sorted(os.listdir(folder)) if self._requested else []
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        answers: dict[str, list[Acknowledgement]] = {}
+        for name in names:
+            request = name.partition(".")[0]
+            if request in self._requested and name.endswith(".json"):
+                document = read_document(os.path.join(folder, name))
+                if isinstance(document, dict):
+                    answers.setdefault(request, []).append(Acknowledgement(**document))
+        return answers

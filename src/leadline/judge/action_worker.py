@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 from dataclasses import asdict, replace
@@ -13,14 +12,15 @@ from leadline.actions.action import Action, ActionContext, Outcome, RejectedErro
 from leadline.actions.registry import is_built_in, make_action
 from leadline.config.secrets import Secret, resolve, scrub
 from leadline.errors import LeadlineError
-from leadline.judge import json_pipe
-from leadline.judge.parent_death import die_with_parent
-from leadline.judge.retry_policy import RetryPolicy
+from leadline.judge.delivery import RetryPolicy
+from leadline.process import messages
 from leadline.records.notification import Notification
 
 if TYPE_CHECKING:
     from leadline.judge.snapshots import Segments
 
+_SNAPSHOT_SECONDS: Final = 2.0
+"""How long a raw tensor is waited for: it may be written later than the row of its step."""
 _MAX_CHARACTERS: Final = 300
 """The maximal length of an outcome or an error."""
 
@@ -29,33 +29,35 @@ Message = dict[str, Any]
 
 def main() -> int:
     """Perform the action for each notification of the judge, until the judge closes the pipe."""
-    inbox, outbox = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2])
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    die_with_parent()
+    messages.become_worker()
     worker: ActionWorker | None = None
-    while not inbox.is_closed:
-        for message in inbox.receive():
-            if worker is None:
-                worker = ActionWorker(message)
-                json_pipe.send(outbox, worker.setup_result)
-            else:
-                worker.prepare(message)
-                json_pipe.send(outbox, {"begun": True})
-                json_pipe.send(outbox, worker.deliver())
+    for message in messages.incoming():
+        if worker is None:
+            worker = ActionWorker(message)
+            messages.send(worker.setup_result)
+        else:
+            worker.prepare(message)
+            messages.send({"begun": True})
+            messages.send(worker.deliver())
     if worker is not None:
-        json_pipe.send(outbox, worker.close())
+        messages.send(worker.close())
     return 0
 
 
 class ActionWorker:
     """One action, constructed once.
 
+    Args:
+        setup: The action and its parameters.
+        is_inline: Whether it is a part of the judge, which must not wait for tensors, nor be kept from exiting.
+
     Attributes:
         setup_result: The answer to the judge: the retry policy, or why the action cannot be constructed.
     """
 
-    def __init__(self, setup: Message) -> None:
+    def __init__(self, setup: Message, *, is_inline: bool = False) -> None:
+        self._snapshot_seconds = 0.0 if is_inline else _SNAPSHOT_SECONDS
+        self._failures: tuple[type[BaseException], ...] = (Exception,) if is_inline else (Exception, SystemExit)
         self._run: str = setup["run"]
         self._is_custom = not is_built_in(setup["action"])
         self._follows: str = setup.get("follows", "*")
@@ -98,7 +100,8 @@ class ActionWorker:
 
         self._segments = self._segments or Segments()
         try:
-            return replace(notification, tensors=snapshots(self._run, notification, self._segments))
+            tensors = snapshots(self._run, notification, self._segments, wait_seconds=self._snapshot_seconds)
+            return replace(notification, tensors=tensors)
         except (LeadlineError, OSError):  # a run that cannot be read must not prevent the notification
             return notification
 
@@ -114,9 +117,8 @@ class ActionWorker:
     def _to_message(self, outcome: Outcome) -> Message:
         announcement = outcome.announcement
         return {
+            **asdict(outcome),
             "outcome": self._line(outcome.outcome),
-            "step": outcome.step,
-            "request": outcome.request,
             "announcement": None if announcement is None else self._line(announcement),
         }
 
@@ -132,7 +134,7 @@ class ActionWorker:
             return {"error": self._line(f"{error}"), "is_final": True}
         except RetryLaterError as error:
             return {"error": self._line(f"{error}"), "after_seconds": error.after_seconds}
-        except (Exception, SystemExit) as error:  # noqa: BLE001
+        except self._failures as error:
             return {"error": self._line(f"{_describe_error(error)}{self._where(error)}")}
 
     def _where(self, error: BaseException) -> str:

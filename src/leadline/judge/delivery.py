@@ -1,20 +1,39 @@
-"""The delivery of a notification to an action: its attempts, its rate limit, and the interface of delivery queues."""
+"""The delivery of a notification to an action: its attempts, and the policy and rate limit of the action."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
-from leadline.actions.action import Outcome
-from leadline.judge.retry_policy import RetryPolicy
-from leadline.records.manifest import ActionSpec
+from leadline.actions.action import Action, Outcome, TrainingProgress
 from leadline.records.notification import Notification
-from leadline.store.actions import Line
+from leadline.store.actions import FINAL_STATES, Line
 
 MAX_WAIT_SECONDS: Final = 60.0
 
 Result = Literal["asked", "done", "failed", "given up", "dry run", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The parameters for repetition, retries and timeout that every action has; plain JSON values."""
+
+    dry_run: bool
+    cooldown: float
+    """Seconds."""
+    is_once: bool
+    retries: int
+    backoff: float
+    """Seconds."""
+    timeout: float
+    """Seconds."""
+
+    @classmethod
+    def of(cls, action: Action) -> RetryPolicy:
+        """Return the policy of an action."""
+        is_once = action.episodes == "once"
+        return cls(action.dry_run, action.cooldown, is_once, action.retries, action.backoff, action.timeout)
 
 
 @dataclass(slots=True)
@@ -27,8 +46,15 @@ class Delivery:
     """Why the last attempt failed."""
     not_before: float = 0.0
     """When the next attempt may start, on the monotonic clock."""
-    was_done: bool = False
-    """Whether an earlier judge delivered it."""
+    known: Line | None = None
+    """The last line that an earlier judge logged for it."""
+    announcement: str | None = None
+    """What is to be announced of it in the terminal."""
+
+    @property
+    def was_done(self) -> bool:
+        """Whether an earlier judge delivered it."""
+        return self.known is not None and (self.known["state"] in FINAL_STATES or bool(self.known.get("request")))
 
     def fail(self, policy: RetryPolicy, now: float, why: str, after_seconds: float | None = None) -> bool:
         """Record a failed attempt, and return whether another one follows."""
@@ -46,6 +72,18 @@ class Delivery:
 
 Report = Callable[[Delivery, Result, Outcome], None]
 """Called with every result of a delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What the actions need to know of the job, and how they announce something in its terminal."""
+
+    workers: Callable[[], tuple[TrainingProgress, ...]]
+    """Returns the workers that are running."""
+    accepts_requests: Callable[[str], bool]
+    """Returns whether requests to a place (``worker``, ``agent``) are still accepted."""
+    announce: Callable[[str, str, bool], None]
+    """Called with rule, message and whether it is a failure, to announce it in the terminal."""
 
 
 class RateLimit:
@@ -77,34 +115,3 @@ class RateLimit:
             return "only the first finding of a rule is delivered"
         elapsed = (notification.time_ns - self._done[notification.rule]) / 1e9
         return f"within the cool-down of {policy.cooldown:g} s" if 0 <= elapsed < policy.cooldown else ""
-
-
-class DeliveryQueue(Protocol):
-    """The pending deliveries of one action.
-
-    Implementations promise:
-
-    **Never blocks** - every method returns at once.
-
-    **Every result is reported** - the last result of a notification is final.
-
-    **Isolated** - whatever an action does, the queue can deliver the next notification.
-    """
-
-    spec: ActionSpec
-
-    @property
-    def pending(self) -> int: ...
-
-    @property
-    def descriptor(self) -> int | None: ...
-
-    def add(self, notification: Notification, known: Line | None = None) -> str | None: ...
-
-    def advance(self, now: float) -> None: ...
-
-    def receive(self) -> None: ...
-
-    def give_up(self, why: str) -> None: ...
-
-    def close(self) -> None: ...

@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError, StoreFullError
-from leadline.judge.action_dispatcher import ActionDispatcher, JobContext
+from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.added_rules import AddedRules, rules_of
+from leadline.judge.delivery import JobContext
 from leadline.judge.notifications import Notifications
 from leadline.judge.progress import WorkerProgress
 from leadline.judge.report_renderer import ReportRenderer, render_command
 from leadline.judge.results import Results, RuleResult
-from leadline.judge.rule_pool import RuleProcess, WorkerLimits, group_rules
+from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
-from leadline.judge.worker_processes import WorkerProcesses
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.run_watch import RunWatch
@@ -103,7 +103,7 @@ class Judge:
             process.start(is_over=self._is_over)
         try:
             self._notify_job()
-            while not all(process.is_finished for process in self._rule_processes) or not self._is_over:
+            while not self._is_evaluated:
                 self._advance()
         finally:
             for process in self._rule_processes:
@@ -122,64 +122,59 @@ class Judge:
     def _finish_deliveries(self) -> None:
         """Wait for the pending deliveries, then give up."""
         try:
-            self._await_deliveries(time.monotonic() + DRAIN_SECONDS)
+            self._await(lambda: self._dispatcher.pending, self._receive_deliveries, DRAIN_SECONDS)
             self._dispatcher.give_up("the run had ended")
             self._dispatcher.close()
             while any(queue.descriptor is not None for queue in self._dispatcher.queues):
-                self._receive_deliveries(_FAST_POLL_SECONDS)
+                self._receive_deliveries()
         except EndedEarly:  # the action workers end with this process
             self._dispatcher.give_up("the judge was terminated")
 
     def _finish_reports(self) -> None:
         """Wait for the final reports of the rules, then give up."""
-        if not self._renderers:
-            return
+        renderers = list(self._renderers.values())
+        for renderer in renderers:
+            renderer.mark_outdated()
         try:
-            self._await_reports(time.monotonic() + RENDER_SECONDS)
+            self._await(
+                lambda: [renderer.name for renderer in renderers if renderer.is_busy or renderer.is_outdated],
+                self._render,
+                RENDER_SECONDS,
+            )
         except EndedEarly:
-            pass
+            return
         finally:
-            for renderer in self._renderers.values():
+            for renderer in renderers:
                 renderer.close()
 
-    def _await_reports(self, until: float) -> None:
-        written_at = 0.0
-        for renderer in self._renderers.values():
-            renderer.mark_outdated()
-        while (now := time.monotonic()) < until:
-            pending = [renderer for renderer in self._renderers.values() if renderer.is_busy or renderer.is_outdated]
-            if not pending:
-                return
+    def _await(self, pending: Callable[[], list[str]], advance: Callable[[], None], seconds: float) -> None:
+        """Advance until nothing is pending, and write the summary every second meanwhile."""
+        until, written_at = time.monotonic() + seconds, 0.0
+        while (names := pending()) and (now := time.monotonic()) < until:
             if now - written_at >= _HEARTBEAT_SECONDS:
                 written_at = now
-                self._rule_results.finish([renderer.name for renderer in pending])
-            for renderer in pending:
-                renderer.advance(is_last=True)
-            time.sleep(_FAST_POLL_SECONDS)
+                self._rule_results.finish(names)
+            advance()
 
-    def _await_deliveries(self, until: float) -> None:
-        written_at = 0.0
-        while (pending := self._dispatcher.pending) and (now := time.monotonic()) < until:
-            if now - written_at >= _HEARTBEAT_SECONDS:
-                written_at = now
-                self._rule_results.finish(pending)
-            self._receive_deliveries(_FAST_POLL_SECONDS)
-
-    def _receive_deliveries(self, seconds: float) -> None:
-        with selectors.DefaultSelector() as selector:
-            for queue in self._dispatcher.queues:
-                if queue.descriptor is not None:
-                    selector.register(queue.descriptor, selectors.EVENT_READ, queue)
-            for key, _ in selector.select(seconds):
-                key.data.receive()
+    def _receive_deliveries(self) -> None:
+        self._receive(_FAST_POLL_SECONDS)
         self._dispatcher.advance()
+
+    def _render(self) -> None:
+        for renderer in self._renderers.values():
+            renderer.advance(is_last=True)
+        time.sleep(_FAST_POLL_SECONDS)
+
+    @property
+    def _is_evaluated(self) -> bool:
+        return self._is_over and all(process.is_finished for process in self._rule_processes)
 
     def _advance(self) -> None:
         if not self._is_over:
             self._check_run()
         for process in self._rule_processes:
             process.ask(is_over=self._is_over, gone=self._gone)
-        self._wait_for_answers()
+        self._receive(0.0 if self._is_evaluated else self._poll_seconds)
         for process in self._rule_processes:
             process.check_hang()
         self._notify_rules()
@@ -241,7 +236,8 @@ class Judge:
             reasons = [_missing(document, needs, has_phases=has_phases) for _, document in sorted(workers.items())]
             self._rule_results.set_missing_data(alias, next((reason for reason in reasons if reason), ""))
 
-    def _wait_for_answers(self) -> None:
+    def _receive(self, seconds: float) -> None:
+        """Take the answers of rule workers and action workers; wait for at most so long if there are none."""
         with selectors.DefaultSelector() as selector:
             for process in self._rule_processes:
                 if not process.is_finished:
@@ -249,16 +245,13 @@ class Judge:
             for queue in self._dispatcher.queues:
                 if queue.descriptor is not None:
                     selector.register(queue.descriptor, selectors.EVENT_READ, queue)
-            if not selector.get_map():
-                time.sleep(0.0 if self._is_over else POLL_SECONDS)
-                return
-            for key, _ in selector.select(self._poll_seconds):
+            for key, _ in selector.select(seconds):
                 if isinstance(key.data, RuleProcess):
-                    self._receive(key.data)
+                    self._take_answers(key.data)
                 else:
                     key.data.receive()
 
-    def _receive(self, process: RuleProcess) -> None:
+    def _take_answers(self, process: RuleProcess) -> None:
         answers = process.receive()
         self._take_descriptions(process)
         for answer in answers:

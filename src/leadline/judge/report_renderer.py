@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import IO, Final
+from typing import Final
+
+from leadline.process.child import Child
 
 FIRST_AFTER_SECONDS: Final = 10.0
 """When a report is rendered for the first time: there is something to see by then."""
@@ -18,20 +17,11 @@ SHARE: Final = 10.0
 """After a rendering follows a pause of so many times its duration: at most a tenth of one processor is used."""
 MAX_SECONDS: Final = 600.0
 """The time limit of a rendering."""
-_MAX_ERROR_CHARACTERS: Final = 300
-
-
-@dataclass(slots=True)
-class _Rendering:
-    process: subprocess.Popen[bytes]
-    errors: IO[bytes]
-    """An unnamed file for standard error: a pipe would have to be read continuously."""
-    began: float
 
 
 def render_command(run: str, product: str) -> list[str]:
     """Return the command that renders a report of a run."""
-    return [sys.executable, "-m", "leadline.judge.render_report", run, product]
+    return [sys.executable, "-m", "leadline.reports", run, product]
 
 
 class ReportRenderer:
@@ -59,14 +49,15 @@ class ReportRenderer:
     ) -> None:
         self._command = list(command)
         self.name, self._warn, self._clock = name, warn, clock
-        self._rendering: _Rendering | None = None
+        self._child: Child | None = None
+        self._began = 0.0
         self._next_at = clock() + FIRST_AFTER_SECONDS
         self.is_outdated = self._has_warned = False
 
     @property
     def is_busy(self) -> bool:
         """Whether a rendering is in progress."""
-        return self._rendering is not None
+        return self._child is not None
 
     def mark_outdated(self) -> None:
         """Have the report rendered again."""
@@ -80,57 +71,36 @@ class ReportRenderer:
         """
         now = self._clock()
         self._supervise(now)
-        if self._rendering is None and self.is_outdated and (is_last or now >= self._next_at):
+        if self._child is None and self.is_outdated and (is_last or now >= self._next_at):
             self._begin(now)
 
     def close(self) -> None:
         """Kill the running process."""
-        if self._rendering is not None:
-            self._rendering.process.kill()
-            self._collect(self._rendering)
+        if self._child is not None:
+            self._child.kill()
+            self._collect(self._child)
 
     def _begin(self, now: float) -> None:
-        self.is_outdated, self._next_at = False, now + MIN_INTERVAL_SECONDS
+        self.is_outdated, self._began, self._next_at = False, now, now + MIN_INTERVAL_SECONDS
         try:
-            self._rendering = self._start_process(now)
+            self._child = Child(self._command, keeps_errors=True)
+            self._child.deadline = now + MAX_SECONDS
         except OSError as error:
             self._report_failure(error.strerror or str(error))
 
-    def _start_process(self, now: float) -> _Rendering:
-        """Start a rendering.
-
-        Raises:
-            OSError: It cannot be started.
-        """
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the process writes to it
-        try:
-            process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
-            )
-        except OSError:
-            errors.close()
-            raise
-        return _Rendering(process, errors, now)
-
     def _supervise(self, now: float) -> None:
-        rendering = self._rendering
-        if rendering is None:
+        child = self._child
+        if child is None or (child.poll() is None and not child.is_overdue(now)):
             return
-        if rendering.process.poll() is None:
-            if now - rendering.began <= MAX_SECONDS:
-                return
-            rendering.process.kill()
-        self._next_at = now + max(MIN_INTERVAL_SECONDS, SHARE * (now - rendering.began))
-        self._collect(rendering)
+        child.kill()
+        self._next_at = now + max(MIN_INTERVAL_SECONDS, SHARE * (now - self._began))
+        self._collect(child)
 
-    def _collect(self, rendering: _Rendering) -> None:
-        self._rendering = None
-        with rendering.errors as file:
-            if rendering.process.wait() > 0:
-                file.seek(0)
-                lines = file.read().decode(errors="replace").strip().splitlines()
-                line = lines[-1].removeprefix("leadline: ")[:_MAX_ERROR_CHARACTERS] if lines else "unknown error"
-                self._report_failure(line)
+    def _collect(self, child: Child) -> None:
+        self._child = None
+        if child.wait() > 0:
+            self._report_failure(child.error_line)
+        child.close()
 
     def _report_failure(self, why: str) -> None:
         if not self._has_warned:

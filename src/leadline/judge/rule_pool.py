@@ -1,15 +1,17 @@
-"""The rule workers of a judge: started, asked, and replaced when a rule crashes one."""
+"""The rule workers of a judge: started, asked, reused from run to run, and replaced when a rule crashes one."""
 
 from __future__ import annotations
 
-import signal
+import os
+import sys
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from leadline.judge.rule_worker import OUT_OF_MEMORY
-from leadline.judge.worker_processes import WorkerProcess, WorkerProcesses
+from leadline.errors import LeadlineError
+from leadline.judge.rule_worker import OUT_OF_MEMORY, STATUS_DESCRIPTOR, WorkerStatus
+from leadline.process.child import Child, describe_exit
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 
@@ -19,6 +21,15 @@ MEMORY_BYTES: Final = 2 << 30
 _MAX_CRASHES: Final = 3
 """How often a worker may crash when no rule is responsible."""
 _OUT_OF_MEMORY: Final = "it exceeded the memory limit for rules"
+_ENVIRONMENT: Final = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
+}
+"""Settings that keep the address space of a worker near what it uses, so that its limit is meaningful."""
+_MAX_KEPT_BYTES: Final = 1 << 30
+"""A process that uses more memory than this after a run is not reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,81 @@ class WorkerLimits:
     """Beyond what the worker uses before the rule is constructed."""
     start_seconds: float = START_SECONDS
     """For importing and constructing the rule, and for reading the data to evaluate."""
+
+
+class WorkersClosedError(LeadlineError):
+    """The pool is closed: the evaluation was ended."""
+
+
+class WorkerProcess(Child):
+    """A rule worker.
+
+    Attributes:
+        status: What it is doing at this moment.
+    """
+
+    def __init__(self) -> None:
+        self.status = WorkerStatus(os.memfd_create("leadline-status"))
+        command = [sys.executable, "-m", "leadline.judge.rule_worker"]
+        streams = {1: 2, 2: 2, STATUS_DESCRIPTOR: self.status.descriptor}  # a rule may print
+        super().__init__(command, {**os.environ, **_ENVIRONMENT}, streams=streams, has_messages=True)
+
+    def close(self) -> None:
+        """Kill the process, and release its pipes and its status."""
+        super().close()
+        self.status.close()
+
+
+class WorkerProcesses:
+    """A pool of processes by kind of rules, reused from run to run; safe to use from several threads.
+
+    Args:
+        is_kept: Whether a process that is returned waits for the next run.
+    """
+
+    def __init__(self, *, is_kept: bool = False) -> None:
+        self._is_kept, self._is_closed = is_kept, False
+        self._idle: dict[Hashable, list[WorkerProcess]] = {}
+        self._all: set[WorkerProcess] = set()
+
+    def take(self, kind: Hashable) -> WorkerProcess:
+        """Return an idle process, or a new one.
+
+        Raises:
+            WorkersClosedError: The pool is closed.
+        """
+        idle = self._idle.setdefault(kind, [])
+        worker = idle.pop() if idle else WorkerProcess()
+        self._all.add(worker)
+        if self._is_closed:
+            self.remove(worker)
+            raise WorkersClosedError("the evaluation was ended; judge again")
+        return worker
+
+    def give_back(self, kind: Hashable, worker: WorkerProcess) -> None:
+        """Return a process to the pool."""
+        if not self._is_kept or self._is_closed or worker.memory_bytes > _MAX_KEPT_BYTES:
+            self.remove(worker)
+        else:
+            self._idle.setdefault(kind, []).append(worker)
+
+    def remove(self, worker: WorkerProcess) -> None:
+        """Kill a process."""
+        self._all.discard(worker)
+        worker.close()
+
+    def end(self) -> None:
+        """Kill all processes at once, from any thread; their users see them exit, and get no others."""
+        self._is_closed = True
+        for worker in list(self._all):
+            worker.kill()
+
+    def close(self) -> None:
+        """Kill all processes, once none is in use any more."""
+        self._is_closed = True
+        for worker in list(self._all):
+            self.remove(worker)
+        self._idle.clear()
 
 
 class RuleProcess:
@@ -86,8 +172,8 @@ class RuleProcess:
         self._is_busy = self._is_ready = False
         rules = [asdict(spec) for spec in self.specs]
         setup = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
-        setup["is_over"] = is_over
-        self._send({**setup, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes})
+        setup |= {"is_over": is_over, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes}
+        self._worker.send(setup)
 
     def mark_pending(self) -> None:
         """Note that there is new data to evaluate."""
@@ -95,17 +181,20 @@ class RuleProcess:
 
     def ask(self, *, is_over: bool, gone: Collection[str]) -> None:
         """Have the worker evaluate new data, if it is idle and there is some."""
+        if self._worker is not None:
+            self._worker.flush()
         if self._is_busy or self.is_finished or not self._has_work:
             return
         self._is_busy, self._has_work, self._was_over = True, False, is_over
         self._progress_at = (-1, time.monotonic())
-        self._send({"is_over": is_over, "gone": sorted(gone)})
+        self._running_worker.send({"is_over": is_over, "gone": sorted(gone)})
 
     def receive(self) -> list[dict[str, Any]]:
         """Return its answers; a worker that has crashed is replaced, and there are none."""
         answers = self._running_worker.receive()
-        if self._running_worker.has_exited:
-            self._on_crash(self._how_it_ended())
+        if self._running_worker.has_hung_up:
+            code = self._running_worker.wait()
+            self._on_crash(_OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}")
             return []
         if answers and not self._is_ready:
             self._is_ready, self._progress_at = True, (-1, time.monotonic())
@@ -134,7 +223,7 @@ class RuleProcess:
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        if self._is_ready and not self._is_busy and not worker.has_exited:
+        if self._is_ready and not self._is_busy and not worker.has_hung_up:
             self._worker_processes.give_back(self._kind, worker)
         else:
             self._worker_processes.remove(worker)
@@ -156,20 +245,6 @@ class RuleProcess:
         self.is_finished, self._is_busy, self._has_work = not self.specs, False, True
         if self.specs:
             self.start(is_over=self._is_run_over)
-
-    def _how_it_ended(self) -> str:
-        status = self._running_worker.wait()
-        if status == OUT_OF_MEMORY:
-            return _OUT_OF_MEMORY
-        if status < 0:
-            return f"its process was killed by {signal.Signals(-status).name}"
-        return f"its process exited with status {status}"
-
-    def _send(self, message: Any) -> None:
-        try:
-            self._running_worker.send(message)
-        except BrokenPipeError:
-            self._is_busy = True
 
 
 def group_rules(specs: Iterable[RuleSpec]) -> list[list[RuleSpec]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import os
 import resource
-import signal
+import struct
 import sys
 from dataclasses import asdict
 from typing import Any
 
 from leadline.errors import LeadlineError
-from leadline.judge import json_pipe
-from leadline.judge.parent_death import die_with_parent
-from leadline.judge.worker_status import WorkerStatus
+from leadline.process import messages
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
 
@@ -21,27 +20,27 @@ _MAX_SECONDS = 0.25
 """After so long a worker reports what it has, even if there is more to evaluate."""
 _CUSTOM_RULE_NICE = 10
 """Custom rules have a lower priority than the training."""
+STATUS_DESCRIPTOR = 5
+"""The descriptor of the memory that it shares with the judge."""
+_STATUS_FORMAT = struct.Struct("<qi")
 OUT_OF_MEMORY = 77
 """The exit status after a rule left no memory for the worker itself."""
 
 
 def main() -> int:
     """Answer the judge until it closes the pipe; a setup message starts a run, further ones ask for evaluations."""
-    inbox, outbox, status = json_pipe.MessageReader(int(sys.argv[1])), int(sys.argv[2]), WorkerStatus(int(sys.argv[3]))
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    die_with_parent()
+    messages.become_worker()
+    status = WorkerStatus(STATUS_DESCRIPTOR)
     _preload()
     worker: _Worker | None = None
-    while not inbox.is_closed:
-        for message in inbox.receive():
-            if "run" in message:
-                worker = None
-                gc.collect()  # garbage of the previous run would count against the memory limit of this one
-                worker = _Worker(message, status)
-                json_pipe.send(outbox, {"ready": True, "rules": worker.described})
-            elif worker is not None:
-                json_pipe.send(outbox, worker.advance(message))
+    for message in messages.incoming():
+        if "run" in message:
+            worker = None
+            gc.collect()  # garbage of the previous run would count against the memory limit of this one
+            worker = _Worker(message, status)
+            messages.send({"ready": True, "rules": worker.described})
+        elif worker is not None:
+            messages.send(worker.advance(message))
     return 0
 
 
@@ -60,6 +59,30 @@ def _preload() -> None:
 
     gc.collect()
     gc.freeze()
+
+
+class WorkerStatus:
+    """The number of evaluations, and the current rule, in memory that the judge can read while the worker hangs."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, mmap.PAGESIZE)
+        self.descriptor, self._memory = descriptor, mmap.mmap(descriptor, mmap.PAGESIZE)
+        self._count = 0
+
+    def write(self, rule: int) -> None:
+        """Record which rule is being evaluated, by its index; -1: none."""
+        self._count += 1
+        _STATUS_FORMAT.pack_into(self._memory, 0, self._count, rule + 1)
+
+    def read(self) -> tuple[int, int]:
+        """Return the number of writes, and the index of the rule that is being evaluated; -1: none."""
+        count, number = _STATUS_FORMAT.unpack_from(self._memory, 0)
+        return int(count), int(number) - 1
+
+    def close(self) -> None:
+        """Release the memory."""
+        self._memory.close()
+        os.close(self.descriptor)
 
 
 class _Worker:

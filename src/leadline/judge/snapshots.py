@@ -27,8 +27,6 @@ MAX_BYTES: Final = 4000
 MAX_VALUES: Final = 16
 _MAX_READ_BYTES: Final = 256 << 20
 _MAX_KEPT_BYTES: Final = 64 << 20
-_WAIT_SECONDS: Final = 2.0
-"""How long a raw tensor is waited for: it may be written later than the row of its step."""
 _POLL_SECONDS: Final = 0.05
 
 
@@ -50,7 +48,7 @@ class Segments:
 
 
 def snapshots(
-    run: str, notification: Notification, segments: Segments | None = None, wait_seconds: float = _WAIT_SECONDS
+    run: str, notification: Notification, segments: Segments | None = None, wait_seconds: float = 0.0
 ) -> tuple[TensorSnapshot, ...]:
     """Return what was captured of the tensors of a notification, at its step and in its worker.
 

@@ -1,4 +1,4 @@
-"""``python -m leadline.reports RUN PRODUCT``: write a report into a run, in a separate process."""
+"""``python -m leadline.reports RUN PRODUCT``: write a report into a run, in a process that ends with its parent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from leadline.errors import LeadlineError
-from leadline.reports.run_reports import write_product
+from leadline.process.messages import become_worker
 
 _NICE: Final = 15
 """Niceness, so that the training has priority."""
@@ -16,9 +16,15 @@ _NICE: Final = 15
 def main() -> int:
     """Write the report into the run; an error is one line on standard error."""
     run, product = sys.argv[1:]
+    become_worker()
     os.nice(max(0, _NICE - os.nice(0)))
     try:
+        from leadline.reports.run_reports import write_product
+
         write_product(run, product)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"leadline: reports need {error.name}; install it with: pip install 'leadline[ui]'\n")
+        return 2
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {error}\n")
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import pytest
 from leadline.agent import commands
 from leadline.agent.commands import Commands, event_environment
 from leadline.agent.signals import SignalGate
+from leadline.process.child import Child
 from leadline.records.request import Request
 from leadline.store import control, layout
 from leadline.training.bootstrap import SITE
@@ -20,8 +22,17 @@ from leadline.training.bootstrap import SITE
 MANIFEST = {"folder": "/", "actions": [{"action": "run_command", "parameters": {"command": each}} for each in "abc"]}
 
 
+class FakeChild:
+    """A process that exits when the test says so."""
+
+    is_overdue = Child.is_overdue
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.code, self.deadline = pid, cast(int | None, None), math.inf
+
+
 class Machine:
-    """Fake processes."""
+    """Fake processes, and the gate that starts them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[str] = []
@@ -30,18 +41,21 @@ class Machine:
         """The number of processes of each session."""
         self.signals: list[tuple[int, int]] = []
         self.error: OSError | None = None
-        monkeypatch.setattr(commands, "spawn", self.spawn)
+        self.children: dict[int, FakeChild] = {}
+        self.sessions = {7}
         monkeypatch.setattr(commands, "_members", lambda session: [(session, 0)] * self.alive.get(session, 0))
         monkeypatch.setattr(commands, "_signal", lambda session, number: self.signals.append((session, number)))
 
-    def spawn(self, words: list[str], environment: dict[str, str], _: Any, *, streams: Any, **__: Any) -> int:
+    def spawn(self, words: list[str], environment: dict[str, str], **_: Any) -> FakeChild:
         if self.error is not None:
             raise self.error
         self.started.append(words[-1])
         self.environments.append(environment)
         pid = 100 + len(self.started)
         self.alive[pid] = 1
-        return pid
+        self.children[pid] = FakeChild(pid)
+        self.sessions.add(pid)
+        return self.children[pid]
 
 
 class Agent:
@@ -49,11 +63,8 @@ class Agent:
 
     def __init__(self, run: Path, machine: Machine, environment: Mapping[str, str] | None = None) -> None:
         self.machine = machine
-        self.sessions = {7}
         self.answers: dict[str, str] = {}
-        self.commands = Commands(
-            str(run), MANIFEST, environment or {}, cast(SignalGate, None), sessions=self.sessions, answer=self.answer
-        )
+        self.commands = Commands(str(run), MANIFEST, environment or {}, cast(SignalGate, machine), answer=self.answer)
 
     def answer(self, request: Request, outcome: str) -> None:
         self.answers[request.id] = outcome
@@ -64,7 +75,7 @@ class Agent:
 
     def exit(self, pid: int, code: int, now: float, *, leaving: int = 0) -> None:
         self.machine.alive[pid] = leaving
-        self.commands.on_exit(pid, code)
+        self.machine.children[pid].code = code
         self.commands.advance(now)
 
 
@@ -81,7 +92,6 @@ def test_commands_run_one_at_a_time_in_order(agent: Agent) -> None:
     agent.exit(101, 0, 2.0)
     assert agent.answers == {"id-b": "exit status 0 after 2.0 s"}
     assert agent.machine.started == ["b", "a"]
-    agent.exit(999, 0, 3.0)
     agent.exit(102, 1, 3.0)
     agent.exit(103, -9, 3.5)
     assert agent.machine.started == ["b", "a", "c"]
@@ -149,10 +159,10 @@ def test_the_next_command_waits_until_a_terminated_one_is_completely_gone(agent:
 def test_the_session_of_a_command_is_excluded_while_it_has_processes(agent: Agent) -> None:
     agent.take("a", "b")
     agent.commands.advance(0.0)
-    assert agent.sessions == {7, 101}
+    assert agent.machine.sessions == {7, 101}
     agent.exit(101, 0, 1.0, leaving=1)
     agent.exit(102, 0, 2.0)
-    assert agent.sessions == {7, 101}
+    assert agent.machine.sessions == {7, 101}
 
 
 def test_a_command_that_cannot_be_started_is_reported_and_the_next_one_runs(agent: Agent) -> None:

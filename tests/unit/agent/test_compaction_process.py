@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from leadline.agent import compaction_process
 from leadline.agent.compaction_process import Compaction, raw_bytes
+from leadline.agent.signals import SignalGate
 from leadline.testing.runs import START_NS, RunWriter, SystemSample
 
 
-class _Spawned:
-    """Stands where processes are started."""
+class _Gate:
+    """Starts nothing; the processes exit when the test says so."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []
+        self.children: list[SimpleNamespace] = []
 
-    def __call__(self, command: list[str], *_: object, **__: object) -> int:
+    def spawn(self, command: list[str], *_: object, **__: object) -> SimpleNamespace:
         self.commands.append(command)
-        return 100 + len(self.commands)
+        self.children.append(SimpleNamespace(pid=100 + len(self.commands), code=None))
+        return self.children[-1]
 
 
 @pytest.fixture
-def spawned(monkeypatch: pytest.MonkeyPatch) -> _Spawned:
-    found = _Spawned()
-    monkeypatch.setattr(compaction_process, "spawn", found)
-    return found
+def spawned() -> _Gate:
+    return _Gate()
 
 
-def compaction_of(run: str, warnings: list[str], sessions: set[int]) -> Compaction:
+def compaction_of(run: str, gate: _Gate, warnings: list[str]) -> Compaction:
     environment = {"LEADLINE_COMPACT_BYTES": "3000"}
-    return Compaction(run, environment, None, sessions=sessions, warn=warnings.append)  # type: ignore[arg-type]
+    return Compaction(run, environment, cast(SignalGate, gate), warn=warnings.append)
 
 
 def grow(writer: RunWriter, samples: int) -> None:
@@ -39,19 +41,18 @@ def grow(writer: RunWriter, samples: int) -> None:
         writer.write(SystemSample(START_NS + index))
 
 
-def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned: _Spawned) -> None:
-    writer, warnings, sessions = RunWriter(tmp_path / "run"), list[str](), set[int]()
-    run = compaction_of(writer.path, warnings, sessions)
+def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned: _Gate) -> None:
+    writer, warnings = RunWriter(tmp_path / "run"), list[str]()
+    run = compaction_of(writer.path, spawned, warnings)
     run.poll(0.0)
     assert spawned.commands == []
     grow(writer, 20)
     assert raw_bytes(writer.path) > 3000
     run.poll(100.0)
     assert len(spawned.commands) == 1
-    assert sessions == {101}
     run.poll(200.0)
     assert len(spawned.commands) == 1, "one at a time"
-    run.on_exit(101, 0)
+    spawned.children[0].code = 0
     run.poll(300.0)
     assert len(spawned.commands) == 1, "nothing came since"
     grow(writer, 20)
@@ -60,9 +61,9 @@ def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned:
     assert warnings == []
 
 
-def test_the_rest_of_a_large_run_is_compacted_at_its_end(tmp_path: Path, spawned: _Spawned) -> None:
+def test_the_rest_of_a_large_run_is_compacted_at_its_end(tmp_path: Path, spawned: _Gate) -> None:
     writer = RunWriter(tmp_path / "run")
-    small = compaction_of(writer.path, [], set())
+    small = compaction_of(writer.path, spawned, [])
     small.finish()
     assert spawned.commands == []
     grow(writer, 20)
@@ -70,14 +71,14 @@ def test_the_rest_of_a_large_run_is_compacted_at_its_end(tmp_path: Path, spawned
     assert spawned.commands[0][-1] == "--final"
 
 
-def test_a_failed_compaction_is_reported_once(tmp_path: Path, spawned: _Spawned) -> None:
+def test_a_failed_compaction_is_reported_once(tmp_path: Path, spawned: _Gate) -> None:
     writer, warnings = RunWriter(tmp_path / "run"), list[str]()
-    run = compaction_of(writer.path, warnings, set())
+    run = compaction_of(writer.path, spawned, warnings)
     grow(writer, 20)
     run.poll(0.0)
-    run.on_exit(7, 1)
+    run.poll(1.0)
     assert warnings == []
-    run.on_exit(101, 1)
+    spawned.children[0].code = 1
     grow(writer, 20)
     run.poll(500.0)
     run.finish()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from recording_actions import ACTIONS, PATIENCE_SECONDS, finding
 
-from leadline.judge import action_process
-from leadline.judge.action_process import ActionProcess
+from leadline.judge import action_transports
+from leadline.judge.action_transports import ActionProcess
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def worker(tmp_path: Path) -> Iterator[ActionProcess]:
 def receive(worker: ActionProcess, key: str) -> dict[str, Any]:
     """Return the next answer with a key; the time limit ends the test if there is none."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < until and not worker.has_ended:
+    while time.monotonic() < until and not worker.failure(0.0):
         for answer in worker.receive():
             if key in answer:
                 return answer
@@ -53,8 +53,7 @@ def test_from_its_start_to_its_end(worker: ActionProcess, tmp_path: Path) -> Non
     assert worker.state == "closing"
     receive(worker, "closed")
     worker.receive()
-    assert worker.has_ended
-    assert worker.describe_exit() == "its process exited with status 0"
+    assert worker.failure(0.0) == "its process exited with status 0"
     worker.end()
     assert (worker.state, worker.descriptor) == ("off", None)
     assert (tmp_path / "noted").read_text().split() == ["e/opened/7", "closed"]
@@ -68,7 +67,7 @@ def test_a_busy_worker_is_killed_instead_of_awaited(worker: ActionProcess, tmp_p
     worker.ask(message())
     receive(worker, "begun")
     assert worker.state == "busy"
-    assert worker.has_timed_out(time.monotonic() + 0.1)
+    assert worker.failure(time.monotonic() + 0.1) == "gave no answer for 0 s"
     worker.retire()
     assert worker.state == "off"
 
@@ -76,20 +75,21 @@ def test_a_busy_worker_is_killed_instead_of_awaited(worker: ActionProcess, tmp_p
 @pytest.mark.parametrize("state", ["starting", "preparing", "closing"])
 def test_every_state_has_a_time_limit(worker: ActionProcess, state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("START_SECONDS", "CLOSE_SECONDS"):
-        monkeypatch.setattr(action_process, name, 5.0)
+        monkeypatch.setattr(action_transports, name, 5.0)
+    worker.start()
     worker._set_state(state)
     now = time.monotonic()
-    assert not worker.has_timed_out(now)
-    assert worker.has_timed_out(now + 5.1)
+    assert not worker.failure(now)
+    assert worker.failure(now + 5.1) == "gave no answer for 5 s"
     worker._set_state("idle")
-    assert not worker.has_timed_out(now + 3600.0)
+    assert not worker.failure(now + 3600.0)
 
 
 def test_a_worker_that_cannot_be_started_leaves_no_open_descriptor(
     worker: ActionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(action_process.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(action_transports.sys, "executable", "/no/such/python")
     with pytest.raises(FileNotFoundError):
         worker.start()
     assert worker.descriptor is None

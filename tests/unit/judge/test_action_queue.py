@@ -14,8 +14,10 @@ import psutil
 import pytest
 from recording_actions import ACTIONS, REFUSED, Reports, closing, finding, spec, wait_until
 
-from leadline.judge import action_process, action_queue
+from leadline.judge import action_queue, action_transports
 from leadline.judge.action_queue import ActionQueue
+from leadline.judge.action_transports import ActionProcess
+from leadline.judge.delivery import JobContext
 from leadline.store.actions import Line
 
 DONE: Line = {"state": "done", "outcome": "sent", "request": None, "step": None}
@@ -41,7 +43,8 @@ class QueueRig:
         parameters = {"path": str(self.path), "backoff": 0.05, **parameters}
         setup = {"run": str(folder), "action": f"mine.py:{name}", "parameters": parameters, "folder": str(folder)}
         self.others: list[QueueRig] = []
-        self.queue = ActionQueue(spec(name, str(folder)), setup, reports, lambda: ())
+        context = JobContext(lambda: (), lambda place: True, lambda *announcement: None)
+        self.queue = ActionQueue(spec(name, str(folder)), str(folder), ActionProcess(setup), reports, context)
 
     def script(self, words: str) -> None:
         (self.path.parent / "noted.do").write_text(words)
@@ -145,8 +148,7 @@ def test_an_action_that_cannot_be_constructed_fails_every_notification_without_a
 
 
 def test_an_action_whose_import_never_ends_is_given_up(rig: QueueRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (action_process, action_queue):
-        monkeypatch.setattr(module, "START_SECONDS", 1.0)
+    monkeypatch.setattr(action_transports, "START_SECONDS", 1.0)
     monkeypatch.setattr(action_queue, "_DEFAULT_POLICY", replace(action_queue._DEFAULT_POLICY, retries=1, backoff=0.05))
     (rig.path.parent / "mine.py").write_text("import time\ntime.sleep(3600)\n")
     rig.deliver(finding(1))

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.judge.delivery import Delivery, RateLimit
-from leadline.judge.retry_policy import RetryPolicy
+from leadline.judge.delivery import Delivery, RateLimit, RetryPolicy
 from leadline.records.notification import Notification
 
 SECOND_NS = 1_000_000_000

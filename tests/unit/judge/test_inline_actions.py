@@ -18,7 +18,12 @@ from leadline.actions.action import (
     RetryLaterError,
     TrainingProgress,
 )
-from leadline.judge.inline_actions import InlineQueue
+from leadline.errors import ConfigurationError
+from leadline.judge import action_worker
+from leadline.judge.action_queue import ActionQueue
+from leadline.judge.action_transports import InlineAction
+from leadline.judge.delivery import JobContext
+from leadline.judge.judge import EndedEarly
 from leadline.records.manifest import ActionSpec
 from leadline.records.request import Acknowledgement
 from leadline.store import layout
@@ -41,6 +46,11 @@ class Asks(Action, frozen=True, kw_only=True):
         return Outcome(f"asked by {context.notification.id}", 9, f"request-{context.notification.step}", "asking")
 
 
+class HasNothingToDo(Asks, frozen=True, kw_only=True):
+    def run(self, context: ActionContext) -> Outcome:
+        return Outcome("nothing to do", is_nothing=True)
+
+
 class AsksAgent(Asks, frozen=True, kw_only=True):
     place: ClassVar[Place] = "agent"
 
@@ -48,14 +58,25 @@ class AsksAgent(Asks, frozen=True, kw_only=True):
 class InlineRig:
     """A queue, and the places that accept its requests."""
 
+    action: ClassVar[Action]
+    """The action of the last rig, as the registry of the worker has it."""
+
     def __init__(self, run: Path, action: Action) -> None:
+        InlineRig.action = action
         self.run, self.reports = str(run), Reports()
         self.accepting = {"worker", "agent"}
         self.workers = WORKERS
         self.now = time.monotonic()
-        spec = ActionSpec("*", "asks")
-        self.queue = InlineQueue(
-            spec, action, self.run, self.reports, lambda: self.workers, lambda place: place in self.accepting
+        setup = {"run": self.run, "action": "asks", "parameters": {}, "folder": ""}
+        context = JobContext(lambda: self.workers, lambda place: place in self.accepting, lambda *announcement: None)
+        self.queue = ActionQueue(
+            ActionSpec("*", "asks"),
+            self.run,
+            InlineAction(setup),
+            self.reports,
+            context,
+            place=action.place,
+            is_volatile=action.is_volatile,
         )
 
     def answer(self, step: int, worker: str, outcome: str = "taken") -> None:
@@ -74,8 +95,43 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_errors() -> None:
+def _actions(monkeypatch: pytest.MonkeyPatch) -> None:
     Asks.errors.clear()
+    monkeypatch.setattr(action_worker, "make_action", lambda *_: InlineRig.action)
+
+
+def test_an_exit_of_the_judge_is_no_failure_of_the_action(run: Path) -> None:
+    rig = InlineRig(run, Asks())
+    Asks.errors.append(EndedEarly(143))  # type: ignore[arg-type]
+    with pytest.raises(EndedEarly):
+        rig.queue.add(finding(7))
+
+
+def test_a_delivery_that_is_tried_again_does_not_delay_the_next_one(run: Path) -> None:
+    Asks.errors.append(RetryLaterError("busy", 60.0))
+    rig = InlineRig(run, Asks())
+    assert rig.queue.add(finding(7)) is None
+    assert rig.queue.add(finding(8)) == "asking"
+    assert rig.queue.pending == 1
+
+
+def test_an_action_that_cannot_be_constructed_fails_every_notification(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Action:
+        raise ConfigurationError("no such thing")
+
+    monkeypatch.setattr(action_worker, "make_action", refuse)
+    rig = InlineRig(run, Asks())
+    for step in (7, 8):
+        rig.queue.add(finding(step))
+    assert [report[1:] for report in rig.reports.all] == [("failed", "failed: no such thing")] * 2
+
+
+def test_an_action_with_nothing_to_do_is_skipped(run: Path) -> None:
+    rig = InlineRig(run, HasNothingToDo())
+    assert rig.queue.add(finding(7)) is None
+    assert rig.reports.all == [("e/opened/7", "skipped", "nothing to do")]
 
 
 def test_a_request_is_made_at_once_and_done_when_all_running_workers_have_answered(run: Path) -> None:
@@ -137,7 +193,7 @@ def test_a_refusal_is_final_and_a_failure_is_retried(run: Path) -> None:
     [
         ([OSError("disk full")], ("done", "")),
         ([RetryLaterError("busy", 0.2)], ("done", "")),
-        ([OSError("disk full")] * 3, ("failed", "failed after 3 attempts: OSError: disk full")),
+        ([OSError("disk full")] * 3, ("failed", "failed after 3 attempts: disk full")),
         ([RejectedError("no")], ("failed", "failed: no")),
     ],
 )

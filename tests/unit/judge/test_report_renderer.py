@@ -131,7 +131,7 @@ def test_a_rendering_that_hangs_is_killed_and_not_awaited(tmp_path: Path, hand: 
     renderer = ReportRenderer("a report", writing(tmp_path, "time.sleep(600)"), pytest.fail, hand)
     renderer.mark_outdated()
     renderer.advance(is_last=True)
-    hand.now += MAX_SECONDS
+    hand.now += MAX_SECONDS - 1.0
     renderer.advance()
     assert renderer.is_busy
     hand.now += 1.0
@@ -180,5 +180,5 @@ def test_closing_kills_the_running_process(tmp_path: Path, hand: Hand) -> None:
     renderer.close()
 
 
-def test_the_command_renders_by_a_module_of_the_judge() -> None:
-    assert render_command("/run", "profiling")[1:] == ["-m", "leadline.judge.render_report", "/run", "profiling"]
+def test_the_command_renders_a_report_of_the_run() -> None:
+    assert render_command("/run", "profiling")[1:] == ["-m", "leadline.reports", "/run", "profiling"]

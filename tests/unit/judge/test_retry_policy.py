@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 
 from leadline.actions.stop_training import StopTraining
-from leadline.judge.retry_policy import RetryPolicy
+from leadline.judge.delivery import RetryPolicy
 
 
 def test_a_policy_has_the_actions_parameters_and_survives_a_pipe() -> None:

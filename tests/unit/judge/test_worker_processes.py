@@ -10,8 +10,7 @@ import pytest
 
 from leadline.judge.judge import Judge
 from leadline.judge.results import Results, RuleResult
-from leadline.judge.rule_pool import WorkerLimits
-from leadline.judge.worker_processes import WorkerProcesses, WorkersClosedError
+from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses, WorkersClosedError
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 
@@ -109,7 +108,7 @@ def test_a_process_that_died_while_idle_is_replaced(runs: list[str]) -> None:
 
 
 def test_a_process_that_uses_too_much_memory_is_not_reused(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.judge.worker_processes._MAX_KEPT_BYTES", 1 << 20)
+    monkeypatch.setattr("leadline.judge.rule_pool._MAX_KEPT_BYTES", 1 << 20)
     worker_processes = WorkerProcesses(is_kept=True)
     judged(runs[0], worker_processes, BUILT_IN)
     assert children() == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from leadline.analysis.trees import is_boosted_run
 from leadline.dashboard.page import open_run, render, site
 from leadline.errors import RunNotFoundError
+from leadline.process.child import Child
 from leadline.store import layout
 
 PRODUCTS: Final = {
@@ -94,14 +94,15 @@ def _run_report(path: str, product: str) -> None:
         HTTPException: Generation failed or timed out.
     """
     command = [sys.executable, "-m", "leadline.reports", path, product]
+    child = Child(command, keeps_errors=True)
     try:
-        process = subprocess.run(command, capture_output=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        raise HTTPException(504, "generating the report takes too long; use: leadline report") from None
-    if process.returncode:
-        lines = process.stderr.decode(errors="replace").strip().splitlines()
-        reason = lines[-1].removeprefix("leadline: ") if lines else "unknown error"
-        raise HTTPException(500, f"the report could not be generated: {reason}")
+        code = child.wait_for(_TIMEOUT_SECONDS)
+        if code is None:
+            raise HTTPException(504, "generating the report takes too long; use: leadline report")
+        if code:
+            raise HTTPException(500, f"the report could not be generated: {child.error_line}")
+    finally:
+        child.close()
 
 
 def _file(request: Request, path_of: Callable[[str], str], media_type: str, suffix: str) -> Response:

@@ -9,8 +9,7 @@ from typing import Final, Protocol
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
 from leadline.judge.judge import Judge
 from leadline.judge.results import RuleResult
-from leadline.judge.rule_pool import WorkerLimits
-from leadline.judge.worker_processes import WorkerProcesses
+from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
 from leadline.records.manifest import RuleSpec
 
 ENGINES: Final = ("local", "ray")

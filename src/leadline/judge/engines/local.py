@@ -7,8 +7,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from leadline.judge.engines.engine import Judged, Task, judge_one
-from leadline.judge.rule_pool import WorkerLimits
-from leadline.judge.worker_processes import WorkerProcesses
+from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
 
 
 class LocalEngine:

@@ -67,7 +67,7 @@ class InlineRig:
         self.accepting = {"worker", "agent"}
         self.workers = WORKERS
         self.now = time.monotonic()
-        setup = {"run": self.run, "action": "asks", "parameters": {}, "folder": ""}
+        setup = {"run": self.run, "action": "stop_training", "parameters": {}, "folder": ""}
         context = JobContext(lambda: self.workers, lambda place: place in self.accepting, lambda *announcement: None)
         self.queue = ActionQueue(
             ActionSpec("*", "asks"),

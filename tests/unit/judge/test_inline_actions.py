@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -191,9 +192,9 @@ def test_a_refusal_is_final_and_a_failure_is_retried(run: Path) -> None:
 @pytest.mark.parametrize(
     ("errors", "last"),
     [
-        ([OSError("disk full")], ("done", "")),
+        ([OSError(errno.ENOSPC, "")], ("done", "")),
         ([RetryLaterError("busy", 0.2)], ("done", "")),
-        ([OSError("disk full")] * 3, ("failed", "failed after 3 attempts: disk full")),
+        ([OSError(errno.ENOSPC, "")] * 3, ("failed", "failed after 3 attempts: no space left on device")),
         ([RejectedError("no")], ("failed", "failed: no")),
     ],
 )

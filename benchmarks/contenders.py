@@ -246,12 +246,13 @@ class LeadlineRun(Leadline):
     """Steps trained before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        from leadline.cli.run_setup import RunOptions, prepare
+        from leadline.config.prepare import prepare
+        from leadline.config.run_config import RunConfig
         from leadline.training.session import api
 
         command = ["train.py"]
-        prepare(RunOptions(OTHER_RUN, str(folder), preset="light", no_default_rules=True), command)
-        run = prepare(RunOptions("run", str(folder), preset="standard", rules=EVERY_RULE), command)
+        prepare(RunConfig(name=OTHER_RUN, out=str(folder), preset="light", default_rules=False), command)
+        run = prepare(RunConfig.from_options(name="run", out=str(folder), preset="standard", rules=EVERY_RULE), command)
         self.session = api.start(run)
         if self.session is None:
             raise NotAvailableError("LEADLINE_DISABLED is set")

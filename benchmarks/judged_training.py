@@ -12,9 +12,9 @@ from itertools import compress
 import numpy as np
 from every_rule import EVERY_RULE
 
-from leadline.cli.run_setup import rule_specs
+from leadline.config.options import parse_rule
 from leadline.config.presets import merge, preset_items
-from leadline.judge.rule_plan import plan, resolve_rules
+from leadline.judge.rule_plan import named, plan, resolve_rules
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem, applies_to_mode
 from leadline.records.series import TensorInfo
@@ -29,7 +29,7 @@ _MORE_RULES = (
     "biases_unchanged=unchanged_tensor:collection_names=biases,num_steps=5",
     "large_updates=weight_update_ratio:large_threshold=1.0",
 )
-RULES = tuple(rule_specs((*EVERY_RULE, *_MORE_RULES)[:40], os.getcwd()))
+RULES = tuple(named(parse_rule(rule, os.getcwd())) for rule in (*EVERY_RULE, *_MORE_RULES)[:40])
 """All built-in rules, some of them twice with other parameters."""
 
 

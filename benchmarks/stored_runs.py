@@ -21,13 +21,13 @@ import harness
 from harness import Row
 from judged_training import TENSORS, Training
 
-from leadline.cli.run_setup import rule_specs
+from leadline.config.options import parse_rule
 from leadline.judge.engines.engine import Engine, Judged, Task
 from leadline.judge.engines.local import LocalEngine
 from leadline.judge.engines.ray import RayEngine
 from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run
-from leadline.judge.rule_plan import resolve_rules
+from leadline.judge.rule_plan import named, resolve_rules
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import START_NS, RunWriter
 
@@ -102,7 +102,7 @@ def write_runs(root: Path, count: int) -> list[str]:
 
 
 def specs() -> tuple[RuleSpec, ...]:
-    return tuple(rule_specs(RULES, os.getcwd()))
+    return tuple(named(parse_rule(rule, os.getcwd())) for rule in RULES)
 
 
 def judge_in_process(runs: Sequence[str]) -> Verdicts:

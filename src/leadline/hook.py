@@ -7,12 +7,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from leadline.config.budget import DEFAULT_BUDGET, parse_budget
-from leadline.config.options import parse_capture
 from leadline.config.presets import merge, preset_items
+from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.version import __version__
@@ -41,9 +39,9 @@ class StandaloneRun:
         self.name = name or f"{script_name()}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
         self.run = os.path.abspath(os.path.join(out, self.name))
         self.session: Session | None = None
-        items = tuple(parse_capture(option) for option in capture)
+        config = RunConfig.from_options(out=os.path.abspath(out), preset=preset, budget=budget, capture=capture)
         share = parse_budget(budget, "budget")
-        plan = replace(merge(preset_items(preset), items, (), root=out), budget=share)
+        plan = merge(preset_items(preset), config.capture, (), root=out, budget=share)
         if api.is_disabled():
             return
         manifest = Manifest(
@@ -55,6 +53,7 @@ class StandaloneRun:
             preset=preset or "none",
             folder=os.getcwd(),
             plan=plan,
+            settings=config.to_table() if preset else None,
         )
         create_run(self.run, manifest, status="InProgress")
         self.session = api.start(self.run)
@@ -123,7 +122,7 @@ class Hook:
         session = api.current()
         is_of_hook = _standalone is not None and _standalone.session is session
         if session is None and os.environ.get("LEADLINE_RUN") and not api.is_disabled():
-            session = api.join({})
+            session = api.join()
         elif session is None or is_of_hook:
             if _standalone is not None:
                 _standalone.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leadline.config.budget import DEFAULT_BUDGET
+from leadline.config.run_config import DEFAULT_BUDGET
 from leadline.hook import StandaloneRun
 from leadline.training.session import api
 

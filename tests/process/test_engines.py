@@ -18,9 +18,9 @@ from fault_examples import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from launching import PATIENCE, environment, script, wait_for, watched
 
-from leadline.cli.run_setup import rule_specs
+from leadline.config.options import parse_rule
 from leadline.judge.evaluator import Evaluator
-from leadline.judge.rule_plan import resolve_rules
+from leadline.judge.rule_plan import named, resolve_rules
 from leadline.reader.find_runs import find_runs, read_manifest
 from leadline.rules.registry import BUILT_IN
 from leadline.testing.runs import Part, RunWriter
@@ -135,7 +135,7 @@ def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def alone(folder: Path, run: str) -> dict[str, Any]:
     """Return the result of each built-in rule, evaluated alone on a run in this process."""
     found = {}
-    specs = [spec for spec in rule_specs(rules(), str(folder)) if spec.rule in BUILT_IN]
+    specs = [spec for spec in (named(parse_rule(rule, str(folder))) for rule in rules()) if spec.rule in BUILT_IN]
     for spec, rule in resolve_rules(specs):
         judging = Evaluator(run, [(spec.alias, rule)], started_ns=read_manifest(run).started_ns)
         progress = judging.advance(is_over=True)

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from leadline.cli.run_setup import RunOptions, become_agent, prepare
+from leadline.config.prepare import become_agent, prepare
+from leadline.config.run_config import RunConfig
 from leadline.errors import LeadlineError
 
 
@@ -18,11 +19,10 @@ def attach(
     pid: Annotated[int, typer.Option(help="Process id of the training.")],
     lock: Annotated[int | None, typer.Option(help="File descriptor that holds the node's lock.")] = None,
 ) -> None:
-    """Read run options as JSON from standard input, create the run, print its path, and monitor the process."""
+    """Read a run configuration as JSON from standard input, create the run, print its path, and monitor the process."""
     given: dict[str, Any] = json.loads(sys.stdin.read())
-    command = given.pop("command")
     try:
-        path = prepare(msgspec.convert(given, RunOptions), command)
+        path = prepare(msgspec.convert(given["config"], RunConfig), given["command"])
     except (LeadlineError, msgspec.ValidationError) as error:
         _answer({"error": str(error)})
         raise typer.Exit(2) from None

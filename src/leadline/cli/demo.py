@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.run_setup import RunOptions, become_agent, prepare
+from leadline.config.prepare import become_agent, prepare
+from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 
 
@@ -28,6 +29,6 @@ def demo(
         "20 steps after step 120. Leadline monitors the unmodified script:\n\n"
         "  $ leadline run --rule vanishing_gradient --on exploding_tensor=stop_training demo_training.py\n\n"
     )
-    options = RunOptions(out=out, rules=("vanishing_gradient",), on=("exploding_tensor=stop_training",))
+    options = RunConfig.from_options(out=out, rules=["vanishing_gradient"], on=["exploding_tensor=stop_training"])
     command = [sys.executable, script]
     become_agent(prepare(options, command), ["--", *command])

@@ -21,13 +21,14 @@ from leadline.cli import doctor_report
 from leadline.cli.console import console
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
-from leadline.cli.run_setup import default_rules, mask_secrets, runs_root
-from leadline.config.options import parse_capture
-from leadline.config.presets import merge, preset_items
+from leadline.config.capture import parse_capture
+from leadline.config.prepare import mask_secrets
+from leadline.config.resolve import resolve
+from leadline.config.run_config import RunConfig, runs_root
 from leadline.errors import ConfigurationError, LeadlineError
-from leadline.judge.rule_plan import plan, resolve_rules
+from leadline.judge.rule_plan import resolve_rule
 from leadline.reader.run import open_run
-from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
+from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.request import Request
@@ -148,15 +149,8 @@ def _all_collections(steps: int) -> tuple[CaptureItem, ...]:
             continue
         when = "every=1" if name in _EVERY_STEP else f"every=1,end={steps - 1}" if name in _WITH_FORWARD else "steps=0"
         modes = ",modes=train,eval,predict" if name in (*_EVERY_STEP, *_FORWARD) else ""
-        items += _items(f"{name}:{when}{modes}")
+        items.append(parse_capture(f"{name}:{when}{modes}"))
     return tuple(items)
-
-
-def _items(text: str) -> tuple[CaptureItem, ...]:
-    try:
-        return (parse_capture(text),)
-    except ConfigurationError:  # a known collection that cannot be captured yet
-        return ()
 
 
 def candidate_plans(root: str) -> dict[str, tuple[CaptureItem, ...]]:
@@ -165,33 +159,25 @@ def candidate_plans(root: str) -> dict[str, tuple[CaptureItem, ...]]:
     Args:
         root: The runs directory; it need not exist.
     """
-    presets = {f"preset {name}": merge(preset_items(name), (), (), root=root).items for name in PRESETS}
-    defaults, all_rules = default_rules(), _all_rules()
-    acting = [ActionSpec("*", "stop_training")]
-    sets = {
-        "default rules": _with_rules(defaults, (), root),
-        "default rules, acting": _with_rules(defaults, acting, root),
-        "all rules": _with_rules(all_rules, (), root),
-    }
-    return presets | {f"{_BASE_PRESET} + {label}": items for label, items in sets.items()}
+    sets = {f"preset {name}": RunConfig(preset=name, default_rules=False) for name in PRESETS}
+    acting = RunConfig.from_options(on=["*=stop_training"])
+    sets[f"{_BASE_PRESET} + default rules"] = RunConfig()
+    sets[f"{_BASE_PRESET} + default rules, acting"] = acting
+    sets[f"{_BASE_PRESET} + all rules"] = RunConfig(rules=_all_rules(), default_rules=False)
+    return {label: resolve(config, os.path.join(root, "doctor")).plan.items for label, config in sets.items()}
 
 
-def _all_rules() -> list[RuleSpec]:
+def _all_rules() -> tuple[RuleSpec, ...]:
     """Every rule without required parameters."""
     specs = []
     for name in sorted(registry.rule_names()):
         spec = RuleSpec(name, name)
         try:
-            resolve_rules([spec])
+            resolve_rule(spec)
         except LeadlineError:
             continue
         specs.append(spec)
-    return specs
-
-
-def _with_rules(rules: Sequence[RuleSpec], actions: Sequence[ActionSpec], root: str) -> tuple[CaptureItem, ...]:
-    needs = plan(resolve_rules(rules), actions)
-    return merge(preset_items(_BASE_PRESET), (), needs, root=root).items
+    return tuple(specs)
 
 
 def _run(run: str, launched: list[str], limit: float) -> bool:

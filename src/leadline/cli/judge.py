@@ -16,13 +16,13 @@ from leadline.analysis.overview import format_finding
 from leadline.cli.backtest import summary
 from leadline.cli.console import complain, console, status
 from leadline.cli.progress import ProgressCounter
-from leadline.cli.run_setup import default_rules, rule_specs
+from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
 from leadline.judge.added_rules import rules_of
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
 from leadline.judge.results import RuleResult
-from leadline.judge.rule_plan import resolve_rules
+from leadline.judge.rule_plan import default_rules, resolve_rules
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records.manifest import RuleSpec
@@ -57,7 +57,7 @@ def judge(
         raise ConfigurationError("--ray-address needs --engine ray")
     selected = make_engine(engine, ray_address=ray_address)
     paths, others = _find(runs)
-    given = [spec for spec, _ in resolve_rules(rule_specs(rule or (), os.getcwd()))]
+    given = [spec for spec, _ in resolve_rules(parse_rule(text, os.getcwd()) for text in rule or ())]
     if follow and (engine != "local" or len(paths) != 1):
         raise ConfigurationError("--follow needs a single run and --engine local")
     tasks, damaged = _tasks(paths, given)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.cli.console import console, number, status
-from leadline.cli.run_setup import runs_root
+from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RuleSummary, RunSummary

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from leadline.cli.run_setup import RunOptions, become_agent, prepare
+from leadline.config.prepare import become_agent, prepare
+from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, closest
 
 
@@ -56,17 +57,17 @@ def run(
     launched = resolve_command(command)
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
         os.execvp(launched[0], launched)
-    options = RunOptions(
+    options = RunConfig.from_options(
         name=name,
         out=out,
         config=config,
         preset=preset,
-        capture=tuple(capture or ()),
-        rules=tuple(rule or ()),
-        without=tuple(no_rule or ()),
-        no_default_rules=no_default_rules,
-        on=tuple(on or ()),
-        profile=tuple(profile or ()),
+        capture=capture or (),
+        rules=rule or (),
+        no_rules=no_rule or (),
+        default_rules=False if no_default_rules else None,
+        on=on or (),
+        profile=profile or (),
         interval_ms=interval_ms,
         budget=budget,
     )

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from leadline.cli.console import console
-from leadline.cli.run_setup import runs_root
+from leadline.config.run_config import runs_root
 from leadline.errors import MissingExtraError, RunNotFoundError
 from leadline.store import layout
 

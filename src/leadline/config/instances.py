@@ -1,76 +1,80 @@
-"""Conversion of rule and action instances to options, from which the judge creates them again in its own process."""
+"""Rules and actions given as instances: their classes and parameters, from which other processes create them again."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from leadline.config.options import ActionEntry, parse_action, parse_rule, parse_triggered_action
 from leadline.errors import ConfigurationError
+from leadline.records.manifest import RuleSpec
 from leadline.records.names import display_name
 
 _BUILT_IN: Final = ("leadline.rules.", "leadline.actions.")
 
 
-def rule_to_option(rule: Any) -> str:
-    """Return a rule in the syntax of ``--rule``: its class, and the parameters that are not defaults.
+def rule_spec(rule: Any, folder: str) -> RuleSpec:
+    """Return the specification of a rule.
 
     Args:
-        rule: An option already, or an instance of a rule.
+        rule: A text in the syntax of ``--rule``, or an instance.
+        folder: Base of relative files in texts.
     Raises:
         ConfigurationError: It is neither, or another process cannot import its class.
     """
     if isinstance(rule, str):
-        return rule
-    fields = getattr(type(rule), "__struct_fields__", None)
-    if fields is None or not hasattr(rule, "evaluate"):
+        return parse_rule(rule, folder)
+    if not hasattr(type(rule), "__struct_fields__") or not hasattr(rule, "evaluate"):
         raise ConfigurationError(f"{rule!r} is not a rule: pass a name, or an instance of leadline.rules.Rule")
-    parameters = _non_default_parameters(rule)
-    values = ",".join(f"{name}={_format_value(type(rule), name, value)}" for name, value in parameters.items())
-    path = _class_path(rule)
-    return f"{path}:{values}" if values else path
+    return RuleSpec("", _class_path(rule), _parameters(rule), folder, "option")
 
 
-def actions_to_options(on: Sequence[object] | Mapping[str, object]) -> list[str | dict[str, Any]]:
-    """Return ``watch(on=…)`` as options: texts of ``--on``, or tables with ``on``, ``action`` and parameters.
+def action_entries(on: Sequence[object] | Mapping[str, object], folder: str) -> Iterator[ActionEntry]:
+    """Yield the actions of ``watch(on=…)``.
 
     Args:
         on: Texts, instances of actions (which then apply to every rule), or one or several of both by
             ``RULE[@status]``.
+        folder: Base of relative files in texts.
     Raises:
         ConfigurationError: An item is neither, or another process cannot import its class.
     """
     if isinstance(on, str):
-        return [on]
-    if isinstance(on, Mapping):
-        return [option for trigger, given in on.items() for option in _options_of(str(trigger), given)]
-    options: list[str | dict[str, Any]] = []
-    for item in on:
-        options += actions_to_options(item) if isinstance(item, (str, Mapping)) else _options_of("*", item)
-    return options
+        yield parse_action(on, folder)
+    elif isinstance(on, Mapping):
+        for trigger, given in on.items():
+            for action in given if isinstance(given, (list, tuple)) else (given,):
+                yield _action_entry(str(trigger), action, folder)
+    else:
+        for item in on:
+            yield from action_entries(item if isinstance(item, (str, Mapping)) else {"*": item}, folder)
 
 
-def _options_of(trigger: str, given: object) -> Iterator[str | dict[str, Any]]:
-    for action in given if isinstance(given, (list, tuple)) else (given,):
-        if isinstance(action, str):
-            yield f"{trigger}={action}"
-        elif isinstance(action, Mapping):
-            yield {**action, "on": trigger}
-        else:
-            yield {**_action_table(action), "on": trigger}
+def _action_entry(trigger: str, action: Any, folder: str) -> ActionEntry:
+    if isinstance(action, str):
+        return parse_action(f"{trigger}={action}", folder)
+    if not isinstance(action, Mapping):
+        if not hasattr(type(action), "__struct_fields__") or not hasattr(action, "describe"):
+            raise ConfigurationError(
+                f"{action!r} is not an action: pass a text, or an instance of leadline.actions.Action"
+            )
+        action = {**_parameters(action), "action": _class_path(action)}
+    return parse_triggered_action(trigger, action, folder, "option", f"on={trigger}")
 
 
-def _action_table(action: Any) -> dict[str, Any]:
-    if not hasattr(type(action), "__struct_fields__") or not hasattr(action, "describe"):
-        raise ConfigurationError(f"{action!r} is not an action: pass a text, or an instance of leadline.actions.Action")
-    return {"action": _class_path(action), **_non_default_parameters(action)}
-
-
-def _non_default_parameters(instance: Any) -> dict[str, Any]:
+def _parameters(instance: Any) -> dict[str, Any]:
+    """Return the parameters that are not defaults."""
     kind = type(instance)
     values = {name: getattr(instance, name) for name in kind.__struct_fields__}
-    return {name: value for name, value in values.items() if value != _default(kind, name)}
+    given = {name: value for name, value in values.items() if value != _default(kind, name)}
+    try:
+        json.dumps(given)
+    except TypeError as error:
+        raise ConfigurationError(f"{kind.__name__}: a parameter cannot be passed to another process: {error}") from None
+    return given
 
 
 def _default(kind: type, name: str) -> Any:
@@ -81,7 +85,7 @@ def _default(kind: type, name: str) -> Any:
 
 
 def _class_path(instance: Any) -> str:
-    """The path by which the judge finds the class: a built-in name, a module, or a file."""
+    """Return the path by which the judge finds the class: a built-in name, a module, or a file."""
     module, name = type(instance).__module__, type(instance).__qualname__
     if module.startswith(_BUILT_IN):
         return display_name(type(instance))
@@ -92,19 +96,3 @@ def _class_path(instance: Any) -> str:
             "cannot import without running it; move the class to the top level of a separate file and import it"
         )
     return f"{module}:{name}" if "." in module else f"{os.path.abspath(file)}:{name}"
-
-
-def _format_value(kind: type, name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if value is None:
-        return "none"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, tuple):
-        return ",".join(_format_value(kind, name, item) for item in value)
-    raise ConfigurationError(
-        f"{kind.__name__}: {name}={value!r} cannot be written as a --rule option; use leadline.toml"
-    )

@@ -1,77 +1,56 @@
-"""Syntax of command-line options: ``NAME[:key=value,…]`` and ``ALIAS=NAME``."""
+"""Syntax of options: ``[ALIAS=]NAME[:key=value,…]`` and ``RULE[@status]=ACTION[:TARGET][,key=value,…]``."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, UnknownNameError, closest, located
-from leadline.records.names import (
-    AVERAGE_SHAP,
-    COLLECTIONS,
-    MODES,
-    SCALAR_COLLECTIONS,
-    TREE_COLLECTIONS,
-    is_module_collection,
-)
-from leadline.records.plan import CaptureItem, Schedule
-from leadline.statistics.definitions import BASIC, find_statistic
+from leadline.records.manifest import RuleSpec
+from leadline.records.names import EVERY_STATUS, JOB, JOB_STATUSES, RULE_STATUSES
 
-CAPTURE_KEYS: Final = (
-    "every",
-    "every_seconds",
-    "start",
-    "end",
-    "steps",
-    "modes",
-    "statistics",
-    "raw",
-    "regex",
-    "modules",
-)
-
-_TRAIN_ONLY: Final = TREE_COLLECTIONS | {
-    "weights",
-    "biases",
-    "gradients",
-    "gradient_norms",
-    "optimizer_variables",
-    "hyperparameters",
-}
-_RAW: Final = frozenset({"full_shap", "trees"})
-"""Collections that are stored as raw tensors by default."""
 TYPO_SIMILARITY: Final = 0.84
 """Names at least this similar to a known name are reported as misspelt."""
-PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
+_PARAMETER: Final = re.compile(r",(?=[A-Za-z_]\w*=)")
 """A comma that may begin a parameter."""
 _ALIAS: Final = re.compile(r"^([A-Za-z_][\w-]*)=(.+)$", re.DOTALL)
+_KEYED: Final = re.compile(r"([A-Za-z_]\w*)=")
+_VARIABLE: Final = re.compile(r"\$\w+|\$\{\w+\}|@[\w-]+")
+"""A target that is only a variable or a named target: nothing but parameters can follow it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
-    """A name with its parameters, as given."""
+class ActionEntry:
+    """An action of ``--on`` or of ``[on]``, before its class is known."""
 
-    name: str
-    parameters: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleOption:
-    """``--rule [ALIAS=]NAME[:key=value,…]``."""
-
-    alias: str
     rule: str
-    parameters: dict[str, Any] = field(default_factory=dict)
-    where: str = ""
-    """Prefix of error messages; "" for none."""
+    """A rule's alias, ``*`` or ``job``."""
+    status: str
+    """Empty for the default statuses of the action; ``*`` for every status."""
+    action: str
+    arguments: str | dict[str, Any] | None = None
+    """The parameters, or the text after the action's colon, which only its class can split; None without a colon."""
+    folder: str = ""
+    """Base of relative paths."""
+    source: str = "option"
+    """``option`` or ``config``."""
+    where: str = "--on"
+    """Prefix of error messages; contains no part that may be secret."""
+
+    @property
+    def trigger(self) -> str:
+        """``RULE[@status]``, as given."""
+        return f"{self.rule}@{self.status}" if self.status else self.rule
 
 
-def parse_spec(text: str, *, option: str) -> Spec:
+def parse_spec(text: str, *, option: str) -> tuple[str, dict[str, Any]]:
     """Parse ``NAME[:key=value,…]``: the first colon ends the name; a comma begins a parameter before ``identifier=``.
 
-    If the name is a file, its own colon belongs to the name: ``my_rules.py:LossAbove:limit=3``.
+    If the name is a file, its own colon belongs to the name: ``my_rules.py:LossAbove:limit=3``. The parameters may
+    also be a JSON object.
 
     Raises:
         ConfigurationError: The text is malformed.
@@ -79,15 +58,49 @@ def parse_spec(text: str, *, option: str) -> Spec:
     name, rest = split_name(text)
     if not name:
         raise ConfigurationError(f"--{option} {text!r} has no name; write NAME or NAME:key=value,key=value")
-    parameters: dict[str, str] = {}
-    for part in PARAMETER.split(rest) if rest else []:
+    parameters = _from_json(rest)
+    if parameters is not None:
+        return name, parameters
+    parameters = {}
+    for part in _PARAMETER.split(rest) if rest else []:
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
             raise ConfigurationError(f"--{option} {text!r}: {part!r} is not key=value")
         if key in parameters:
             raise ConfigurationError(f"--{option} {text!r} gives {key!r} twice; separate list items by commas")
         parameters[key] = value
-    return Spec(name, parameters)
+    return name, parameters
+
+
+def format_spec(name: str, parameters: Mapping[str, Any]) -> str:
+    """Return the text that ``parse_spec`` reads: with ``key=value``, or with JSON if that would be ambiguous."""
+    if not parameters:
+        return name
+    values = {key: format_value(value) for key, value in parameters.items()}
+    text = f"{name}:{','.join(f'{key}={value}' for key, value in values.items())}"
+    try:
+        is_clear = text == text.strip() and parse_spec(text, option="") == (name, values)
+    except ConfigurationError:
+        is_clear = False
+    return text if is_clear else f"{name}:{json.dumps(parameters, ensure_ascii=False)}"
+
+
+def format_value(value: Any) -> str:
+    """Return the text from which the value of a parameter is read."""
+    if isinstance(value, (list, tuple)):
+        items = list(map(format_value, value))
+        text = ",".join(items)
+        is_clear = text.lower() != "none" and text[:1] not in ("", "[")
+        is_clear = is_clear and all(item and item == item.strip() and "," not in item for item in items)
+        return text if is_clear else json.dumps(list(value), ensure_ascii=False)
+    return value if isinstance(value, str) else "none" if value is None else str(value).lower()
+
+
+def _from_json(text: str) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(text)) if text.startswith("{") else None
+    except ValueError:
+        return None
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -100,156 +113,146 @@ def split_name(text: str) -> tuple[str, str]:
     return first, rest
 
 
-def parse_rule(text: str) -> RuleOption:
-    """Parse ``[ALIAS=]NAME[:key=value,…]``.
+def parse_rule(text: str, folder: str = "") -> RuleSpec:
+    """Parse ``[ALIAS=]NAME[:key=value,…]``; without an alias, it is empty.
 
+    Args:
+        folder: Base of a relative file.
     Raises:
         ConfigurationError: The text is malformed.
     """
     head, colon, rest = text.partition(":")
     match = _ALIAS.match(head)
     alias, body = (match[1], match[2] + colon + rest) if match else ("", text)
-    spec = parse_spec(body, option="rule")
-    return RuleOption(alias or _default_alias(spec.name), spec.name, dict(spec.parameters))
+    return RuleSpec(alias, *parse_spec(body, option="rule"), folder, "option")
 
 
-def _default_alias(name: str) -> str:
-    class_name = name.rpartition(":")[2]
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+def parse_action(text: str, folder: str = "") -> ActionEntry:
+    """Parse ``RULE[@status]=ACTION[:TARGET][,key=value,…]``.
 
-
-def parse_capture(text: str) -> CaptureItem:
-    """Parse ``COLLECTION[:key=value,…]``; lists are separated by commas: ``gradients:statistics=l2,max,every=1``.
-
+    Args:
+        folder: Base of a relative file.
     Raises:
         ConfigurationError: The text is malformed.
-        UnknownNameError: No collection, key, mode or statistic has that name.
+        UnknownNameError: No status has that name.
     """
-    spec = parse_spec(text, option="capture")
-    with located(f"--capture {spec.name}"):
-        return capture_item(spec.name, spec.parameters)
+    left, equals, right = text.partition("=")
+    if not equals or not left or not right:
+        shown = text.partition(":")[0]  # what follows may be secret
+        raise ConfigurationError(f"--on {shown!r}: write RULE=ACTION, for example exploding_tensor=stop_training")
+    return _action_entry(left, right, folder, "option", f"--on {left}={split_name(right)[0]}")
 
 
-def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
-    """The capture item of a ``--capture`` option or of a table of the configuration file."""
-    custom = collection if is_custom_collection(collection, given) else None
-    if custom is None and collection not in COLLECTIONS and not is_module_collection(collection):
-        hint = "a custom collection needs regex= or modules="
-        raise UnknownNameError("collection", collection, COLLECTIONS, hint=hint)
-    for key in given:
-        if key not in CAPTURE_KEYS:
-            raise UnknownNameError("key", key, CAPTURE_KEYS)
-    raw = _flag(given.get("raw", collection in _RAW))
-    statistics = tuple(find_statistic(name).name for name in _as_list(given.get("statistics", ())))
-    if not statistics and not (raw and "statistics" not in given):
-        statistics = default_statistics(collection)
-    modes = _names(given.get("modes", _default_modes(collection)), MODES, "mode")
-    if collection in _TRAIN_ONLY and modes != ("train",):
-        raise ConfigurationError(f"modes={','.join(modes)}: {collection} are captured in train steps only")
-    return CaptureItem(
-        collection=None if custom else collection,
-        regex=_regex(given, "regex"),
-        statistics=statistics,
-        raw=raw,
-        schedule=_schedule(given),
-        modes=modes,
-        source="option",
-        modules=_regex(given, "modules"),
-        custom=custom,
-    )
+def parse_triggered_action(trigger: str, given: Any, folder: str, source: str, where: str) -> ActionEntry:
+    """Parse one entry of an ``on`` table.
+
+    Args:
+        trigger: ``RULE[@status]``.
+        given: The right side of ``--on``, or a table of ``action`` and its parameters.
+        where: Prefix of error messages.
+    Raises:
+        ConfigurationError: The entry is neither, or is invalid.
+    """
+    with located(where):
+        return _action_entry(trigger, given, folder, source, where)
 
 
-def is_custom_collection(name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a name is that of a custom collection: it has a selection, and is not similar to a built-in name."""
-    if name in COLLECTIONS or is_module_collection(name) or not name.replace("-", "_").isidentifier():
-        return False
-    return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, TYPO_SIMILARITY) is None
+def _action_entry(trigger: str, given: Any, folder: str, source: str, where: str) -> ActionEntry:
+    rule, status = _split_trigger(trigger)
+    arguments: str | dict[str, Any] | None
+    if isinstance(given, str):
+        action, rest = split_name(given)
+        if not action:
+            raise ConfigurationError("no action given; write RULE=ACTION, for example *=stop_training")
+        arguments = rest if len(given) > len(action) else None
+    elif isinstance(given, Mapping):
+        action, arguments = given.get("action", ""), {key: value for key, value in given.items() if key != "action"}
+        if not isinstance(action, str) or not action:
+            raise ConfigurationError('missing key action: {action = "notify", target = "$MAIL"}')
+    else:
+        raise ConfigurationError(f'expected an action, {{action = "notify", …}} or a list of both, got {given!r}')
+    return ActionEntry(rule, status, action, arguments, folder, source, where)
 
 
-def _default_modes(collection: str) -> tuple[str, ...]:
-    """Scalars, which exist in every mode, are captured in all of them by default."""
-    return ("train", "eval", "predict") if collection in ("losses", "metrics", "scalars") else ("train",)
+def _split_trigger(trigger: str) -> tuple[str, str]:
+    rule, at, status = trigger.partition("@")
+    if not rule:
+        raise ConfigurationError(f"{trigger!r} has no rule; write a rule, * (all rules) or {JOB}")
+    known = JOB_STATUSES if rule == JOB else RULE_STATUSES
+    if at and status not in (*known, EVERY_STATUS):
+        hint = (
+            f"for the job: {JOB}@{status}"
+            if rule != JOB and status in JOB_STATUSES
+            else f"{rule}@* matches every status"
+        )
+        raise UnknownNameError(f"{'job' if rule == JOB else 'rule'} status", status, known, hint=hint)
+    return rule, status
 
 
-def default_statistics(collection: str) -> tuple[str, ...]:
-    """The default statistics of a collection."""
-    if collection == AVERAGE_SHAP:
-        return ("value", "abs_mean")
-    if collection in SCALAR_COLLECTIONS:
-        return ("value",)
-    if collection in ("default", "gradients", "optimizer_variables", *_RAW) or is_module_collection(collection):
-        return BASIC
-    updates = (*BASIC, "update_ratio")
-    return (*updates, "value") if collection == "all" else updates
+def action_parameters(entry: ActionEntry, fields: Collection[str], target: str | None) -> dict[str, Any]:
+    """Return the parameters that an entry gives its action; texts stay texts.
+
+    Args:
+        fields: The names of the action's parameters.
+        target: The parameter that the text after the colon sets; None if the action has no such parameter.
+    Raises:
+        ConfigurationError: The text is not valid for the action.
+        UnknownNameError: No parameter has that name.
+    """
+    given = _from_json(entry.arguments) if isinstance(entry.arguments, str) else entry.arguments or {}
+    if given is None:
+        return _split_arguments(entry, str(entry.arguments), fields, target)
+    return {target if key == "target" and target else key: value for key, value in given.items()}
 
 
-def _schedule(given: Mapping[str, Any]) -> Schedule:
-    every = _integer(given, "every", minimum=1)
-    every_seconds = _seconds(given)
-    steps = tuple(_as_integer(step, "steps", 0) for step in _as_list(given.get("steps", ())))
-    start, end = _integer(given, "start", minimum=0), _integer(given, "end", minimum=1)
-    if end is not None and end <= (start or 0):
-        raise ConfigurationError(f"end ({end}) must be above start ({start or 0})")
-    if every is None and every_seconds is None and not steps:
-        every = 50
-    return Schedule(every, every_seconds, start or 0, end, steps)
+def _split_arguments(entry: ActionEntry, arguments: str, fields: Collection[str], target: str | None) -> dict[str, Any]:
+    """Split parameters; a comma begins one only before a known name and ``=``, since URLs may contain commas."""
+    first, *rest = _split_at(arguments, fields)
+    given: dict[str, Any] = {}
+    if _key_of(first) in fields or target is None:
+        rest.insert(0, first)
+    elif not first.strip():
+        raise ConfigurationError(
+            f"no text after the colon; write a $VARIABLE in single quotes, so that the shell does not expand "
+            f"it: --on '{entry.trigger}={entry.action}:$NAME'"
+        )
+    else:
+        given[target] = first
+    for part in (first, *rest):
+        _refuse_typos(part, fields, entry)
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or not key.isidentifier():
+            raise ConfigurationError(f"{entry.action} takes key=value after its colon, not {_displayable(part)!r}")
+        if key in given:
+            raise ConfigurationError(f"{entry.action}: {key!r} is given twice")
+        given[key] = value
+    return given
 
 
-def _integer(given: Mapping[str, Any], key: str, *, minimum: int) -> int | None:
-    return None if given.get(key) is None else _as_integer(given[key], key, minimum)
+def _displayable(text: str) -> str:
+    """The part of a text that may appear in messages: a URL may be secret."""
+    scheme, separator, _ = text.partition("://")
+    return f"{scheme}{separator}…" if separator else text
 
 
-def _as_integer(value: Any, key: str, minimum: int) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise ConfigurationError(f"{key} must be an integer, not {value!r}") from None
-    if number < minimum:
-        raise ConfigurationError(f"{key} must be at least {minimum}, not {number}")
-    return number
+def _split_at(arguments: str, fields: Collection[str]) -> list[str]:
+    parts: list[str] = []
+    for part in _PARAMETER.split(arguments):
+        if parts and _key_of(part) not in fields and not _VARIABLE.fullmatch(parts[-1]):
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return parts
 
 
-def _seconds(given: Mapping[str, Any]) -> float | None:
-    if given.get("every_seconds") is None:
-        return None
-    try:
-        number = float(given["every_seconds"])
-    except ValueError:
-        raise ConfigurationError(f"every_seconds must be a number, not {given['every_seconds']!r}") from None
-    if not 0 < number < float("inf"):
-        raise ConfigurationError(f"every_seconds must be above 0, not {number:g}")
-    return number
+def _key_of(part: str) -> str:
+    match = _KEYED.match(part)
+    return match[1] if match else ""
 
 
-def _flag(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if str(value).lower() not in known:
-        raise ConfigurationError(f"raw must be true or false, not {value!r}")
-    return known[str(value).lower()]
-
-
-def _names(value: Any, known: Iterable[str], kind: str) -> tuple[str, ...]:
-    names = _as_list(value)
-    known = tuple(known)
-    for name in names:
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
-    return tuple(names)
-
-
-def _as_list(value: Any) -> list[str]:
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, (list, tuple)) else [value]
-    return [str(part).strip() for part in parts if str(part).strip()]
-
-
-def _regex(given: Mapping[str, Any], key: str) -> str | None:
-    regex = given.get(key)
-    if regex is None:
-        return None
-    try:
-        re.compile(str(regex))
-    except re.error as error:
-        raise ConfigurationError(f"{key} {regex!r} is not a valid regular expression: {error}") from None
-    return str(regex)
+def _refuse_typos(text: str, fields: Collection[str], entry: ActionEntry) -> None:
+    """Raise an error for a misspelt parameter, which would otherwise be sent as a part of the target."""
+    for key in filter(None, map(_key_of, _PARAMETER.split(text))):
+        if key not in fields and closest(key, fields, TYPO_SIMILARITY):
+            raise UnknownNameError(f"parameter of {entry.action}", key, fields)

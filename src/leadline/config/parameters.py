@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import re
+import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.names import display_name as display_name
 
-_INTEGER: Final = re.compile(r"[+-]?\d+")
-_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_WORDS: Final = {"true": True, "false": False}
-_ABSENT: Final = object()
-
 
 def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert values of a command line or file to the types of the fields.
+    """Convert values of a command line, a form or a file to the types of the fields.
 
     Raises:
         UnknownNameError: There is no such parameter.
         ConfigurationError: A value is not valid for its parameter.
     """
     fields = parameter_types(owner)
-    read = {}
-    for name, value in given.items():
+    for name in given:
         if name not in fields:
             raise UnknownNameError(f"parameter of {display_name(owner)}", name, fields)
-        read[name] = _read(owner, name, fields[name], value)
-    return read
+    return {name: _convert(owner, name, value, is_strict=not isinstance(value, str)) for name, value in given.items()}
 
 
 def check_parameters(owner: msgspec.Struct) -> None:
@@ -42,8 +36,8 @@ def check_parameters(owner: msgspec.Struct) -> None:
     Raises:
         ConfigurationError: A value is not valid for its parameter.
     """
-    for name, kind in parameter_types(type(owner)).items():
-        _check(type(owner), name, kind, getattr(owner, name))
+    for name in parameter_types(type(owner)):
+        _convert(type(owner), name, getattr(owner, name), is_strict=True)
 
 
 @lru_cache
@@ -58,53 +52,43 @@ def describe(kind: Any) -> str:
     return " or ".join(_describe(member) for member in _members(kind))
 
 
-def _read(owner: type, name: str, kind: Any, value: Any) -> Any:
-    for member in _members(kind):
-        read = _read_as(_plain(member), value)
-        if read is not _ABSENT:
-            return _check(owner, name, kind, read)
-    raise _invalid(owner, name, kind, value)
-
-
-def _read_as(kind: Any, value: Any) -> Any:
-    """Convert a value to one plain type; ``_ABSENT`` if it is not of that type."""
-    text = value.strip() if isinstance(value, str) else None
-    if kind is type(None):
-        return None if value is None or (text is not None and text.lower() in ("none", "")) else _ABSENT
-    if kind is bool:
-        return value if isinstance(value, bool) else _WORDS.get((text or "").lower(), _ABSENT)
-    if kind is int:
-        if text is not None:
-            return int(text) if _INTEGER.fullmatch(text) else _ABSENT
-        return value if isinstance(value, int) and not isinstance(value, bool) else _ABSENT
-    if kind is float:
-        if text is not None:
-            return float(text) if _NUMBER.fullmatch(text) else _ABSENT
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _ABSENT
-    if typing.get_origin(kind) is tuple:
-        parts: Iterable[Any] = re.split(r"\s*,\s*", text) if text is not None else value
-        if not isinstance(parts, (list, tuple)) or not parts or "" in parts:
-            return _ABSENT
-        read = tuple(_read_as(_plain(typing.get_args(kind)[0]), part) for part in parts)
-        return _ABSENT if _ABSENT in read else read
-    if typing.get_origin(kind) is typing.Literal:
-        return value if value in typing.get_args(kind) else _ABSENT
-    return value if kind in (str, Any) and (kind is Any or isinstance(value, str)) else _ABSENT
-
-
-def _check(owner: type, name: str, kind: Any, value: Any) -> Any:
+def _convert(owner: type, name: str, value: Any, *, is_strict: bool) -> Any:
+    kind = parameter_types(owner)[name]
     try:
-        return msgspec.convert(value, kind, strict=True)
+        return msgspec.convert(value if is_strict else _from_text(kind, value), kind, strict=is_strict)
     except msgspec.ValidationError as error:
-        raise _invalid(owner, name, kind, value) from error
+        message = f"{display_name(owner)}: {name} must be {describe(kind)}, not {value!r}"
+        raise ConfigurationError(message) from error
 
 
-def _invalid(owner: type, name: str, kind: Any, value: Any) -> ConfigurationError:
-    return ConfigurationError(f"{display_name(owner)}: {name} must be {describe(kind)}, not {value!r}")
+def _from_text(kind: Any, text: str) -> Any:
+    """Parse what msgspec does not: ``none``, blanks around numbers, and lists."""
+    members = plain_types(kind)
+    if type(None) in members and text.strip().lower() == "none":
+        return None
+    if any(typing.get_origin(member) is tuple for member in members):
+        return _items(text.strip())
+    return text if str in members else text.strip()
+
+
+def _items(text: str) -> Any:
+    """Parse a list: separated by commas, or as JSON, for items that contain commas."""
+    if text.startswith("["):
+        with suppress(ValueError):
+            items = json.loads(text)
+            if all(isinstance(item, str) for item in items):
+                return items
+    items = [item.strip() for item in text.split(",")]
+    return text if "" in items else items
+
+
+def plain_types(kind: Any) -> list[Any]:
+    """Return the types of a parameter's values, without bounds."""
+    return [_plain(member) for member in _members(kind)]
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
-    """The members of a union, None first, so that the text ``none`` is read as None."""
+    """Return the members of a union, None first."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return tuple(sorted(typing.get_args(kind), key=lambda member: member is not type(None)))
     return (kind,)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from leadline.config.options import default_statistics
+from leadline.config.capture import default_statistics
 from leadline.errors import UnknownNameError
 from leadline.records.names import ACCURACY, GRADIENT_NORMS, PRESETS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
@@ -111,6 +111,7 @@ def merge(
     rules: Sequence[CaptureItem],
     *,
     root: str,
+    budget: float | None = None,
 ) -> CapturePlan:
     """Merge all capture items into one plan.
 
@@ -118,10 +119,12 @@ def merge(
 
     Args:
         root: The runs directory; the run may use a tenth of the free space there.
+        budget: The maximum share of the step time; None: no limit.
     """
     base = [*preset, *options]
     resolved = [item for needed in rules for item in _inherit(needed, base)]
-    return CapturePlan(items=(*base, *resolved), host_bytes=_host_bytes(), disk_bytes=_free_bytes(root) // 10)
+    disk_bytes = _free_bytes(root) // 10
+    return CapturePlan(items=(*base, *resolved), host_bytes=_host_bytes(), disk_bytes=disk_bytes, budget=budget)
 
 
 def _inherit(needed: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem]:

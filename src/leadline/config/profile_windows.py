@@ -59,21 +59,19 @@ def _stem(window: ProfileWindow) -> str:
 
 
 def _parse(text: str, option: str) -> tuple[ProfileWindow, ...]:
-    spec = parse_spec(text, option=option.removeprefix("--"))
-    if spec.name not in NAMES:
-        raise UnknownNameError("kind of profile", spec.name, NAMES, hint=option)
-    for key in spec.parameters:
+    name, given = parse_spec(text, option=option.removeprefix("--"))
+    if name not in NAMES:
+        raise UnknownNameError("kind of profile", name, NAMES, hint=option)
+    for key in given:
         if key not in KEYS:
-            raise UnknownNameError(f"key of {option} {spec.name}", key, KEYS)
-    if spec.name == "default":
-        if spec.parameters:
+            raise UnknownNameError(f"key of {option} {name}", key, KEYS)
+    if name == "default":
+        if given:
             raise ConfigurationError(f"{option} default takes no keys; it is {_describe_default()}")
         return DEFAULT
-    kind: Kind = "cprofile" if spec.name == "python" else next(kind for kind in get_args(Kind) if kind == spec.name)
-    return (make_window(kind, **{_FIELDS[key]: value for key, value in spec.parameters.items()}, option=option),)
-
-
-_FIELDS: Final = {"at": "at", "for": "length", "timer": "timer", "memory": "memory"}
+    kind: Kind = "cprofile" if name == "python" else next(kind for kind in get_args(Kind) if kind == name)
+    fields = {"length" if key == "for" else key: str(value) for key, value in given.items()}
+    return (make_window(kind, **fields, option=option),)
 
 
 def make_window(

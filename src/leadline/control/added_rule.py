@@ -5,37 +5,29 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from leadline.config.options import parse_rule
 from leadline.config.presets import merge, preset_items
 from leadline.errors import ConfigurationError
-from leadline.judge.rule_plan import check_runs, plan, recorded, resolve_rules
+from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import PRESETS
 from leadline.records.plan import CaptureItem
-from leadline.rules.registry import canonical
 from leadline.store import layout
 from leadline.store.documents import read_document
 
 
-def added_rule(text: str, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
-    """Resolve a rule option, and the needs of the rule that the run's own capture plan does not cover.
+def added_rule(rule: RuleSpec, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
+    """Resolve a rule, and the needs of the rule that the run's own capture plan does not cover.
 
-    Args:
-        text: ``[AS=]NAME[:key=value,…]``.
     Raises:
-        ConfigurationError: The text is malformed, or the run has a rule of that name already.
+        ConfigurationError: A parameter is invalid, or the run has a rule of that name already.
         UnknownNameError: No rule or parameter has that name.
     """
-    option = parse_rule(text)
-    name = canonical(option.rule)
-    alias = name if option.alias == parse_rule(option.rule).alias else option.alias
-    spec = RuleSpec(alias, option.rule, option.parameters, os.getcwd(), "option")
-    ((resolved, rule),) = resolve_rules([spec])
-    if alias in active_rules(run):
-        raise ConfigurationError(f"{run.name} already has a rule named {alias!r}; use an alias: OTHER={name}")
-    check_runs([(resolved, rule)], os.path.dirname(run.uri))
-    return recorded(spec, rule), _missing(plan([(resolved, rule)], ()), run)
+    ((spec, resolved),) = resolve_rules([rule])
+    if spec.alias in active_rules(run):
+        raise ConfigurationError(f"{run.name} already has a rule named {spec.alias!r}; use an alias: OTHER={spec.rule}")
+    check_runs([(spec, resolved)], os.path.dirname(run.uri))
+    return spec, _missing(plan([(spec, resolved)], ()), run)
 
 
 def active_rules(run: Run) -> dict[str, str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from leadline.config.options import parse_rule
 from leadline.config.profile_windows import make_window, with_unique_ids
-from leadline.config.settings import check_interval
+from leadline.config.run_config import check_interval
 from leadline.control.added_rule import added_rule
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
+from leadline.records.manifest import RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import RULE, Request
@@ -71,22 +74,20 @@ def _setting(word: str, find: Callable[[], Run], reason: str) -> Request:
     if not equals:
         raise ConfigurationError(f"{word!r} is not KEY=VALUE; for example: interval-ms=100")
     if key == "rule":
-        return rule_request(value, find(), reason=reason)
+        return rule_request(parse_rule(value, os.getcwd()), find(), reason=reason)
     if key.replace("_", "-") not in SETTINGS:
         raise UnknownNameError("setting", key, SETTINGS, hint=reason)
     return interval_request(value, reason=reason, key=key)
 
 
-def rule_request(text: str, run: Run, *, reason: str) -> Request:
+def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> Request:
     """Request the evaluation of one more rule, and the captures that it still needs.
 
-    Args:
-        text: ``[AS=]NAME[:key=value,…]``, as for ``--rule``.
     Raises:
-        ConfigurationError: The text is malformed, a parameter is invalid, or the run has a rule of that name.
+        ConfigurationError: A parameter is invalid, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
-    spec, items = added_rule(text, run)
+    spec, items = added_rule(rule, run)
     parameters = {"rules": [asdict(spec)], "items": [asdict(item) for item in items]}
     return _request(RULE, reason, parameters=parameters)
 

@@ -1,96 +1,94 @@
-"""Resolution of ``--on`` options to actions, and their checks before the training starts."""
+"""Resolution of the actions of a configuration, and their checks before the training starts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from leadline.actions import registry
 from leadline.actions.action import Action
 from leadline.config import secrets
-from leadline.config.action_options import ActionOption, action_parameters
-from leadline.config.parameters import parameter_types, read_parameters
-from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
+from leadline.config.options import ActionEntry, action_parameters, format_value
+from leadline.config.parameters import parameter_types
+from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError, located
 from leadline.records.manifest import ActionSpec
 from leadline.records.names import EVERY_RULE, EVERY_STATUS, JOB, JOB_ENDED
 
 
-def resolve_actions(
-    options: Iterable[ActionOption], *, targets: Mapping[str, str], source: str = "option"
-) -> list[ActionSpec]:
-    """Resolve ``--on`` options to action specifications for the manifest.
+def resolve_action(entry: ActionEntry, targets: Mapping[str, str]) -> tuple[ActionEntry, ActionSpec]:
+    """Resolve an action to its specification for the manifest.
 
     Args:
-        targets: The named targets of the configuration file.
-        source: Where the options were given: ``option`` or ``config``.
+        targets: The named targets of the configuration file: ``@team`` stands for ``targets["team"]``.
+    Returns:
+        The entry with its parameters by name, and the specification.
     Raises:
         UnknownNameError: An action, parameter or target does not exist.
         ConfigurationError: A parameter is invalid or missing, or is a secret in plain text.
     """
-    return [_resolve_action(option, targets, source) for option in options]
-
-
-def _resolve_action(option: ActionOption, targets: Mapping[str, str], source: str) -> ActionSpec:
-    try:
-        kind = registry.find_action(option.action, option.folder)
-        given = action_parameters(option, parameter_types(kind), kind.target, targets)
-        secrets.refuse_literal(given, option.action)
-        parameters = read_parameters(kind, given)
-        registry.make_action(option.action, parameters, option.folder)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{option.where}: {error}") from None
-    return ActionSpec(
-        rule=option.rule,
-        action=registry.canonical(option.action),
-        statuses=_statuses(option, kind),
-        parameters={name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()},
-        spoken=_display_name(option, kind),
-        folder=option.folder,
-        source=source,
+    with located(entry.where):
+        kind = registry.find_action(entry.action, entry.folder)
+        given = action_parameters(entry, parameter_types(kind), kind.target)
+        parameters = {
+            name: _named_target(value, targets) if name == kind.target else value for name, value in given.items()
+        }
+        secrets.refuse_literal(parameters, entry.action)
+        action = registry.make_action(entry.action, parameters, entry.folder)
+    values = {name: getattr(action, name) for name in parameters}
+    spec = ActionSpec(
+        rule=entry.rule,
+        action=registry.canonical(entry.action),
+        statuses=_statuses(entry, kind),
+        parameters={name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
+        spoken=_display_name(entry, kind),
+        folder=entry.folder,
+        source=entry.source,
     )
+    return replace(entry, arguments=given), spec
 
 
-def _statuses(option: ActionOption, kind: type[Action]) -> tuple[str, ...]:
-    """Return the statuses of the option, else those of the action; for the job, which has others, its final ones."""
-    if option.status:
-        return (option.status,)
-    return tuple(sorted(JOB_ENDED)) if option.rule == JOB and EVERY_STATUS not in kind.statuses else kind.statuses
+def _named_target(value: Any, targets: Mapping[str, str]) -> Any:
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    if value[1:] not in targets:
+        raise UnknownNameError("target", value[1:], targets, hint="defined in [targets] of leadline.toml")
+    return targets[value[1:]]
 
 
-def _display_name(option: ActionOption, kind: type[Action]) -> str:
+def _statuses(entry: ActionEntry, kind: type[Action]) -> tuple[str, ...]:
+    """Return the statuses of the entry, else those of the action; for the job, which has others, its final ones."""
+    if entry.status:
+        return (entry.status,)
+    return tuple(sorted(JOB_ENDED)) if entry.rule == JOB and EVERY_STATUS not in kind.statuses else kind.statuses
+
+
+def _display_name(entry: ActionEntry, kind: type[Action]) -> str:
     """Return the action as the user wrote it, with its canonical name and, for a file, the last part of the path."""
-    name, words = os.path.basename(registry.canonical(option.action)), option.arguments
-    if words is None:
-        named = {key: value for key, value in option.parameters.items() if key not in ("target", kind.target)}
-        target = [str(value) for key, value in option.parameters.items() if key not in named]
-        words = ",".join([*target, *(f"{key}={_format_value(value)}" for key, value in named.items())])
+    name, words = os.path.basename(registry.canonical(entry.action)), entry.arguments or {}
+    if not isinstance(words, str):
+        target = [str(value) for key, value in words.items() if key in ("target", kind.target)]
+        others = {key: value for key, value in words.items() if key not in ("target", kind.target)}
+        words = ",".join([*target, *(f"{key}={format_value(value)}" for key, value in others.items())])
     return f"{name}:{words}" if words else name
 
 
-def _format_value(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(_format_value, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def merge(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:
-    """Remove duplicates."""
+def distinct(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:
+    """Return actions without duplicates."""
     return tuple({repr(replace(spec, spoken="", source="")): spec for spec in actions}.values())
 
 
-def check_actions(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:
-    """Refuse actions that cannot work, as far as that is known without contacting their targets.
+def check_triggers(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:
+    """Refuse actions on rules that the run does not have.
 
     Raises:
-        UnknownNameError: An action, one of its parameters or its rule does not exist.
-        ConfigurationError: A parameter is invalid.
+        UnknownNameError: There is no such rule.
     """
     for spec in actions:
         if spec.rule not in (EVERY_RULE, JOB) and spec.rule not in aliases:
             hint = f"--on {spec.rule}={spec.action}; --rule {spec.rule}=RULE would define it"
             raise UnknownNameError("rule of this run", spec.rule, aliases, hint=hint)
-        registry.make_action(spec.action, spec.parameters, spec.folder)
 
 
 def try_actions(actions: Iterable[ActionSpec], environment: Mapping[str, str] = os.environ) -> None:

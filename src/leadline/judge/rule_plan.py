@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
 from leadline.config.parameters import read_parameters
-from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.action_resolution import check_actions
+from leadline.errors import ConfigurationError, UnknownNameError, located
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.names import EVERY_RULE, JOB, is_module_collection
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
-from leadline.rules.registry import canonical, find_rule
+from leadline.rules.registry import DEFAULT, canonical, find_rule
 from leadline.rules.rule import Rule
 
 _EVERY_STEP: Final = 1
 
 
-def resolve_rules(specs: Sequence[RuleSpec]) -> list[tuple[RuleSpec, Rule]]:
+def default_rules(preset: str = "standard") -> list[RuleSpec]:
+    """Return the rules that are evaluated by default; the preset ``sagemaker`` has Debugger's only default rule."""
+    if preset == "sagemaker":
+        return [RuleSpec("profiler_report", "profiler_report", source="preset")]
+    return [RuleSpec(name, name) for name in DEFAULT]
+
+
+def named(spec: RuleSpec) -> RuleSpec:
+    """Return a specification with an alias: its own, or else Leadline's name of the rule or the name of its class."""
+    if spec.alias:
+        return spec
+    name = canonical(spec.rule)
+    alias = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower()
+    return replace(spec, alias=alias)
+
+
+def resolve_rules(specs: Iterable[RuleSpec], file: str = "") -> list[tuple[RuleSpec, Rule]]:
     """Resolve rule specifications to rules, each with its specification as it will be recorded.
 
+    Args:
+        file: The configuration file, for errors in its tables.
     Returns:
-        Pairs in the order given; the specification has Leadline's name of the rule (not Amazon's) and the
+        Pairs in the order given; the specification has an alias, Leadline's name of the rule (not Amazon's) and the
         parameters as the rule has them.
     Raises:
         UnknownNameError: A rule or parameter does not exist.
         ConfigurationError: A parameter is invalid, a rule file cannot be imported, or two rules share a name.
     """
-    resolved = [(spec, resolve_rule(spec)) for spec in specs]
-    aliases: set[str] = set()
-    for spec, _ in resolved:
-        if spec.alias in aliases:
+    resolved: dict[str, tuple[RuleSpec, Rule]] = {}
+    for spec in map(named, specs):
+        with located(f"{file}: rules.{spec.alias}") if file and spec.source == "config" else nullcontext():
+            rule = resolve_rule(spec)
+        if spec.alias in resolved:
             raise ConfigurationError(
                 f"two rules are named {spec.alias!r}; give one another name: --rule OTHER={spec.rule}"
             )
         if "/" in spec.alias or not spec.alias.strip(". ") or spec.alias in (EVERY_RULE, JOB):
             raise ConfigurationError(f"{spec.alias!r} is not a valid name of a rule; use --rule NAME={spec.rule}")
-        aliases.add(spec.alias)
-    return [(recorded(spec, rule), rule) for spec, rule in resolved]
+        resolved[spec.alias] = (_recorded(spec, rule), rule)
+    return list(resolved.values())
 
 
 def resolve_rule(spec: RuleSpec) -> Rule:
@@ -51,7 +71,7 @@ def resolve_rule(spec: RuleSpec) -> Rule:
     kind = find_rule(spec.rule, spec.folder)
     try:
         rule = kind(**read_parameters(kind, spec.parameters))
-        _checked_needs(rule)
+        _check_needs(rule)
     except ConfigurationError:
         raise
     except (TypeError, ValueError) as error:
@@ -61,8 +81,7 @@ def resolve_rule(spec: RuleSpec) -> Rule:
     return rule
 
 
-def recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:
-    """Return a specification as it is recorded in the manifest."""
+def _recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:
     parameters = {name: getattr(rule, name) for name in spec.parameters}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
     return replace(spec, rule=canonical(spec.rule), parameters=plain)
@@ -90,12 +109,10 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     its collection from the preset. A rule that triggers an action is evaluated at every step, except on the inputs
     and outputs of modules: an action must not cause forward hooks at every step.
     """
-    resolved = list(rules)
-    check_actions(actions, [spec.alias for spec, _ in resolved])
     items = []
-    for spec, rule in resolved:
+    for spec, rule in rules:
         is_acted_on = bool(rule.implied_actions("")) or any(_acts_on(action, spec.alias) for action in actions)
-        for need in _checked_needs(rule).tensors:
+        for need in rule.needs().tensors:
             is_hooked = need.collection is not None and is_module_collection(need.collection)
             needs_every_step = (is_acted_on and not is_hooked) or need.end is not None
             every = need.every if need.every is not None else _EVERY_STEP if needs_every_step else None
@@ -121,8 +138,8 @@ def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:
     )
 
 
-def _checked_needs(rule: Rule) -> Needs:
-    """Return the needs of a rule.
+def _check_needs(rule: Rule) -> None:
+    """Refuse invalid needs.
 
     Raises:
         ConfigurationError: They are invalid, or name statistics that do not exist.
@@ -141,4 +158,3 @@ def _checked_needs(rule: Rule) -> Needs:
         raise ConfigurationError(
             f"{rule.name}: needs() asks for nothing; name statistics of a collection, or scan_seconds"
         )
-    return needs

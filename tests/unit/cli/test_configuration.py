@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from leadline.cli.run_setup import RunOptions, prepare
+from leadline.config.prepare import prepare
+from leadline.config.run_config import RunConfig
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.store.documents import read_document, write_document
@@ -33,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(**options: Any) -> Manifest:
     """The manifest of a run with these options."""
-    return read_manifest(prepare(RunOptions(**options), ["python", "train.py"]))
+    return read_manifest(prepare(RunConfig.from_options(**options), ["python", "train.py"]))
 
 
 def comparable(manifest: Manifest) -> Manifest:
@@ -144,7 +145,7 @@ def test_the_configuration_of_a_run_can_be_reused_in_another_folder(
     first = made(
         name="first",
         capture=("gradients:every=5,statistics=l2,max", "losses:every=2"),
-        without=("no_learning",),
+        no_rules=("no_learning",),
         rules=("over=overfit:patience=3", "too=mine.py:Mine:limit=5"),
         on=("over=stop_training:grace=3", "*=stop_training"),
     )
@@ -160,7 +161,7 @@ def test_the_configuration_of_a_run_can_be_reused_in_another_folder(
 
 
 def test_the_configuration_of_a_run_without_file_can_be_reused(folder: Path) -> None:
-    first = made(name="first", no_default_rules=True, rules=("overfit",), preset="sagemaker")
+    first = made(name="first", default_rules=False, rules=("overfit",), preset="sagemaker")
     again = made(name="again", config="first")
     assert comparable(again) == comparable(first)
     assert [spec.alias for spec in again.rules] == ["overfit"]
@@ -168,14 +169,14 @@ def test_the_configuration_of_a_run_without_file_can_be_reused(folder: Path) -> 
 
 def test_only_names_of_variables_are_stored(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
-    run = Path(prepare(RunOptions(on=("*=custom.py:Custom:$WORDS",)), ["python", "train.py"]))
+    run = Path(prepare(RunConfig.from_options(on=("*=custom.py:Custom:$WORDS",)), ["python", "train.py"]))
     held = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
     assert b"$WORDS" in held
     assert b"a-secret-of-the-test" not in held
 
 
 def test_an_older_manifest_is_read(folder: Path) -> None:
-    path = prepare(RunOptions(on=("*=stop_training:grace=5",)), ["python", "train.py"])
+    path = prepare(RunConfig.from_options(on=("*=stop_training:grace=5",)), ["python", "train.py"])
     document = read_document(f"{path}/manifest.json")
     assert isinstance(document, dict)
     del document["settings"]
@@ -193,7 +194,7 @@ def test_two_aliases_of_a_rule_of_which_only_the_one_with_an_action_is_captured_
     manifest = made(
         rules=("mail=vanishing_gradient:threshold=1e-6", "stop=vanishing_gradient:threshold=1e-8"),
         on=("stop=stop_training", "*@*=custom.py:Custom:all"),
-        no_default_rules=True,
+        default_rules=False,
     )
     assert [(spec.alias, spec.rule, spec.parameters) for spec in manifest.rules] == [
         ("mail", "vanishing_gradient", {"threshold": 1e-6}),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.budget import parse_budget
-from leadline.config.settings import parse
+from leadline.config.run_config import parse_budget
+from leadline.config.toml_file import from_table
 from leadline.errors import ConfigurationError
 
 
@@ -30,6 +30,6 @@ def test_a_number_without_percent_sign_gets_a_hint() -> None:
 
 
 def test_the_configuration_file() -> None:
-    assert parse({"budget": "off"}, "leadline.toml").budget == "off"
+    assert from_table({"budget": "off"}, "leadline.toml").budget == "off"
     with pytest.raises(ConfigurationError, match=r"leadline.toml: budget must be a percentage"):
-        parse({"budget": "much"}, "leadline.toml")
+        from_table({"budget": "much"}, "leadline.toml")

@@ -8,14 +8,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from leadline.actions import registry as actions
 from leadline.actions.action import Action
-from leadline.cli.run_setup import RunOptions, prepare
-from leadline.config.options import CAPTURE_KEYS
-from leadline.config.settings import Preset, Settings, parse
+from leadline.config.capture import CAPTURE_KEYS
+from leadline.config.prepare import prepare
+from leadline.config.run_config import DEFAULTS, RunConfig
+from leadline.config.toml_file import KEYS, PRESET_KEYS, from_table
 from leadline.reader.find_runs import read_manifest
 from leadline.records.names import PRESETS
 
@@ -32,13 +32,9 @@ def shown() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def fields(kind: type) -> set[str]:
-    return {field.encode_name for field in msgspec.structs.fields(kind)}
-
-
 def test_every_key_is_shown(shown: dict[str, Any]) -> None:
-    assert set(shown) == fields(Settings)
-    assert set().union(*shown["presets"].values()) == fields(Preset)
+    assert set(shown) == set(KEYS)
+    assert set().union(*shown["presets"].values()) == set(PRESET_KEYS)
 
 
 def test_every_key_of_a_capture_table_is_shown(shown: dict[str, Any]) -> None:
@@ -48,8 +44,8 @@ def test_every_key_of_a_capture_table_is_shown(shown: dict[str, Any]) -> None:
 
 def test_only_two_values_of_the_example_are_defaults(shown: dict[str, Any]) -> None:
     """An example with default values only would not prove that the keys are read."""
-    settings = parse(shown, "docs/config.md")
-    same = {name for name in fields(Settings) if getattr(settings, name) == getattr(Settings(), name)}
+    config = from_table(shown, "docs/config.md")
+    same = {name for name in KEYS if getattr(config, name) == getattr(DEFAULTS, name)}
     assert same == {"budget", "default_rules"}
 
 
@@ -66,7 +62,7 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "leadline.actions.connectivity.check_reachable", lambda *_, **__: None
     )  # examples need no server
-    manifest = read_manifest(prepare(RunOptions(), ["train"]))
+    manifest = read_manifest(prepare(RunConfig(), ["train"]))
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
     assert {"stall_mail", "stall_stop", "overfit"} <= {spec.alias for spec in manifest.rules}
     assert "loss_spike" not in {spec.alias for spec in manifest.rules}

@@ -4,31 +4,68 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.options import parse_capture, parse_rule, parse_spec
+from leadline.config.capture import capture_item, capture_table, parse_capture
+from leadline.config.options import format_spec, parse_rule, parse_spec
 from leadline.errors import ConfigurationError
 from leadline.records.plan import Schedule
 from leadline.statistics.definitions import BASIC
 
 
 def test_the_first_colon_ends_the_name_and_commas_belong_to_values() -> None:
-    spec = parse_spec("dead_relu:tensor_regex=a,b:c,threshold=1", option="rule")
-    assert (spec.name, spec.parameters) == ("dead_relu", {"tensor_regex": "a,b:c", "threshold": "1"})
+    assert parse_spec("dead_relu:tensor_regex=a,b:c,threshold=1", option="rule") == (
+        "dead_relu",
+        {"tensor_regex": "a,b:c", "threshold": "1"},
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "alias", "rule", "parameters"),
     [
-        ("vanishing_gradient", "vanishing_gradient", "vanishing_gradient", {}),
-        ("VanishingGradient:threshold=1e-9", "vanishing_gradient", "VanishingGradient", {"threshold": "1e-9"}),
+        ("vanishing_gradient", "", "vanishing_gradient", {}),
+        ("VanishingGradient:threshold=1e-9", "", "VanishingGradient", {"threshold": "1e-9"}),
         ("mail=stalled_training:threshold=60", "mail", "stalled_training", {"threshold": "60"}),
-        ("my_rules.py:LossAbove:limit=3", "loss_above", "my_rules.py:LossAbove", {"limit": "3"}),
+        ("my_rules.py:LossAbove:limit=3", "", "my_rules.py:LossAbove", {"limit": "3"}),
         ("high=../a.b/my_rules.py:LossAbove", "high", "../a.b/my_rules.py:LossAbove", {}),
-        ("package.rules:LossAbove:limit=3", "loss_above", "package.rules:LossAbove", {"limit": "3"}),
+        ('dead_relu:{"tensor_regex": ["a,b=c"]}', "", "dead_relu", {"tensor_regex": ["a,b=c"]}),
+        ("package.rules:LossAbove:limit=3", "", "package.rules:LossAbove", {"limit": "3"}),
     ],
 )
 def test_rules(text: str, alias: str, rule: str, parameters: dict[str, str]) -> None:
     option = parse_rule(text)
     assert (option.alias, option.rule, option.parameters) == (alias, rule, parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({}, "r"),
+        ({"threshold": 1e-7, "only_nan": True, "mode": None}, "r:threshold=1e-07,only_nan=true,mode=none"),
+        ({"tensor_regex": ("a", "b:c")}, "r:tensor_regex=a,b:c"),
+        ({"tensor_regex": ["conv{1,2}"]}, 'r:tensor_regex=["conv{1,2}"]'),
+        ({"tensor_regex": ()}, "r:tensor_regex=[]"),
+        ({"regex": "a,b=c"}, 'r:{"regex": "a,b=c"}'),
+    ],
+)
+def test_parameters_are_written_as_json_only_where_plain_text_is_ambiguous(
+    parameters: dict[str, object], text: str
+) -> None:
+    assert format_spec("r", parameters) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("gradients:every=50,raw=false", {}),
+        ("gradients:raw=true,statistics=l2", {"raw": True, "statistics": ["l2"]}),
+        ("weights:steps=0,1,every=50", {"steps": [0, 1], "every": 50}),
+        ("trees:raw=false", {"raw": False}),
+        ("heads:modules=^head,every_seconds=2", {"modules": "^head", "every_seconds": 2.0}),
+    ],
+)
+def test_the_table_of_a_capture_item_has_the_keys_that_are_not_defaults(text: str, table: dict[str, object]) -> None:
+    item = parse_capture(text)
+    assert capture_table(item) == (text.partition(":")[0], table)
+    assert capture_item(text.partition(":")[0], table) == item
 
 
 def test_capture() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.cli.run_setup import RunOptions, prepare
+from leadline.config.prepare import prepare
 from leadline.config.presets import preset_items
-from leadline.config.settings import INTERVALS_MS, Settings
+from leadline.config.run_config import DEFAULTS, INTERVALS_MS, RunConfig
 from leadline.reader.find_runs import read_manifest
 from leadline.records.plan import CaptureItem
 from leadline.statistics.definitions import BASIC, CORE
@@ -75,7 +75,7 @@ def test_sagemaker_is_what_debugger_captured(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert captured_steps("sagemaker", "losses") == captured_steps("sagemaker", "metrics") == every(500)
     assert all(is_scalar(item) for item in preset_items("sagemaker") if item.family is None)
-    manifest = read_manifest(prepare(RunOptions(preset="sagemaker"), ["python", "train.py"]))
+    manifest = read_manifest(prepare(RunConfig(preset="sagemaker"), ["python", "train.py"]))
     assert manifest.interval_ms == 500
     assert [rule.rule for rule in manifest.rules if rule.rule != "profiler_report"] == []
 
@@ -86,14 +86,14 @@ def is_scalar(item: CaptureItem) -> bool:
 
 def test_standard_is_the_default_with_a_budget_of_two_percent(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    manifest = read_manifest(prepare(RunOptions(), ["python", "train.py"]))
+    manifest = read_manifest(prepare(RunConfig(), ["python", "train.py"]))
     assert (manifest.preset, manifest.plan.budget) == ("standard", 0.02)
-    assert {"standard": Settings().preset, 500: Settings().interval_ms} == {"standard": "standard", 500: 500}
+    assert (DEFAULTS.preset, DEFAULTS.interval_ms) == ("standard", 500)
     assert 500 in INTERVALS_MS
 
 
 def test_the_budget_is_taken_from_option_or_file(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "leadline.toml").write_text('budget = "0.5%"\n')
-    assert read_manifest(prepare(RunOptions(name="file"), ["train"])).plan.budget == 0.005
-    assert read_manifest(prepare(RunOptions(name="option", budget="off"), ["train"])).plan.budget is None
+    assert read_manifest(prepare(RunConfig(name="file"), ["train"])).plan.budget == 0.005
+    assert read_manifest(prepare(RunConfig(name="option", budget="off"), ["train"])).plan.budget is None

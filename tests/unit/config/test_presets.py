@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.errors import UnknownNameError
 from leadline.records.plan import CaptureItem, Schedule

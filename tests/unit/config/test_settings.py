@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.config.settings import Settings, load
+from leadline.config.run_config import RunConfig
+from leadline.config.toml_file import from_toml
 from leadline.errors import ConfigurationError
 
 
@@ -15,7 +16,7 @@ def write(folder: Path, text: str) -> None:
 
 
 def test_no_file_is_all_defaults(tmp_path: Path) -> None:
-    assert load(None, str(tmp_path)).settings == Settings()
+    assert from_toml(None, str(tmp_path)) == RunConfig()
 
 
 def test_every_key(tmp_path: Path) -> None:
@@ -38,13 +39,14 @@ def test_every_key(tmp_path: Path) -> None:
         "soon@IssuesFound" = "stop_training:grace=5"
         """,
     )
-    settings = load(None, str(tmp_path))
-    assert settings.capture_items()[0].statistics == ("l2",)
-    assert [(option.alias, option.rule) for option in settings.rule_options()] == [
+    config = from_toml(None, str(tmp_path))
+    assert (config.preset, config.out, config.interval_ms, config.default_rules) == ("full", "runs", 1000, False)
+    assert config.capture[0].statistics == ("l2",)
+    assert [(spec.alias, spec.rule) for spec in config.rules] == [
         ("vanishing_gradient", "vanishing_gradient"),
         ("soon", "stalled_training"),
     ]
-    assert settings.action_options()[0].arguments == "grace=5"
+    assert config.on[0].arguments == "grace=5"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def test_every_key(tmp_path: Path) -> None:
 def test_an_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     write(tmp_path, text)
     with pytest.raises(ConfigurationError) as caught:
-        load(None, str(tmp_path))
+        from_toml(None, str(tmp_path))
     assert message in str(caught.value)
     assert "leadline.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -69,4 +71,4 @@ def test_an_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str, mess
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: No such file"):
-        load(str(tmp_path / "other.toml"), str(tmp_path))
+        from_toml(str(tmp_path / "other.toml"), str(tmp_path))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from leadline.config.options import parse_rule
 from leadline.control.added_rule import active_rules
 from leadline.control.requests import (
     ask,
@@ -74,14 +75,14 @@ def test_the_default_profile_is_one_step_at_the_next_step() -> None:
 
 def test_a_rule_request_contains_the_captures_missing_from_the_plan(tmp_path: Path) -> None:
     run, _ = live(tmp_path, "loss_spike")
-    request = rule_request("small=vanishing_gradient:threshold=1e-9", run, reason="test")
+    request = rule_request(parse_rule("small=vanishing_gradient:threshold=1e-9"), run, reason="test")
     (spec,), (item,) = request.parameters["rules"], request.parameters["items"]
     assert (spec["alias"], spec["rule"], spec["parameters"]) == ("small", "vanishing_gradient", {"threshold": 1e-9})
     assert (item["collection"], item["statistics"], item["source"]) == ("gradients", ("abs_mean",), "rule:small")
     with pytest.raises(ConfigurationError, match="already has a rule named 'loss_spike'"):
-        rule_request("loss_spike", run, reason="test")
+        rule_request(parse_rule("loss_spike"), run, reason="test")
     with pytest.raises(UnknownNameError, match="did you mean 'threshold'"):
-        rule_request("vanishing_gradient:treshold=1", run, reason="test")
+        rule_request(parse_rule("vanishing_gradient:treshold=1"), run, reason="test")
     assert active_rules(run) == {"loss_spike": "loss_spike"}
 
 

@@ -17,7 +17,7 @@ import page_runs
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.dashboard import tensor_view as view
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 

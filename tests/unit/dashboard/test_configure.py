@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.cli.configuration import RunOptions
-from leadline.cli.run_setup import prepare
-from leadline.config.settings import load
-from leadline.config.settings import parse as parse_settings
-from leadline.control.configurator import RunChoices, check, command_line, default_rules, settings, toml
-from leadline.dashboard.pages.configure import read_choices
-from leadline.dashboard.rule_forms import rule_choices, rule_option
-from leadline.errors import ConfigurationError
+from leadline.config.prepare import prepare
+from leadline.config.resolve import resolve
+from leadline.config.run_config import RunConfig
+from leadline.config.toml_file import from_table, from_toml, to_toml
+from leadline.dashboard.pages.configure import from_form
+from leadline.dashboard.rule_forms import rule_choices
+from leadline.judge.rule_plan import default_rules
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import Manifest
 from leadline.testing.runs import Capture, RunWriter
@@ -45,21 +44,22 @@ FORMS: tuple[Mapping[str, str], ...] = (
 def form(**more: str) -> dict[str, str]:
     """Return a form as the page submits it, with the preset's rules selected."""
     preset = more.get("preset", "standard")
-    return {**{f"r.{each}": "yes" for each in default_rules(preset)}, **more}
+    return {**{f"r.{each.rule}": "yes" for each in default_rules(preset)}, **more}
 
 
 def made(tmp_path: Path, name: str, **wishes: Any) -> Manifest:
-    return read_manifest(prepare(RunOptions(name=name, out=str(tmp_path / "runs"), **wishes), ["python", "train.py"]))
+    config = RunConfig.from_options(name=name, out=str(tmp_path / "runs"), **wishes)
+    return read_manifest(prepare(config, ["python", "train.py"]))
 
 
 def options(line: str) -> dict[str, Any]:
     """Parse the options of a command line as ``leadline run`` does."""
-    words, found = shlex.split(line)[2:], dict[str, Any]()
-    keys = {"--capture": "capture", "--rule": "rules", "--on": "on", "--no-rule": "without"}
+    words, found = shlex.split(line), dict[str, Any]()
+    keys = {"--capture": "capture", "--rule": "rules", "--on": "on", "--no-rule": "no_rules"}
     while words and words[0].startswith("--"):
         word = words.pop(0)
         if word == "--no-default-rules":
-            found["no_default_rules"] = True
+            found["default_rules"] = False
         elif word in keys:
             found[keys[word]] = (*found.get(keys[word], ()), words.pop(0))
         else:
@@ -74,14 +74,14 @@ def test_line_file_and_plan_mean_the_same_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOK", "http://127.0.0.1:9/")
-    wish = read_choices(form(**given_form) if "rules" not in given_form else given_form)
-    plan = check(wish, str(tmp_path))
-    by_line = made(tmp_path, "by-line", **options(command_line(wish)))
-    (tmp_path / "leadline.toml").write_text(toml(wish))
+    config = from_form(form(**given_form) if "rules" not in given_form else given_form)
+    planned = resolve(config, str(tmp_path / "runs" / "planned"))
+    by_line = made(tmp_path, "by-line", **options(shlex.join(config.to_options())))
+    (tmp_path / "leadline.toml").write_text(to_toml(config))
     by_file = made(tmp_path, "by-file")
-    assert by_line.plan.items == by_file.plan.items == plan.items
-    assert by_line.plan.budget == by_file.plan.budget == plan.budget
-    assert by_line.interval_ms == by_file.interval_ms == wish.interval_ms
+    assert set(by_line.plan.items) == set(by_file.plan.items) == set(planned.plan.items)
+    assert by_line.plan.budget == by_file.plan.budget == planned.plan.budget
+    assert by_line.interval_ms == by_file.interval_ms == planned.interval_ms
     assert {(each.alias, each.rule, str(each.parameters)) for each in by_line.rules} == {
         (each.alias, each.rule, str(each.parameters)) for each in by_file.rules
     }
@@ -90,15 +90,19 @@ def test_line_file_and_plan_mean_the_same_run(
     ]
 
 
-@given(st.text(max_size=40), st.text(min_size=1, max_size=20))
-def test_field_values_round_trip_or_are_refused(value: str, name: str) -> None:
-    try:
-        wish = RunChoices(on=(f"*=run_command:{value}",), rules=(rule_option("loss_spike", {"regex": value}),))
-        written = toml(wish)
-    except ConfigurationError:
-        return
-    assert parse_settings(tomllib.loads(written), "it") == parse_settings(settings(wish), "it")
-    assert shlex.split(command_line(RunChoices(command=(name,))))[2:] == [name]
+@given(st.text(max_size=40))
+def test_field_values_survive_in_the_file(value: str) -> None:
+    fields = {"rules": "yes", "r.loss_spike": "yes", "p.loss_spike.regex": value}
+    config = from_form({**fields, "a0.action": "run_command", "a0.words": value})
+    written = from_table(tomllib.loads(to_toml(config)), "it")
+    assert [spec.parameters for spec in written.rules] == [spec.parameters for spec in config.rules]
+    assert [entry.arguments for entry in written.on if value.strip()] == [value.strip()] * bool(value.strip())
+
+
+def test_the_command_is_quoted(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    answer = open_dashboard(tmp_path).get("/runs/first/configure", params=form(command="a;b $c")).text
+    assert "leadline run &#39;a;b&#39; &#39;$c&#39;" in answer
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_field_values_round_trip_or_are_refused(value: str, name: str) -> None:
         ({"budget": "lots"}, "budget"),
         ({"c.gradients.every": "0"}, "at least 1"),
         ({"c.gradients.statistics": "l3"}, "l3"),
-        ({"c.gradients.every": "5,raw=true"}, "cannot be written"),
+        ({"c.gradients.every": "5,raw=true"}, "every must be an integer"),
         ({"r.loss_spike": "yes", "p.loss_spike.nothing": "1"}, "nothing"),
         ({"a0.action": "evil.py:Action"}, "no action named"),
         ({"a0.action": "notify"}, "notify:URL"),
@@ -141,7 +145,7 @@ def test_a_form_executes_no_code(tmp_path: Path, open_dashboard: Callable[..., T
 def test_every_rule_has_a_form() -> None:
     choices = {each.name: each for each in rule_choices()}
     threshold = next(each for each in choices["vanishing_gradient"].parameters if each.name == "threshold")
-    assert (threshold.kind, threshold.default) == ("number", "1e-07")
+    assert (threshold.is_number, threshold.choices, threshold.default) == (True, (), "1e-07")
     assert threshold.about.startswith("Mean absolute value below which")
     assert all(each.about for each in choices.values())
     undocumented = [
@@ -155,4 +159,4 @@ def test_the_run_fills_the_form_in(tmp_path: Path, open_dashboard: Callable[...,
     writer.write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     text = open_dashboard(tmp_path).get("/runs/first/configure").text
     assert "leadline run" in text
-    assert load(None, str(tmp_path)).settings.preset == "standard"
+    assert from_toml(None, str(tmp_path)) == RunConfig()

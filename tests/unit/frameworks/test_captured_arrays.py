@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import ProfileWindow

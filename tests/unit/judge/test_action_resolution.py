@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from leadline.config.action_options import parse_action
+from leadline.config.options import parse_action
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
-from leadline.judge.action_resolution import check_actions, merge, resolve_actions, try_actions
+from leadline.judge.action_resolution import check_triggers, distinct, resolve_action, try_actions
 from leadline.records.manifest import ActionSpec
 
 SECRET = "s3cret-of-the-test"
@@ -46,8 +45,7 @@ def listening() -> Iterator[int]:
 
 
 def resolved(*words: str, folder: str = "", **targets: str) -> list[ActionSpec]:
-    options = [replace(parse_action(each), folder=folder) for each in words]
-    return resolve_actions(options, targets=targets)
+    return [resolve_action(parse_action(each, folder), targets)[1] for each in words]
 
 
 def test_an_action_of_a_file_with_its_own_statuses(folder: str) -> None:
@@ -78,19 +76,36 @@ def test_every_status_includes_all_statuses() -> None:
 def test_named_targets() -> None:
     (spec,) = resolved("a=webhook:@team,cooldown=5", team="https://h/$KEY")
     assert (spec.parameters["url"], spec.spoken) == ("https://h/$KEY", "webhook:@team,cooldown=5")
+    with pytest.raises(ConfigurationError, match="no target named 'taem'; did you mean 'team'"):
+        resolved("a=webhook:@taem", team="https://h/$KEY")
 
 
 def test_equal_actions_are_merged_and_different_ones_are_not() -> None:
     specs = resolved("a=stop_training:grace=5", "a=StopTraining:grace=5.0", "a=stop_training", "b=stop_training")
-    assert [(each.rule, each.parameters) for each in merge(specs)] == [("a", {"grace": 5.0}), ("a", {}), ("b", {})]
+    assert [(each.rule, each.parameters) for each in distinct(specs)] == [("a", {"grace": 5.0}), ("a", {}), ("b", {})]
 
 
 def test_an_undefined_alias_is_refused() -> None:
     specs = resolved("stall_mial=stop_training")
-    check_actions(specs, ["stall_mial"])
-    check_actions(resolved("*=stop_training", "job=webhook:https://h"), [])
+    check_triggers(specs, ["stall_mial"])
+    check_triggers(resolved("*=stop_training", "job=webhook:https://h"), [])
     with pytest.raises(UnknownNameError, match=r"did you mean 'stall_mail'\?.*--rule stall_mial=RULE would define it"):
-        check_actions(specs, ["stall_mail", "overfit"])
+        check_triggers(specs, ["stall_mail", "overfit"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("*=stop_trainin", "no action named 'stop_trainin'; did you mean 'stop_training'"),
+        ("*=stop_training:grase=1", "did you mean 'grace'"),
+        ("*=stop_training:grace=-1", "stop_training: grace must be a number >= 0"),
+        ("*=stop_training:grace=soon", "stop_training: grace must be a number >= 0, not 'soon'"),
+        ("*=webhook", "webhook needs url: write webhook:URL"),
+    ],
+)
+def test_actions_are_checked_before_the_training(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        resolved(text)
 
 
 def test_secrets_are_filled_in_for_the_check_and_masked_in_its_errors(folder: str) -> None:

@@ -37,6 +37,10 @@ class ManyKinds(msgspec.Struct, frozen=True):
         ("word", "b", "b"),
         ("text", "3", "3"),
         ("number", " 3 ", 3.0),
+        ("names", '["a,b", "c"]', ("a,b", "c")),
+        ("names", "[a]", ("[a]",)),
+        ("names", [], ()),
+        ("names", "none", None),
     ],
 )
 def test_valid_values_are_read(name: str, given: Any, read: Any) -> None:
@@ -48,8 +52,8 @@ def test_valid_values_are_read(name: str, given: Any, read: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("whole", "7.0", "many_kinds: whole must be an integer >= 1 and <= 9, not '7.0'"),
-        ("whole", "10", "not 10"),
+        ("whole", "7.5", "many_kinds: whole must be an integer >= 1 and <= 9, not '7.5'"),
+        ("whole", "10", "not '10'"),
         ("whole", "seven", "not 'seven'"),
         ("whole", True, "not True"),
         ("whole", 7.5, "not 7.5"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -12,14 +14,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.actions.registry import BUILT_IN, find_action
-from leadline.config.budget import DEFAULT_BUDGET
-from leadline.control.configurator import RunChoices, capture_option, check, command_line, default_rules, toml
+from leadline.config.capture import capture_item
+from leadline.config.options import ActionEntry, format_value, parse_action
+from leadline.config.resolve import resolve
+from leadline.config.run_config import DEFAULT_BUDGET, RunConfig
+from leadline.config.toml_file import to_toml
 from leadline.control.responses import format_interval
 from leadline.dashboard.page import open_run, render, site
-from leadline.dashboard.rule_forms import rule_choices, rule_option
+from leadline.dashboard.rule_forms import rule_choices
 from leadline.dashboard.size_estimate import describe, estimate_items
-from leadline.errors import ConfigurationError
+from leadline.errors import ConfigurationError, LeadlineError, located
+from leadline.judge.rule_plan import default_rules
 from leadline.reader.run import Run
+from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES
 
@@ -62,7 +69,7 @@ def configure(request: Request) -> Response:
         "collections": COLLECTIONS,
         "default_budget": DEFAULT_BUDGET,
         "rules": rule_choices(),
-        "defaults": {preset: list(default_rules(preset)) for preset in PRESETS},
+        "defaults": {preset: _default_rules(preset) for preset in PRESETS},
         "actions": {name: _about(name) for name in BUILT_IN},
         "action_rows": range(_ACTION_ROWS),
         "secrets": _SECRETS_HINT,
@@ -78,79 +85,77 @@ def _about(action: str) -> str:
 def _result(run: Run, form: Mapping[str, str], root: str) -> dict[str, Any]:
     """Return the configuration and estimate of a form, or its error."""
     try:
-        choices = read_choices(form)
-        plan = check(choices, root)
+        config = from_form(form)
+        plan = resolve(config, os.path.join(root, "next")).plan
         items = estimate_items(plan, run)
+        command = form.get("command", "").split() or ["train.py"]
         return {
             "error": None,
-            "line": command_line(choices),
-            "toml": toml(choices),
+            "line": shlex.join(["leadline", "run", *config.to_options(), *command]),
+            "toml": to_toml(config),
             "plan": items,
             "estimate": describe(plan, items, run),
         }
-    except (ConfigurationError, LookupError) as error:
+    except (LeadlineError, LookupError) as error:
         return {"error": str(error), "line": "", "toml": "", "plan": [], "estimate": []}
 
 
-def read_choices(form: Mapping[str, str]) -> RunChoices:
-    """Parse a form.
+def from_form(form: Mapping[str, str]) -> RunConfig:
+    """Create a configuration from the fields of the form; blank fields are defaults.
 
     Raises:
-        ConfigurationError: A value cannot be written as an option.
+        ConfigurationError: A value is invalid.
     """
     preset = form.get("preset") or "standard"
     interval = form.get("interval_ms") or "500"
     if not interval.isdecimal() or len(interval) > 9:
         raise ConfigurationError(f"the interval must be an integer, not {interval!r}")
-    capture = tuple(
-        capture_option(name, keys)
-        for name in COLLECTIONS
-        if (keys := {key: value for key in _KEYS if (value := form.get(f"c.{name}.{key}", "").strip())})
-    )
-    chosen, defaults = [], default_rules(preset)
-    is_chosen = {
-        rule.name: f"r.{rule.name}" in form or (not _has_rules(form) and rule.name in defaults)
-        for rule in rule_choices()
-    }
-    for rule in rule_choices():
-        prefix = f"p.{rule.name}."
-        parameters = {
-            key.removeprefix(prefix): value for key, value in form.items() if key.startswith(prefix) and value
-        }
-        if is_chosen[rule.name] and (parameters or rule.name not in defaults):
-            chosen.append(rule_option(rule.name, parameters))
-    excluded = tuple(name for name in defaults if not is_chosen.get(name, True))
-    command = tuple(form.get("command", "").split()) or ("train.py",)
-    return RunChoices(
+    capture = []
+    for name in COLLECTIONS:
+        keys = {key: value for key in _KEYS if (value := form.get(f"c.{name}.{key}", "").strip())}
+        with located(f"capture {name}"):
+            capture += [capture_item(name, keys)] if keys else []
+    defaults = _default_rules(preset)
+    chosen = [rule.name for rule in rule_choices() if f"r.{rule.name}" in form] if _has_rules(form) else defaults
+    specs = [RuleSpec("", name, _parameters(form, f"p.{name}."), source="option") for name in chosen]
+    excluded = tuple(name for name in defaults if name not in chosen)
+    has_defaults = len(excluded) < len(defaults)
+    return RunConfig(
         preset=preset,
         interval_ms=int(interval),
         budget=form.get("budget", "").strip() or DEFAULT_BUDGET,
-        capture=capture,
-        rules=tuple(chosen),
-        without=excluded,
-        on=_action_options(form),
-        command=command,
+        default_rules=None if has_defaults else False,
+        no_rules=excluded if has_defaults else (),
+        capture=tuple(capture),
+        rules=tuple(spec for spec in specs if spec.parameters or spec.rule not in defaults),
+        on=tuple(_actions(form)),
     )
+
+
+def _default_rules(preset: str) -> list[str]:
+    return [spec.rule for spec in default_rules(preset)]
+
+
+def _parameters(form: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in form.items() if key.startswith(prefix) and value}
 
 
 def _has_rules(form: Mapping[str, str]) -> bool:
     return "rules" in form or any(key.startswith("r.") for key in form)
 
 
-def _action_options(form: Mapping[str, str]) -> tuple[str, ...]:
-    options = []
+def _actions(form: Mapping[str, str]) -> Iterator[ActionEntry]:
     for index in range(_ACTION_ROWS):
         action, rule = form.get(f"a{index}.action", ""), form.get(f"a{index}.rule", "") or "*"
         if not action:
             continue
         if action not in BUILT_IN:
             raise ConfigurationError(f"there is no action named {action!r}")
-        status, target = form.get(f"a{index}.status", ""), form.get(f"a{index}.words", "").strip()
+        status, arguments = form.get(f"a{index}.status", ""), form.get(f"a{index}.words", "").strip()
         if not re.fullmatch(r"\*|[A-Za-z_][\w-]*", rule):
             raise ConfigurationError(f"{rule!r} is not a rule name")
         trigger = f"{rule}@{status}" if status else rule
-        options.append(f"{trigger}={action}:{target}" if target else f"{trigger}={action}")
-    return tuple(options)
+        yield parse_action(f"{trigger}={action}:{arguments}" if arguments else f"{trigger}={action}")
 
 
 def _form_of_run(run: Run) -> dict[str, str]:
@@ -165,14 +170,8 @@ def _form_of_run(run: Run) -> dict[str, str]:
     for spec in manifest.rules:
         if spec.rule in built_in:
             form[f"r.{spec.rule}"] = "yes"
-            form |= {f"p.{spec.rule}.{key}": _format_parameter(value) for key, value in spec.parameters.items()}
+            form |= {f"p.{spec.rule}.{key}": format_value(value) for key, value in spec.parameters.items()}
     return form
-
-
-def _format_parameter(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 ROUTES: Final = [Route("/runs/{run}/configure", configure)]

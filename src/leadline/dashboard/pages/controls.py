@@ -18,10 +18,11 @@ from leadline.control import requests as control_requests
 from leadline.control.added_rule import active_rules
 from leadline.control.responses import format_interval, interval_ms, request_statuses
 from leadline.dashboard.page import open_run, render, site
-from leadline.dashboard.rule_forms import rule_choices, rule_option
+from leadline.dashboard.rule_forms import rule_choices
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
 from leadline.records import request as records
+from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_ENDED
 
@@ -114,9 +115,9 @@ def _rule(run: Run, fields: Mapping[str, str]) -> records.Request:
         raise ConfigurationError("choose a rule")  # rules from files and modules are accepted only in a terminal
     if not re.fullmatch(r"[A-Za-z_][\w-]*", fields.get("alias", "alias")):
         raise ConfigurationError("the alias may contain only letters, digits, '_' and '-'")
-    text = rule_option(fields["rule"], {key[2:]: value for key, value in fields.items() if key.startswith("p.")})
-    alias = f"{fields['alias']}=" if "alias" in fields else ""
-    return control_requests.rule_request(f"{alias}{text}", run, reason=_REASON)
+    parameters = {key.removeprefix("p."): value for key, value in fields.items() if key.startswith("p.")}
+    rule = RuleSpec(fields.get("alias", ""), fields["rule"], parameters, source="option")
+    return control_requests.rule_request(rule, run, reason=_REASON)
 
 
 def _stop(_: Run, fields: Mapping[str, str]) -> records.Request:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
 from leadline.records.manifest import Manifest
@@ -16,6 +16,9 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
 from leadline.training.session.session import Session
+
+if TYPE_CHECKING:
+    from leadline.config.run_config import RunConfig
 
 _SCALARS: Final = "scalars"
 
@@ -70,24 +73,26 @@ def current() -> Session | None:
     return _current
 
 
-def join(options: Mapping[str, Any], imported_ns: int | None = None, imported: str | None = None) -> Session | None:
+def join(
+    config: RunConfig | None = None, imported_ns: int | None = None, imported: str | None = None
+) -> Session | None:
     """Begin to capture into the run that ``LEADLINE_RUN`` names, creating it if it does not exist yet.
 
     Args:
-        options: The options of ``leadline run`` for a new run.
+        config: The configuration of a new run; None: the defaults.
         imported_ns, imported: See ``Session``.
     Raises:
         LeadlineError: The run cannot be created or joined.
     """
     from leadline.training.session.launch_agent import join as join_run
 
-    return start(join_run(os.environ["LEADLINE_RUN"], options), imported_ns, imported)
+    return start(join_run(os.environ["LEADLINE_RUN"], config), imported_ns, imported)
 
 
 def attach_from_environment(framework: str) -> None:
     """Join the run that ``LEADLINE_RUN`` names. Called once a framework has been imported; never raises."""
     try:
-        join({}, time.perf_counter_ns(), framework)
+        join(None, time.perf_counter_ns(), framework)
     except LeadlineError as error:
         sys.stderr.write(f"leadline  capture disabled in this process: {error}\n")
     except Exception as error:  # noqa: BLE001 - the guard of the attachment itself

@@ -6,8 +6,8 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Final
 
 from leadline.errors import ConfigurationError, LeadlineError, RunExistsError
 from leadline.records.names import JOB_ENDED
@@ -15,19 +15,22 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import acquire_lock, node_name, register_process, release_lock
 
+if TYPE_CHECKING:
+    from leadline.config.run_config import RunConfig
+
 _TIMEOUT_SECONDS: Final = 60.0
 _LINGER_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 
 
-def join(location: str, options: Mapping[str, Any]) -> str:
+def join(location: str, config: RunConfig | None) -> str:
     """Join a run: of several concurrent processes the first creates it; the first on each node starts its agent.
 
     Under ``leadline run`` there is nothing to do: the agent was started before its processes.
 
     Args:
         location: The value of ``LEADLINE_RUN``.
-        options: The options of ``leadline run``, in case the run does not exist yet.
+        config: The configuration, in case the run does not exist yet; None: the defaults.
     Returns:
         The run directory.
     Raises:
@@ -48,7 +51,7 @@ def join(location: str, options: Mapping[str, Any]) -> str:
     if lock is None:
         _wait_for_run(run, node)
     else:
-        _launch(run, node, lock, options)
+        _launch(run, node, lock, config)
     _linger_if_needed(run)
     return run
 
@@ -60,13 +63,15 @@ def _local_path(location: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _launch(run: str, node: str, lock: int, options: Mapping[str, Any]) -> None:
+def _launch(run: str, node: str, lock: int, config: RunConfig | None) -> None:
+    from leadline.config.run_config import RunConfig
+
     status = read_document(os.path.join(run, layout.STATUS)) or {}
     try:
         if status.get("status") == "Stopped":
             by = f" by {status['stopped_by']}" if status.get("stopped_by") else ""
             raise RunExistsError(f"the run at {run} was stopped{by}; set LEADLINE_RUN to a new location")
-        start_agent({**options, "at": run}, lock)
+        start_agent(replace(config or RunConfig(), at=run), lock)
     except BaseException:
         release_lock(os.dup(lock), os.path.join(run, layout.node_lock(node)))
         _remove_if_empty(run, node)
@@ -98,13 +103,13 @@ def _wait_for_run(run: str, node: str) -> None:
             raise LeadlineError("another process failed to create the run; see its error message")
 
 
-def start_agent(options: Mapping[str, Any], lock: int | None = None) -> str:
+def start_agent(config: RunConfig, lock: int | None = None) -> str:
     """Start an agent for this process; return the run directory.
 
     The agent is not a child of this process: a training may wait for its children.
 
     Args:
-        options: The options of ``leadline run``.
+        config: The configuration of the run.
         lock: The lock of the node, which the agent then holds.
     Raises:
         ConfigurationError: An option is invalid.
@@ -124,7 +129,7 @@ def start_agent(options: Mapping[str, Any], lock: int | None = None) -> str:
         env={**os.environ, "LEADLINE_DISABLED": "1"},
         text=True,
     )
-    output, _ = starting.communicate(json.dumps({**options, "command": _command()}))
+    output, _ = starting.communicate(json.dumps({"config": asdict(config), "command": _command()}))
     answer = json.loads(output.partition("\n")[0] or '{"error": "the agent did not start; see its output above"}')
     if "error" in answer:
         raise ConfigurationError(answer["error"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from leadline.training.session import api
 from leadline.training.session.session import Session
@@ -65,24 +66,24 @@ def watch(
     """
     if api.is_disabled():
         return None
-    from leadline.config.instances import actions_to_options, rule_to_option
+    from leadline.config.run_config import RunConfig
 
-    options = {
-        "preset": preset,
-        "capture": list(capture),
-        "rules": [rule_to_option(rule) for rule in rules],
-        "on": actions_to_options(on),
-        "config": config,
-        "profile": list(profile),
-        "interval_ms": interval_ms,
-        "budget": budget,
-    }
+    options = RunConfig.from_options(
+        preset=preset,
+        capture=capture,
+        rules=rules,
+        on=on,
+        config=config,
+        profile=profile,
+        interval_ms=interval_ms,
+        budget=budget,
+    )
     if os.environ.get("LEADLINE_RUN"):
         return _watched_run(api.current() or api.join(options), model)
     from leadline.training.session.launch_agent import start_agent
 
     api.stop_current()
-    return _watched_run(api.start(start_agent({**options, "out": out, "name": name})), model)
+    return _watched_run(api.start(start_agent(replace(options, out=out, name=name))), model)
 
 
 def _watched_run(session: Session | None, model: object) -> WatchedRun | None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
 from leadline.training.recorder.budget import FREE_NS, Budget
 from leadline.training.recorder.overhead import CapturePrices, Overhead

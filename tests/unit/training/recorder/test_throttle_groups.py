@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from leadline.config.options import parse_capture
+from leadline.config.capture import parse_capture
 from leadline.config.presets import preset_items
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.throttle_groups import ThrottleGroup, divide

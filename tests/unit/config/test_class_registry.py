@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadline.actions import Action
-from leadline.config.class_lookup import find_class, find_in_module
+from leadline.config.class_registry import find_class
 from leadline.errors import ConfigurationError, UnknownNameError
 
 MINE = """
@@ -41,7 +41,6 @@ def test_a_class_of_a_file_is_found_relative_to_a_folder(folder: str) -> None:
 
 def test_a_class_of_a_module_is_found() -> None:
     assert find_class("collections.abc:Mapping", Mapping, "mapping") is Mapping
-    assert find_in_module("collections.abc", "Mapping", Mapping, "mapping") is Mapping
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,220 @@
+"""The configuration of a run, as it was requested: by options, keyword arguments, a form or ``leadline.toml``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from leadline.config.capture import capture_table, parse_capture
+from leadline.config.instances import action_entries, rule_spec
+from leadline.config.options import ActionEntry, format_spec
+from leadline.errors import ConfigurationError, closest
+from leadline.records.manifest import RuleSpec
+from leadline.records.metric import INTERVALS_MS
+from leadline.records.names import PRESETS
+from leadline.records.plan import CaptureItem
+
+DEFAULT_BUDGET: Final = "2%"
+_DEFAULT_ROOT: Final = "leadline-runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """Everything that can be configured of a run; None and empty: not given."""
+
+    name: str | None = None
+    """The name of the run; None: made from the command and the time."""
+    at: str | None = None
+    """The run directory, which other processes may be creating, too; overrides ``name`` and ``out``."""
+    config: str | None = None
+    """What this configuration is based on: a file, or a run by name or path; None: ``leadline.toml``."""
+    out: str | None = None
+    """The runs directory."""
+    preset: str | None = None
+    """light, standard, full, sagemaker, or one of ``presets``."""
+    interval_ms: int | None = None
+    """Sampling interval of the system metrics."""
+    budget: str | None = None
+    """Overhead budget as a share of the step time: ``2%``, or ``off``."""
+    default_rules: bool | None = None
+    """Whether the preset's default rules are evaluated."""
+    no_rules: tuple[str, ...] = ()
+    """Rules to leave out."""
+    capture: tuple[CaptureItem, ...] = ()
+    rules: tuple[RuleSpec, ...] = ()
+    """An empty alias stands for the name of the rule; of two rules with one alias, the last one counts."""
+    on: tuple[ActionEntry, ...] = ()
+    profile: tuple[str, ...] = ()
+    """Profile windows, in the syntax of ``--profile``."""
+    targets: Mapping[str, str] = field(default_factory=dict)
+    """Named targets, used as in ``notify:@team``."""
+    presets: Mapping[str, RunConfig] = field(default_factory=dict)
+    """User-defined presets; their ``preset`` is the built-in preset that they are based on."""
+    source: str = ""
+    """Prefix of error messages: the file, or the run; "" for options."""
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        capture: Iterable[str] = (),
+        rules: Iterable[object] = (),
+        on: Sequence[object] | Mapping[str, object] = (),
+        no_rules: Iterable[str] = (),
+        profile: Iterable[str] = (),
+        **settings: Any,
+    ) -> RunConfig:
+        """Create a configuration from command-line options or keyword arguments.
+
+        Args:
+            rules: Texts of ``--rule``, or instances of rules.
+            on: Texts of ``--on``, instances of actions, or one or several of both by ``RULE[@status]``.
+            settings: All other fields.
+        Raises:
+            ConfigurationError: An option is malformed, or another process cannot import the class of an instance.
+        """
+        folder = os.getcwd()
+        return cls(
+            capture=tuple(map(parse_capture, capture)),
+            rules=tuple(rule_spec(rule, folder) for rule in rules),
+            on=tuple(action_entries(on, folder)),
+            no_rules=tuple(no_rules),
+            profile=tuple(profile),
+            **settings,
+        )
+
+    @property
+    def base(self) -> str:
+        """The built-in preset that the preset is based on."""
+        preset = self.preset or "standard"
+        return self.presets[preset].base if preset in self.presets else preset
+
+    def overridden_by(self, other: RunConfig) -> RunConfig:
+        """Return this configuration with the settings of another one; captures, rules and actions are added."""
+        given: dict[str, Any] = {key: getattr(other, key) for key in _FIELDS}
+        given |= {key: (*getattr(self, key), *given[key]) for key in ("no_rules", "capture", "rules", "on")}
+        return replace(self, **{key: value for key, value in given.items() if value not in (None, (), {}, "")})
+
+    def with_preset(self, preset: str) -> RunConfig:
+        """Return this configuration with a preset chosen; the keys of a user-defined preset take precedence."""
+        custom = self.presets.get(preset)
+        if custom is None:
+            return replace(self, preset=preset, presets={})
+        replaced = {(item.collection, item.custom) for item in custom.capture}
+        kept = tuple(item for item in self.capture if (item.collection, item.custom) not in replaced)
+        presets = {preset: RunConfig(preset=custom.base)}
+        return replace(replace(self, capture=kept).overridden_by(custom), preset=preset, presets=presets)
+
+    def to_table(self) -> dict[str, Any]:
+        """Return the configuration as in ``leadline.toml``."""
+        table: dict[str, Any] = {
+            "preset": self.preset,
+            "out": self.out,
+            "interval_ms": self.interval_ms,
+            "budget": self.budget,
+            "default_rules": self.default_rules,
+            "no_rules": list(self.no_rules),
+            "profile": list(self.profile),
+            "capture": _grouped(map(capture_table, self.capture)),
+            "rules": dict(map(_rule_table, self.rules)),
+            "on": _grouped((entry.trigger, _action_table(entry)) for entry in self.on),
+            "targets": dict(self.targets),
+            "presets": {name: {"base": preset.base} for name, preset in self.presets.items()},
+        }
+        return {key: value for key, value in table.items() if value not in (None, {}, [])}
+
+    def to_options(self) -> list[str]:
+        """Return the configuration as options of ``leadline run``, without those that are defaults."""
+        words: list[str] = []
+        for name in ("preset", "interval_ms", "budget"):
+            value = getattr(self, name)
+            words += [f"--{name.replace('_', '-')}", str(value)] if value not in (None, getattr(DEFAULTS, name)) else []
+        words += [word for item in self.capture for word in ("--capture", format_spec(*capture_table(item)))]
+        for rule in self.rules:
+            alias = f"{rule.alias}=" if rule.alias not in ("", rule.rule) else ""
+            words += ["--rule", alias + format_spec(rule.rule, rule.parameters)]
+        words += [word for entry in self.on for word in ("--on", f"{entry.trigger}={_format_action(entry)}")]
+        words += [word for rule in self.no_rules for word in ("--no-rule", rule)]
+        return [*words, "--no-default-rules"] if self.default_rules is False else words
+
+
+_FIELDS: Final = tuple(field.name for field in fields(RunConfig))
+DEFAULTS: Final = RunConfig(preset="standard", interval_ms=500, budget=DEFAULT_BUDGET, default_rules=True)
+
+
+def _grouped(entries: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for key, value in entries:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _rule_table(spec: RuleSpec) -> tuple[str, dict[str, Any]]:
+    return spec.alias or spec.rule, {"rule": _absolute(spec.rule, spec.folder), **spec.parameters}
+
+
+def _action_table(entry: ActionEntry) -> str | dict[str, Any]:
+    name = _absolute(entry.action, entry.folder)
+    if isinstance(entry.arguments, str):
+        return f"{name}:{entry.arguments}"
+    return {"action": name, **(entry.arguments or {})}
+
+
+def _format_action(entry: ActionEntry) -> str:
+    if isinstance(entry.arguments, str):
+        return f"{entry.action}:{entry.arguments}"
+    return format_spec(entry.action, entry.arguments or {})
+
+
+def _absolute(name: str, folder: str) -> str:
+    """Return a class in a file with the absolute path of the file; any other name unchanged."""
+    file, colon, kind = name.rpartition(":")
+    return f"{os.path.abspath(os.path.join(folder, file))}:{kind}" if colon and file.endswith(".py") else name
+
+
+def runs_root(out: str | None) -> str:
+    """Return the runs directory."""
+    return out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT
+
+
+def check_preset(preset: str, where: str, custom: Iterable[str] = ()) -> None:
+    """Raise an error for an unknown preset.
+
+    Args:
+        custom: The names of the presets of the configuration file.
+    """
+    known = (*PRESETS, *custom)
+    if preset not in known:
+        nearest = closest(preset, known)
+        hint = f"did you mean {nearest!r}?" if nearest else f"known: {', '.join(known)}"
+        raise ConfigurationError(f"{where}: no preset named {preset!r}; {hint}")
+
+
+def check_interval(interval_ms: int, where: str) -> None:
+    """Raise an error for an interval that the monitor does not support."""
+    if interval_ms not in INTERVALS_MS:
+        known = ", ".join(map(str, INTERVALS_MS))
+        raise ConfigurationError(f"{where}: interval_ms must be one of {known}, not {interval_ms}")
+
+
+def parse_budget(text: str, where: str) -> float | None:
+    """Parse a budget as a share of the step time.
+
+    Units:
+        A ratio: ``2%`` gives 0.02; ``off`` gives None.
+    Raises:
+        ConfigurationError: It is neither a percentage above 0 and at most 100, nor ``off``.
+    """
+    if text == "off":
+        return None
+    number, percent, rest = text.partition("%")
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = -1.0
+    if not percent or rest or not 0 < share <= 1:
+        hint = f"; did you mean {text}%?" if not percent and 0 < share <= 1 else ""
+        raise ConfigurationError(f"{where} must be a percentage of the step time like 2%, or off, not {text!r}{hint}")
+    return share

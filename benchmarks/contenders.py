@@ -246,7 +246,7 @@ class LeadlineRun(Leadline):
     """Steps trained before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        from leadline.config.prepare import prepare
+        from leadline.config.resolve import prepare
         from leadline.config.run_config import RunConfig
         from leadline.training.session import api
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from leadline.config.prepare import become_agent, prepare
+from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import LeadlineError
 

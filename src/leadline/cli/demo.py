@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.config.prepare import become_agent, prepare
+from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 

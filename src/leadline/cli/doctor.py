@@ -22,8 +22,7 @@ from leadline.cli.console import console
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.config.capture import parse_capture
-from leadline.config.prepare import mask_secrets
-from leadline.config.resolve import resolve
+from leadline.config.resolve import mask_secrets, resolve
 from leadline.config.run_config import RunConfig, runs_root
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule

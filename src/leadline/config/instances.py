@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.config.options import ActionEntry, parse_action, parse_rule, parse_triggered_action
+from leadline.config.options import ActionEntry, parse_action, parse_triggered_action
 from leadline.errors import ConfigurationError
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import display_name
@@ -17,16 +17,11 @@ _BUILT_IN: Final = ("leadline.rules.", "leadline.actions.")
 
 
 def rule_spec(rule: Any, folder: str) -> RuleSpec:
-    """Return the specification of a rule.
+    """Return the specification of an instance of a rule.
 
-    Args:
-        rule: A text in the syntax of ``--rule``, or an instance.
-        folder: Base of relative files in texts.
     Raises:
-        ConfigurationError: It is neither, or another process cannot import its class.
+        ConfigurationError: It is none, or another process cannot import its class.
     """
-    if isinstance(rule, str):
-        return parse_rule(rule, folder)
     if not hasattr(type(rule), "__struct_fields__") or not hasattr(rule, "evaluate"):
         raise ConfigurationError(f"{rule!r} is not a rule: pass a name, or an instance of leadline.rules.Rule")
     return RuleSpec("", _class_path(rule), _parameters(rule), folder, "option")

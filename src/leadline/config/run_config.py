@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from leadline.config.capture import capture_table, parse_capture
 from leadline.config.instances import action_entries, rule_spec
-from leadline.config.options import ActionEntry, format_spec
+from leadline.config.options import ActionEntry, format_spec, parse_rule
 from leadline.errors import ConfigurationError, closest
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
@@ -78,7 +78,9 @@ class RunConfig:
         folder = os.getcwd()
         return cls(
             capture=tuple(map(parse_capture, capture)),
-            rules=tuple(rule_spec(rule, folder) for rule in rules),
+            rules=tuple(
+                parse_rule(rule, folder) if isinstance(rule, str) else rule_spec(rule, folder) for rule in rules
+            ),
             on=tuple(action_entries(on, folder)),
             no_rules=tuple(no_rules),
             profile=tuple(profile),

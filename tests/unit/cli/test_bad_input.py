@@ -120,7 +120,7 @@ def test_a_damaged_run_is_one_line(folder: Path, capfd: pytest.CaptureFixture[st
 
 
 def test_secrets_of_the_command_are_masked() -> None:
-    from leadline.config.prepare import mask_secrets
+    from leadline.config.resolve import mask_secrets
 
     command = ["train.py", "--api-key", "s3cret", "--wandb-token=s3cret", "--lr", "0.1", "PASSWORD=s3cret"]
     command += ["https://user:s3cret@host/x", "--tokens", "512", "--secret", "--verbose"]

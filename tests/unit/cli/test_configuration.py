@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leadline.config.prepare import prepare
+from leadline.config.resolve import prepare
 from leadline.config.run_config import RunConfig
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest

@@ -13,7 +13,7 @@ import pytest
 from leadline.actions import registry as actions
 from leadline.actions.action import Action
 from leadline.config.capture import CAPTURE_KEYS
-from leadline.config.prepare import prepare
+from leadline.config.resolve import prepare
 from leadline.config.run_config import DEFAULTS, RunConfig
 from leadline.config.toml_file import KEYS, PRESET_KEYS, from_table
 from leadline.reader.find_runs import read_manifest

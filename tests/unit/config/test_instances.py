@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from leadline.actions.stop_training import StopTraining
 from leadline.actions.webhook import Webhook
 from leadline.config.instances import action_entries, rule_spec
 from leadline.config.options import ActionEntry
+from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
@@ -24,10 +26,11 @@ def test_texts_are_parsed_and_files_are_named_by_their_path(tmp_path: Path, monk
     monkeypatch.syspath_prepend(tmp_path)
     import mine_alone  # type: ignore[import-not-found]
 
-    text = rule_spec("dead_relu:threshold_layer=10", "here")
-    assert text == RuleSpec("", "dead_relu", {"threshold_layer": "10"}, "here", "option")
-    mine = rule_spec(mine_alone.Mine(limit=2.5), "here")
-    assert (mine.rule, mine.parameters) == (f"{tmp_path}/mine_alone.py:Mine", {"limit": 2.5})
+    given = RunConfig.from_options(rules=["dead_relu:threshold_layer=10", mine_alone.Mine(limit=2.5)]).rules
+    assert given == (
+        RuleSpec("", "dead_relu", {"threshold_layer": "10"}, os.getcwd(), "option"),
+        RuleSpec("", f"{tmp_path}/mine_alone.py:Mine", {"limit": 2.5}, os.getcwd(), "option"),
+    )
     sys.modules.pop("mine_alone")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.config.prepare import prepare
 from leadline.config.presets import preset_items
+from leadline.config.resolve import prepare
 from leadline.config.run_config import DEFAULTS, INTERVALS_MS, RunConfig
 from leadline.reader.find_runs import read_manifest
 from leadline.records.plan import CaptureItem

@@ -26,8 +26,7 @@ from leadline.actions.run_command import RunCommand
 from leadline.actions.webhook import Webhook
 from leadline.config.options import format_spec, format_value
 from leadline.config.parameters import parameter_types
-from leadline.config.prepare import prepare
-from leadline.config.resolve import resolve
+from leadline.config.resolve import prepare, resolve
 from leadline.config.run_config import RunConfig
 from leadline.config.secrets import refuse_literal
 from leadline.config.toml_file import from_table, to_toml

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.config.prepare import prepare
-from leadline.config.resolve import resolve
+from leadline.config.resolve import prepare, resolve
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table, from_toml, to_toml
 from leadline.dashboard.pages.configure import from_form

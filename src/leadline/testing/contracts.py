@@ -91,12 +91,12 @@ class RuleContract:
     def test_docstring_is_complete(self) -> None:
         text = inspect.getdoc(self.rule) or ""
         assert text.startswith(("Fires when ", "Never fires: "))
-        places = [text.find(f"\n{section}:\n") for section in SECTIONS]
+        parameters = list(parameter_types(self.rule))
+        places = [text.find(f"\n{section}:\n") for section in SECTIONS if parameters or section != "Args"]
         assert -1 not in places
         assert places == sorted(places)
-        arguments = text[places[SECTIONS.index("Args")] : places[SECTIONS.index("Source")]]
-        documented = re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE)
-        assert documented == list(parameter_types(self.rule))
+        _, _, arguments = text[: places[-1]].partition("\nArgs:\n")
+        assert re.findall(r"^ {4}(\w+): ", arguments, re.MULTILINE) == parameters
 
 
 class TableRuleContract(RuleContract):

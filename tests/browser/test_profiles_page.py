@@ -52,7 +52,7 @@ def test_the_trace_is_downloaded(tmp_path: Path, dashboard: Callable[..., str], 
 def test_a_new_window_is_shown_without_a_reload(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     RunWriter(tmp_path / "run")
     page.goto(f"{dashboard(tmp_path)}/runs/run/profiles")
-    windows = page.locator('[data-fragment="windows"]')
+    windows = page.locator("#live")
     expect(windows.get_by_text("No profiles were recorded")).to_be_visible()
     page_runs.write_python_window(tmp_path / "run", "cprofile")
     expect(page.locator("#windows-table tbody tr")).to_have_count(1)

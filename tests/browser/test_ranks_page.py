@@ -38,6 +38,6 @@ def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable
 def test_a_single_worker_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     end(write_live_run(tmp_path, "first", training_parts(10)), 10)
     page.goto(f"{dashboard(tmp_path)}/runs/first/ranks")
-    alone = page.locator('[data-fragment="alone"]')
+    alone = page.locator("#live")
     expect(alone.get_by_text("This run has one worker")).to_be_visible()
     expect(page.locator('.chart[data-chart="rank_durations"] .plot-container')).to_be_visible()

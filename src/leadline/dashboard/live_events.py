@@ -14,7 +14,7 @@ from leadline.dashboard.change_stamp import ChangeStamp, RootChangeStamp
 from leadline.dashboard.page import site
 from leadline.records.names import JOB_ENDED
 
-POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.5
 _ENDED_POLL_SECONDS: Final = 5.0
 _KEEPALIVE_SECONDS: Final = 15.0
 
@@ -51,7 +51,7 @@ class _Poller:
 
 
 class ChangeNotifier:
-    """Polls each open run once a second for all its viewers; runs without viewers are not polled."""
+    """Polls each open run at intervals for all its viewers; runs without viewers are not polled."""
 
     def __init__(self) -> None:
         self._pollers: dict[str, _Poller] = {}

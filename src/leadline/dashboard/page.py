@@ -75,7 +75,6 @@ def render(request: Request, template: str, context: Mapping[str, Any] | None = 
         "title": "",
         "pages": _pages(request, run),
         "is_read_only": site(request).access.is_read_only,
-        "csrf": site(request).access.csrf,
     }
     return site(request).templates.TemplateResponse(request, template, {**frame, **(context or {})})
 

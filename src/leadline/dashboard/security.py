@@ -1,4 +1,4 @@
-"""Access control of the dashboard: host names, tokens, CSRF, and security headers."""
+"""Access control of the dashboard: host names, tokens, cross-site requests, and security headers."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import hmac
 import ipaddress
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
+from dataclasses import dataclass
+from html import escape
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from leadline.dashboard.query_parameters import parse_integer
 from leadline.errors import ConfigurationError
 
-CSRF_HEADER: Final = "x-leadline-token"
-CSRF_FIELD: Final = "csrf"
 TOKEN_VARIABLE: Final = "LEADLINE_TOKEN"
 MIN_TOKEN_CHARACTERS: Final = 16
 MAX_BODY_BYTES: Final = 64 << 10
@@ -51,9 +51,9 @@ _HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+_TOO_LARGE: Final = f"the request body exceeds {MAX_BODY_BYTES:,} bytes"
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _STATIC_PREFIX: Final = "/static/"
-_FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _LOGIN_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Leadline</title>
 <meta http-equiv="refresh" content="0;url={target}"><p><a href="{target}">Continue to the dashboard</a></p></html>"""
 
@@ -68,8 +68,6 @@ class Access:
     """Required token; None: no token required."""
     is_read_only: bool = False
     """Whether all changing requests are refused."""
-    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """CSRF token, known only to pages of this process."""
     names: frozenset[str] = frozenset()
     """Further host names of the dashboard."""
 
@@ -123,9 +121,11 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 class AccessMiddleware:
     """Middleware that refuses unauthorized requests.
 
-    **Unknown host names are refused**: protects against DNS rebinding.
+    **Unknown host names are refused**: protects against DNS rebinding. Starlette's ``TrustedHostMiddleware`` accepts a
+    fixed list only: neither every numeric address nor a message of our own.
     **Without the token** nothing is served, if one is required.
-    **A changing request** must be a POST, come from a page of this process, and be small.
+    **A changing request** must be a POST, come from a page of this dashboard, and be small. Browsers tell where a
+    request comes from in ``Sec-Fetch-Site`` and ``Origin``, and scripts of other pages cannot set these headers.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -133,60 +133,47 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it with a reason."""
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
-            return
-        send_add_headers = _add_headers(send, scope["path"])
-        refusal = self._refuse(scope) or self._authenticate(scope)
-        if refusal is not None:
-            await refusal(scope, receive, send_add_headers)
-        elif scope["method"] in _SAFE_METHODS:
-            await self._app(scope, receive, send_add_headers)
-        else:
-            await self._change(scope, receive, send_add_headers)
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            request = Request(scope)
+            refusal = self._refuse(request) or self._authenticate(request) or self._refuse_change(request)
+            app = self._app if refusal is None else refusal
+            await app(scope, _limit_body(receive), _add_headers(send, scope["path"]))
 
-    def _refuse(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        if len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"") > MAX_TARGET_BYTES:
+    def _refuse(self, request: Request) -> Response | None:
+        if len(request.scope.get("raw_path") or b"") + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
             return _refusal(414, "the URL is too long")
-        if not is_known_host(headers.get("host", ""), self._access):
+        if not is_known_host(request.headers.get("host", ""), self._access):
             return _refusal(421, "unknown host name; leadline ui --host NAME serves the dashboard under a name")
-        if _is_foreign(headers, scope["method"]):
+        if _is_cross_site(request):
             return _refusal(403, "refused: cross-site request")
         return None
 
-    def _authenticate(self, scope: Scope) -> Response | None:
+    def _authenticate(self, request: Request) -> Response | None:
         """Accept the token in the query (sets a cookie and removes it from the URL), a header, or the cookie."""
-        access, headers = self._access, Headers(scope=scope)
+        access = self._access
         if access.token is None:
             return None
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        query_token = next((value for key, value in query if key == "token"), None)
-        if query_token is not None and scope["method"] in _SAFE_METHODS and _equal(query_token, access.token):
-            return _set_cookie_page(scope["path"], [pair for pair in query if pair[0] != "token"], access)
-        bearer = headers.get("authorization", "").removeprefix("Bearer ")
-        if _equal(_cookie(headers, access.cookie), access.proof) or _equal(bearer, access.token):
+        query = request.query_params
+        if request.method in _SAFE_METHODS and _equal(query.get("token", ""), access.token):
+            return _set_cookie_page(
+                request.scope["path"], [pair for pair in query.multi_items() if pair[0] != "token"], access
+            )
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if _equal(request.cookies.get(access.cookie, ""), access.proof) or _equal(bearer, access.token):
             return None
         return _refusal(401, "the token is missing or wrong; open the link that leadline ui printed")
 
-    async def _change(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        if scope["method"] != "POST":
-            refusal: Response | None = _refusal(405, "only GET and POST are served")
-        elif self._access.is_read_only:
-            refusal = _refusal(403, "this dashboard is read-only")
-        else:
-            refusal = None
-        body = b"" if refusal else await _body(headers, receive)
-        if body is None:
-            refusal = _refusal(413, f"the request body exceeds {MAX_BODY_BYTES:,} bytes")
-        elif refusal is None and not _equal(_csrf(headers, body), self._access.csrf):
-            refusal = _refusal(403, "refused: the page is from an earlier dashboard process; reload it")
-        if refusal is not None:
-            await refusal(scope, receive, send)
-        else:
-            await self._app(scope, _replay_body(body or b"", receive), send)
+    def _refuse_change(self, request: Request) -> Response | None:
+        if request.method in _SAFE_METHODS:
+            return None
+        if request.method != "POST":
+            return _refusal(405, "only GET and POST are served")
+        if self._access.is_read_only:
+            return _refusal(403, "this dashboard is read-only")
+        declared_bytes = parse_integer(request.headers.get("content-length", "0"))
+        return None if declared_bytes is not None and declared_bytes <= MAX_BODY_BYTES else _refusal(413, _TOO_LARGE)
 
 
 def is_known_host(host: str, access: Access) -> bool:
@@ -211,73 +198,38 @@ def _name(host: str) -> str:
         return ""
 
 
-def _is_foreign(headers: Headers, method: str) -> bool:
-    """Return whether a request is cross-site; following a link to a page is allowed."""
+def _is_cross_site(request: Request) -> bool:
+    """Return whether another site may have made a request; following a link to a page is allowed."""
+    headers = request.headers
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    is_link = method in _SAFE_METHODS and headers.get("sec-fetch-mode") == "navigate"
-    if site is not None and site not in ("same-origin", "none") and not is_link:
+    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
         return True
-    return origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    if request.method not in _SAFE_METHODS:
+        return site != "same-origin" if site is not None else origin is None
+    return site not in (None, "same-origin", "none") and headers.get("sec-fetch-mode") != "navigate"
 
 
 def _set_cookie_page(path: str, query: list[tuple[str, str]], access: Access) -> Response:
     """Return a page that sets the cookie and reloads: browsers withhold strict cookies from cross-site redirects."""
-    quoted = "/" + path.lstrip("/")
-    target = urlsplit(quoted)._replace(scheme="", netloc="", query=urlencode(query)).geturl()
-    response = HTMLResponse(_LOGIN_PAGE.format(target=_escape_attribute(target)))
+    target = quote("/" + path.lstrip("/")) + (f"?{urlencode(query)}" if query else "")
+    response = HTMLResponse(_LOGIN_PAGE.format(target=escape(target)))
     response.set_cookie(access.cookie, access.proof, httponly=True, samesite="strict", path="/")
     return response
 
 
-def _escape_attribute(text: str) -> str:
-    from html import escape
-    from urllib.parse import quote
+def _limit_body(receive: Receive) -> Receive:
+    """Refuse a request body that turns out to be too large while it is read."""
+    size = 0
 
-    return escape(quote(text, safe="/?&=%+-._~"))
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        morsel = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None else ""
-
-
-def _csrf(headers: Headers, body: bytes) -> str:
-    """Return the CSRF token of a request, from a header or a form field."""
-    if CSRF_HEADER in headers:
-        return str(headers[CSRF_HEADER])
-    if headers.get("content-type", "").partition(";")[0].strip() != _FORM_TYPE:
-        return ""
-    fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True)
-    return next((value for key, value in fields if key == CSRF_FIELD), "")
-
-
-async def _body(headers: Headers, receive: Receive) -> bytes | None:
-    """Read the request body; None: it is too large."""
-    declared = parse_integer(headers.get("content-length", "0"))
-    if declared is None or declared > MAX_BODY_BYTES:
-        return None
-    parts, size, has_more = [], 0, True
-    while has_more:
+    async def receive_message() -> Message:
+        nonlocal size
         message = await receive()
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
+        size += len(message.get("body", b""))
         if size > MAX_BODY_BYTES:
-            return None
-        has_more = message.get("more_body", False)
-    return b"".join(parts)
+            raise HTTPException(413, _TOO_LARGE)
+        return message
 
-
-def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return a receive function that yields the body already read, then further messages."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return pending.pop() if pending else await receive()
-
-    return replay
+    return receive_message
 
 
 def _add_headers(send: Send, path: str) -> Send:

@@ -86,9 +86,23 @@ def test_an_interval_without_steps_shows_a_message(client: TestClient) -> None:
     assert found["steps"] == "no step ran in this interval"
 
 
+def test_the_page_shows_the_same_breakdown_and_escapes_it(client: TestClient, tmp_path: Path) -> None:
+    query = {"start_ns": START_NS + SECOND_NS, "end_ns": START_NS + 6 * SECOND_NS}
+    text = client.get("/runs/first/selection", params=query).text
+    for words in ("50 training steps (mean 100 ms", "aten::mm", "loss_spike, step 20: it jumped", "saved by hand"):
+        assert words in text
+    assert "width: 80px" in text  # half of the time is backward
+    findings = Path(tmp_path / "first" / layout.rule_findings("loss_spike"))
+    findings.write_text(findings.read_text().replace("it jumped", "<img src=x>"))
+    text = client.get("/runs/first/selection", params=query).text
+    assert "&lt;img src=x&gt;" in text
+    assert "<img" not in text
+
+
 @pytest.mark.parametrize("query", ["", "start_ns=5", "start_ns=9&end_ns=5", "start_ns=a&end_ns=b"])
 def test_invalid_intervals_are_refused(client: TestClient, query: str) -> None:
-    assert client.get(f"/runs/first/selection.json?{query}").status_code == 400
+    for name in ("selection", "selection.json"):
+        assert client.get(f"/runs/first/{name}?{query}").status_code == 400
 
 
 def test_the_span_of_the_run_is_returned(client: TestClient) -> None:

@@ -56,11 +56,11 @@ def test_a_report_is_generated_shown_and_downloaded(root: Path, open_dashboard: 
 
 def test_other_sites_cannot_generate_a_report(root: Path, open_dashboard: Open, post_from_page: Post) -> None:
     client = open_dashboard(root)
-    for headers in ({}, {"X-Leadline-Token": "guessed"}, {"Origin": "https://elsewhere.example"}):
+    for headers in ({}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://elsewhere.example"}):
         assert client.post("/runs/one/reports/profiling", headers=headers).status_code == 403
     assert client.get("/runs/one/reports/profiling").status_code == 405
     reading = open_dashboard(root, access=Access(is_read_only=True))
-    assert "data-generates=" not in reading.get("/runs/one/reports", headers=HTML).text
+    assert "hx-post=" not in reading.get("/runs/one/reports", headers=HTML).text
     assert post_from_page(reading, "/runs/one/reports/profiling").status_code == 403
     assert not (root / "one" / "reports").exists()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,7 @@ from leadline.testing.runs import Capture, RunWriter
 
 ADDRESS = "http://127.0.0.1:8321"
 TOKEN = "correct-horse-battery"
-PROOF = {"X-Leadline-Token": "proof", "Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
+OWN_PAGE = {"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture
@@ -56,58 +59,60 @@ class Counter:
 
 
 def test_a_dashboard_page_may_change_things() -> None:
-    counter = Counter(Access(csrf="proof"))
-    assert counter.client.post("/change", data={"a": "1"}, headers=PROOF).status_code == 200
-    form = {"csrf": "proof", "b": "2"}
-    assert counter.client.post("/change", data=form, headers={"Origin": ADDRESS}).status_code == 200
-    assert counter.changes == [b"a=1", b"csrf=proof&b=2"]
+    counter = Counter(Access())
+    for headers in (OWN_PAGE, {"Origin": ADDRESS}, {"Sec-Fetch-Site": "same-origin"}):
+        assert counter.client.post("/change", data={"a": "1"}, headers=headers).status_code == 200
+    assert counter.changes == [b"a=1"] * 3
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({}, 403),
-        ({"Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}, 403),
-        ({**PROOF, "X-Leadline-Token": "guess"}, 403),
-        ({**PROOF, "X-Leadline-Token": ""}, 403),
-        ({**PROOF, "Origin": "http://evil.example"}, 403),
-        ({**PROOF, "Origin": "http://127.0.0.1:9999"}, 403),
-        ({**PROOF, "Origin": "null"}, 403),
-        ({**PROOF, "Sec-Fetch-Site": "cross-site"}, 403),
-        ({**PROOF, "Sec-Fetch-Site": "same-site"}, 403),
-        ({**PROOF, "Host": "evil.example"}, 421),
-        ({**PROOF, "Host": "evil.example:8321", "Origin": "http://evil.example:8321"}, 421),
-        ({**PROOF, "Host": ""}, 421),
+        ({"Origin": ""}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({**OWN_PAGE, "Origin": "http://evil.example"}, 403),
+        ({**OWN_PAGE, "Origin": "http://127.0.0.1:9999"}, 403),
+        ({**OWN_PAGE, "Origin": "null"}, 403),
+        ({**OWN_PAGE, "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**OWN_PAGE, "Sec-Fetch-Site": "same-site"}, 403),
+        ({**OWN_PAGE, "Host": "evil.example"}, 421),
+        ({**OWN_PAGE, "Host": "evil.example:8321", "Origin": "http://evil.example:8321"}, 421),
+        ({**OWN_PAGE, "Host": ""}, 421),
     ],
 )
 def test_a_cross_site_request_changes_nothing(headers: dict[str, str], status: int) -> None:
-    counter = Counter(Access(csrf="proof"))
+    counter = Counter(Access())
     answer = counter.client.post("/change", data={"a": "1"}, headers=headers)
     assert (answer.status_code, counter.changes) == (status, [])
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
 def test_only_get_and_post_are_served(method: str) -> None:
-    counter = Counter(Access(csrf="proof"))
-    assert counter.client.request(method, "/change", headers=PROOF).status_code == 405
+    counter = Counter(Access())
+    assert counter.client.request(method, "/change", headers=OWN_PAGE).status_code == 405
 
 
 def test_a_large_body_is_refused_before_it_is_read() -> None:
-    counter = Counter(Access(csrf="proof"))
-    assert counter.client.post("/change", content=b"a" * (MAX_BODY_BYTES + 1), headers=PROOF).status_code == 413
+    counter = Counter(Access())
+    assert counter.client.post("/change", content=b"a" * (MAX_BODY_BYTES + 1), headers=OWN_PAGE).status_code == 413
 
     def chunks() -> object:
         for _ in range(MAX_BODY_BYTES // 1024 + 2):
             yield b"a" * 1024
 
-    assert counter.client.post("/change", content=chunks(), headers=PROOF).status_code == 413  # type: ignore[arg-type]
-    assert counter.client.post("/change", content=b"a" * MAX_BODY_BYTES, headers=PROOF).status_code == 200
+    assert counter.client.post("/change", content=chunks(), headers=OWN_PAGE).status_code == 413  # type: ignore[arg-type]
+    assert counter.client.post("/change", content=b"a" * MAX_BODY_BYTES, headers=OWN_PAGE).status_code == 200
     assert len(counter.changes) == 1
 
 
 def test_read_only_refuses_every_change() -> None:
-    counter = Counter(Access(csrf="proof", is_read_only=True))
-    answer = counter.client.post("/change", data={"a": "1"}, headers=PROOF)
+    counter = Counter(Access(is_read_only=True))
+    answer = counter.client.post("/change", data={"a": "1"}, headers=OWN_PAGE)
     assert (answer.status_code, counter.changes) == (403, [])
     assert "read-only" in answer.text
     assert counter.client.get("/change").status_code == 200
@@ -165,12 +170,12 @@ def test_a_token_is_required_beyond_loopback() -> None:
 
 
 def test_without_the_token_nothing_is_served(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
-    client = open_dashboard(root, access=Access(token=TOKEN, csrf="proof"))
+    client = open_dashboard(root, access=Access(token=TOKEN))
     for path in ("/", "/runs/first", "/runs/first/live", "/live", "/plotly.js", "/static/style.css", "/nowhere"):
         assert client.get(path).status_code == 401, path
         assert client.get(path, params={"token": "wrong"}).status_code == 401, path
         assert client.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401, path
-    assert client.post("/", headers=PROOF).status_code == 401
+    assert client.post("/", headers=OWN_PAGE).status_code == 401
     assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
 
@@ -246,6 +251,17 @@ def test_no_path_leads_out_of_the_root(root: Path, open_dashboard: Callable[...,
         assert answer.status_code == 404, (page, answer.status_code)
         assert "outside</" not in answer.text
     assert "link" not in client.get("/", headers={"accept": "text/html"}).text.partition("<main")[2]
+
+
+def test_vendored_scripts_are_as_published() -> None:
+    folder = files("leadline.dashboard") / "static" / "vendor"
+    scripts = {entry.name for entry in folder.iterdir() if entry.name.endswith(".js")}
+    rows = [line.split("|") for line in (folder / "README.md").read_text().splitlines() if ".js |" in line]
+    assert {row[1].strip() for row in rows} == scripts
+    for _, name, package, licence, checksum, _ in rows:
+        assert re.search(r" \d+\.\d+\.\d+,", package)
+        assert hashlib.sha256((folder / name.strip()).read_bytes()).hexdigest() == checksum.strip()
+        assert (folder / licence.split()[0]).read_text()
 
 
 def test_no_file_outside_of_static_is_served(root: Path, open_dashboard: Callable[..., TestClient]) -> None:

@@ -16,7 +16,7 @@ from leadline.analysis.digest import Digest
 from leadline.charts import theme
 from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.number_format import phase_label
-from leadline.dashboard.page import open_run
+from leadline.dashboard.page import open_run, render
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, listed, share
 
@@ -37,15 +37,23 @@ def span(request: Request) -> Response:
 
 
 def selection(request: Request) -> Response:
-    """Serve ``/runs/{run}/selection.json?start_ns=…&end_ns=…``: the breakdown of an interval."""
+    """Serve ``/runs/{run}/selection?start_ns=…&end_ns=…``: the breakdown of an interval."""
+    return render(request, "selection.html", _read_breakdown(request))
+
+
+def selection_document(request: Request) -> Response:
+    """Serve ``/runs/{run}/selection.json?start_ns=…&end_ns=…``: the same for scripts."""
+    return JSONResponse(_read_breakdown(request), headers=_NO_STORE)
+
+
+def _read_breakdown(request: Request) -> dict[str, Any]:
     bounds = read_range(request.query_params)
     start, end = bounds.get("start_ns"), bounds.get("end_ns")
     if start is None or end is None or start >= end:
         raise HTTPException(400, "start_ns and a later end_ns are required")
     opened = open_run(request)
     with opened.lock:
-        breakdown = _breakdown(opened.run, opened.digest, start, end, request.path_params["run"])
-    return JSONResponse(breakdown, headers=_NO_STORE)
+        return _breakdown(opened.run, opened.digest, start, end, request.path_params["run"])
 
 
 def _breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, Any]:
@@ -149,4 +157,8 @@ def _describe_event(row: dict[str, Any]) -> str:
     return f"{phase_label(row['name'])}{duration_text}, {row['worker']}"
 
 
-ROUTES: Final = [Route("/runs/{run}/span.json", span), Route("/runs/{run}/selection.json", selection)]
+ROUTES: Final = [
+    Route("/runs/{run}/span.json", span),
+    Route("/runs/{run}/selection", selection),
+    Route("/runs/{run}/selection.json", selection_document),
+]

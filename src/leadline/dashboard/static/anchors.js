@@ -5,7 +5,7 @@ let isPending = false;
 export function startAnchors() {
   seek();
   addEventListener("hashchange", seek);
-  document.addEventListener("fragment-swapped", () => { if (isPending) seek(); });
+  document.addEventListener("htmx:afterSwap", () => { if (isPending) seek(); });
 }
 
 function seek() {

@@ -9,7 +9,6 @@ export function startChartForms() {
       event.preventDefault();
       apply(form);
     });
-    for (const button of form.querySelectorAll("[data-without-script]")) button.hidden = true;
   }
   document.addEventListener("chart-drawn", connectPlot);
 }

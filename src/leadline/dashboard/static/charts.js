@@ -3,7 +3,7 @@ import { Axis, readUrl, writeUrl } from "./axes.js";
 import { Chart } from "./chart.js";
 import { startRangeBars } from "./range_bar.js";
 import { onThemeChange } from "./chart_style.js";
-import { partsChanged } from "./run_parts.js";
+import { showsParts } from "./live_events.js";
 
 const PRELOAD_MARGIN = "300px";
 
@@ -20,13 +20,12 @@ export function startCharts() {
   );
   const update = () => updateCharts(charts, axes, observer);
   update();
-  document.addEventListener("fragment-swapped", update);
+  document.addEventListener("htmx:afterSwap", update);
   document.addEventListener("charts-added", update);
   document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
   document.addEventListener("run-changed", (event) => {
-    for (const chart of charts.values()) if (partsChanged(chart.element, event.detail)) chart.refresh();
+    for (const chart of charts.values()) if (showsParts(chart.element, event.detail)) chart.refresh();
   });
-  document.addEventListener("compaction-progress", () => charts.forEach((chart) => chart.refresh()));
   onThemeChange(() => charts.forEach((chart) => chart.repaint()));
   startRangeBars(axes, charts);
 }

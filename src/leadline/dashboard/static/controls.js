@@ -1,86 +1,74 @@
-// Controls drawer: loaded when opened; requests are polled until the job has responded.
-import { showTimestamps } from "./timestamps.js";
-import { post } from "./post.js";
+// Controls drawer: loaded when opened; htmx posts its forms and refreshes the status of requests.
 
-const WAIT_MS = 1000;
 let drawer = null;
 let opener = null;
-let isLoading = false;
 
 export function startControls() {
   opener = document.querySelector("[data-open-controls]");
   if (!opener) return;
   drawer = document.getElementById("controls");
-  opener.addEventListener("click", () => (drawer.open ? close() : open()));
+  opener.addEventListener("click", () => (drawer.open ? close() : htmx.trigger(drawer, "open-drawer")));
   drawer.addEventListener("click", onClick);
-  drawer.addEventListener("submit", onSubmit);
   drawer.addEventListener("input", onInput);
+  drawer.addEventListener("htmx:beforeRequest", ({ target }) => {
+    if (target.matches("[data-downloads-report]")) showNotice("Generating the report…", "");
+  });
+  drawer.addEventListener("htmx:afterRequest", onResponse);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && drawer.open && !drawer.querySelector("dialog[open]")) close();
   });
-  document.addEventListener("run-changed", () => drawer.open && refreshRequests());
-  setInterval(() => drawer.open && drawer.querySelector('[data-status="waiting"]') && refreshRequests(), WAIT_MS);
 }
 
-function url(action = "") {
-  return `/runs/${encodeURIComponent(document.body.dataset.run)}/controls${action && `/${action}`}`;
+function close() {
+  drawer.close();
+  drawer.replaceChildren();
+  opener.setAttribute("aria-expanded", "false");
+  opener.focus();
 }
 
-async function open() {
-  const fresh = await load();
-  if (fresh) drawer.replaceChildren(...fresh.body.childNodes);
-  else showNotice("Failed to load the controls; is leadline ui still running?", "bad");
-  showTimestamps(drawer);
+function onResponse({ detail }) {
+  if (detail.elt === drawer) open(detail.successful);
+  else if (detail.requestConfig.verb === "post") showOutcome(detail);
+}
+
+function open(isLoaded) {
+  if (!isLoaded) showNotice("Failed to load the controls; is leadline ui still running?", "bad");
   drawer.show();
   opener.setAttribute("aria-expanded", "true");
   drawer.querySelector("[data-close]")?.focus();
 }
 
-function close() {
-  drawer.close();
-  opener.setAttribute("aria-expanded", "false");
-  opener.focus();
-}
-
-async function load() {
-  try {
-    const response = await fetch(url(), { headers: { Accept: "text/html" } });
-    if (!response.ok) return null;
-    return new DOMParser().parseFromString(await response.text(), "text/html");
-  } catch {
-    return null;
+function showOutcome({ elt, xhr, successful }) {
+  const form = elt.closest("form");
+  if (!successful) showNotice(errorOf(xhr), "bad", form);
+  else if (elt.matches("[data-downloads-report]")) download();
+  else {
+    showNotice("Request sent; its status is shown above.", "", form);
+    const requests = drawer.querySelector("[data-requests]");
+    htmx.trigger(requests, "refresh");
+    requests.scrollIntoView({ block: "nearest" });
   }
+  form?.closest("dialog:not(.drawer)")?.close();
 }
 
-// Replaces only the status of requests, so that forms keep their input.
-async function refreshRequests() {
-  if (isLoading) return;
-  isLoading = true;
-  const fresh = await load();
-  isLoading = false;
-  for (const part of fresh ? ["[data-requests]", '[data-live-part="interval"]'] : []) {
-    const [old, updated] = [drawer.querySelector(part), fresh.querySelector(part)];
-    if (old && updated) old.replaceChildren(...updated.childNodes);
-  }
-  showTimestamps(drawer);
+export function errorOf(xhr) {
+  return xhr.responseText.trim() || "the dashboard does not respond; is leadline ui still running?";
 }
 
-async function onSubmit(event) {
-  const form = event.target.closest("form[data-posts]");
-  if (!form) return;
-  event.preventDefault();
-  await send(form.dataset.posts, new FormData(form), form);
-  form.closest("dialog:not(.drawer)")?.close();
+function download() {
+  drawer.querySelector(".request-notice")?.remove();
+  const link = document.createElement("a");
+  link.href = `/runs/${encodeURIComponent(document.body.dataset.run)}/reports/report.html?download=1`;
+  link.download = "";
+  link.click();
 }
 
-async function onClick(event) {
+function onClick(event) {
   const closest = (selector) => event.target.closest(selector);
   if (closest("[data-close]")) close();
   else if (closest("[data-refresh]")) location.reload();
   else if (closest("[data-opens]")) document.getElementById(closest("[data-opens]").dataset.opens).showModal();
   else if (closest("[data-closes]")) closest("dialog").close();
-  else if (closest("[data-downloads-report]")) await downloadReport(closest("[data-downloads-report]"));
-  else if (closest("[data-posts-alone]")) await send(closest("[data-posts-alone]").dataset.postsAlone, new FormData(), closest("form"));
 }
 
 function onInput(event) {
@@ -92,31 +80,6 @@ function onInput(event) {
   const warning = drawer.querySelector('[data-warns="steps"]');
   const form = warning?.closest("form");
   if (form) warning.hidden = !(Number(form.elements.steps.value) > 2 && (form.elements.detailed.checked || form.elements.dataloader.checked));
-}
-
-async function send(action, fields, form) {
-  const buttons = [...form.querySelectorAll("button")];
-  buttons.forEach((button) => (button.disabled = true));
-  const response = await post(url(action), fields);
-  buttons.forEach((button) => (button.disabled = false));
-  showNotice(response.ok ? "Request sent; its status is shown above." : response.error, response.ok ? "" : "bad", form);
-  await refreshRequests();
-  if (response.ok) drawer.querySelector("[data-requests]")?.scrollIntoView({ block: "nearest" });
-}
-
-// Generates the report from the current state of the run, then downloads it.
-async function downloadReport(button) {
-  const reports = `/runs/${encodeURIComponent(document.body.dataset.run)}/reports/report`;
-  button.disabled = true;
-  showNotice("Generating the report…", "");
-  const response = await post(reports, {});
-  button.disabled = false;
-  if (!response.ok) return showNotice(response.error, "bad");
-  drawer.querySelector(".request-notice")?.remove();
-  const link = document.createElement("a");
-  link.href = `${reports}.html?download=1`;
-  link.download = "";
-  link.click();
 }
 
 function showNotice(text, kind, form = null) {

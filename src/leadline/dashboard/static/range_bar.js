@@ -1,6 +1,6 @@
 // Range bar above the charts, also by keyboard: zoom, pan, follow the run, select an interval.
 import { formatRange } from "./chart_style.js";
-import { partsChanged } from "./run_parts.js";
+import { showsParts } from "./live_events.js";
 import { startSelection } from "./selection.js";
 import { zone } from "./times.js";
 
@@ -19,7 +19,7 @@ export function startRangeBars(axes, charts) {
   document.addEventListener("click", (event) => keepRange(event.target.closest("a[data-keep-range]")));
   document.addEventListener("keydown", (event) => onKey(event, axes, selection));
   document.addEventListener("run-changed", (event) => {
-    if (bars.some((bar) => partsChanged(bar, event.detail))) updateExtent(axes.time);
+    if (bars.some((bar) => showsParts(bar, event.detail))) updateExtent(axes.time);
   });
 }
 

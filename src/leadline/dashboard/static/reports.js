@@ -1,25 +1,10 @@
-// Generates a report; the button is disabled and shows progress meanwhile.
-import { post } from "./post.js";
+// Reports page: shows a generated report, or why generating it failed.
+import { errorOf } from "./controls.js";
 
-async function generate(button) {
-  const label = button.textContent;
+document.addEventListener("htmx:afterRequest", ({ detail }) => {
+  if (!detail.elt.matches("[data-generates]")) return;
+  if (detail.successful) return void location.assign(JSON.parse(detail.xhr.responseText).address);
   const error = document.querySelector("[data-generates-error]");
-  button.disabled = true;
-  button.setAttribute("aria-busy", "true");
-  button.textContent = "Generating…";
-  error.hidden = true;
-  const response = await post(button.dataset.generates, {});
-  if (response.ok) {
-    location.assign(response.address);
-    return;
-  }
-  error.textContent = response.error;
+  error.textContent = errorOf(detail.xhr);
   error.hidden = false;
-  button.textContent = label;
-  button.disabled = false;
-  button.removeAttribute("aria-busy");
-}
-
-for (const button of document.querySelectorAll("[data-generates]")) {
-  button.addEventListener("click", () => generate(button));
-}
+});

@@ -1,7 +1,5 @@
-// Runs page: filter as you type, loss sparklines, and selection of two runs to compare.
-import { refreshFragments } from "./fragments.js";
+// Runs page: loss sparklines, and selection of two runs to compare.
 
-const TYPING_MS = 250;
 const BATCH_SIZE = 12;
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, MARGIN] = [120, 24, 2];
@@ -12,12 +10,10 @@ let isLoading = false;
 let observer = null;
 
 export function startRunList() {
-  const form = document.querySelector("[data-filters-runs]");
-  if (!form) return;
+  if (!document.querySelector("[data-compares]")) return;
   observer = new IntersectionObserver(onIntersect, { rootMargin: "200px" });
-  startFilter(form);
   document.addEventListener("change", onSelect);
-  document.addEventListener("fragment-swapped", prepare);
+  document.addEventListener("htmx:afterSwap", prepare);
   prepare();
 }
 
@@ -30,27 +26,6 @@ function prepare() {
   }
   for (const box of document.querySelectorAll("[data-selects-run]")) box.checked = selected.includes(box.dataset.selectsRun);
   showComparison();
-}
-
-// --- filter --------------------------------------------------------------------------------------------------
-
-function startFilter(form) {
-  let timer = 0;
-  form.addEventListener("input", () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => apply(form), TYPING_MS);
-  });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    apply(form);
-  });
-  form.querySelector("button").hidden = true;
-}
-
-function apply(form) {
-  const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
-  history.replaceState(null, "", `/${query.size ? `?${query}` : ""}`);
-  refreshFragments();
 }
 
 // --- losses --------------------------------------------------------------------------------------------------

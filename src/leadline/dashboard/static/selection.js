@@ -3,8 +3,14 @@ import { nanoseconds, formatDuration, formatTime, zone } from "./times.js";
 
 export function startSelection(axis, charts) {
   const panel = document.querySelector("[data-selection]");
-  const state = { axis, charts, panel, isSelecting: false, interval: null, request: null, bands: new Map() };
+  const state = { axis, charts, panel, isSelecting: false, interval: null, bands: new Map() };
   document.addEventListener("chart-drawn", (event) => addOverlay(state, event.target));
+  panel?.addEventListener("htmx:afterSwap", () => show(state));
+  for (const name of ["htmx:responseError", "htmx:sendError"]) panel?.addEventListener(name, ({ detail }) => showError(state, detail));
+  panel?.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-selection-zoom]")) axis.set(state.interval);
+    if (target.closest("[data-selection-close]")) clear(state);
+  });
   return {
     toggle: () => setSelecting(state, !state.isSelecting),
     stop: () => (state.isSelecting ? setSelecting(state, false) : clear(state)),
@@ -21,8 +27,6 @@ function setSelecting(state, isSelecting) {
 
 function clear(state) {
   state.interval = null;
-  state.request?.abort();
-  state.panel?.replaceChildren();
   if (state.panel) state.panel.hidden = true;
   updateBands(state);
 }
@@ -90,108 +94,31 @@ function updateBand(state, { band }) {
   band.style.width = `${100 * (share(interval.to) - share(interval.from))}%`;
 }
 
-async function select(state, interval) {
+function select(state, interval) {
   setSelecting(state, false);
   state.interval = interval;
   updateBands(state);
-  state.request?.abort();
-  const request = (state.request = new AbortController());
+  const length = formatDuration(interval.to - interval.from);
+  state.panel.querySelector("[data-selection-label]").textContent =
+    `${formatTime(interval.from, true)} – ${formatTime(interval.to)} ${zone()} (${length})`;
   const query = new URLSearchParams({ start_ns: nanoseconds(interval.from), end_ns: nanoseconds(interval.to) });
-  const url = `/runs/${encodeURIComponent(document.body.dataset.run)}/selection.json?${query}`;
-  try {
-    const response = await fetch(url, { signal: request.signal, headers: { Accept: "application/json" } });
-    const parts = response.ok ? breakdown(await response.json()) : [create("p", "bad", await response.text())];
-    show(state, interval, parts);
-  } catch (error) {
-    if (error.name !== "AbortError") show(state, interval, [create("p", "bad", "the dashboard does not respond")]);
-  }
+  const url = `/runs/${encodeURIComponent(document.body.dataset.run)}/selection?${query}`;
+  const target = state.panel.querySelector("[data-selection-breakdown]");
+  htmx.ajax("GET", url, { source: target, target });
 }
 
-function show(state, interval, parts) {
-  const head = create("div", "card-head");
-  const length = formatDuration(interval.to - interval.from);
-  const label = `${formatTime(interval.from, true)} – ${formatTime(interval.to)} ${zone()} (${length})`;
-  const [zoom, close] = [create("button", "small", "Zoom to interval"), create("button", "small", "Close")];
-  zoom.type = close.type = "button";
-  zoom.addEventListener("click", () => state.axis.set(interval));
-  close.addEventListener("click", () => clear(state));
-  head.append(create("h2", "", "Selected interval"), create("span", "muted", label), create("span", "spacer"), zoom, close);
+function show(state) {
+  if (!state.interval) return; // cleared meanwhile
   state.panel.hidden = false;
-  state.panel.replaceChildren(head, ...parts);
   state.panel.focus({ preventScroll: true });
 }
 
-// The response as elements; text from the run is set as text content.
-function breakdown(response) {
-  const grid = create("div", "grid");
-  const parts = [timeBreakdown(response.phases, response.steps), operators(response.operators)].filter(Boolean);
-  grid.append(...parts);
-  const lists = [list("Findings", response.findings), list("Other events", response.events)].filter(Boolean);
-  return [grid, ...lists];
+function showError(state, { elt, xhr }) {
+  elt.replaceChildren(create("p", "bad", xhr.responseText || "the dashboard does not respond"));
+  show(state);
 }
 
-function timeBreakdown(phases, steps) {
-  const part = create("div", "selection-phases");
-  part.append(create("h3", "", "Time breakdown"));
-  if (!phases.length) {
-    part.append(create("p", "muted", "no training phase ran in this interval"));
-    return part;
-  }
-  part.append(create("p", "muted", steps));
-  part.append(table(["Phase", "Time", "Share", ""], phases.map((phase) => [phase.words, phase.time, phase.percent, bar(phase)])));
-  return part;
-}
-
-function operators(topOperators) {
-  if (!topOperators) return null;
-  const part = create("div");
-  part.append(create("h3", "", "Operators"), create("p", "muted", topOperators.note));
-  const rows = topOperators.rows.map((row) => [row.operator, row.phase, row.time, row.calls]);
-  if (rows.length) part.append(table(["Operator", "Phase", "Time", "Calls"], rows));
-  return part;
-}
-
-function list(title, entries) {
-  if (!entries?.length) return null;
-  const part = create("div");
-  const items = create("ul");
-  for (const entry of entries) {
-    const item = create("li");
-    if (entry.href) {
-      const link = create("a", "", entry.words);
-      link.href = entry.href;
-      item.append(link);
-    } else item.textContent = entry.words;
-    items.append(item);
-  }
-  part.append(create("h3", "", title), items);
-  return part;
-}
-
-function table(heads, rows) {
-  const element = create("table", "tight");
-  const head = element.createTHead().insertRow();
-  for (const title of heads) head.append(create("th", ["Time", "Share", "Calls"].includes(title) ? "number" : "", title));
-  const body = element.createTBody();
-  for (const row of rows) {
-    const line = body.insertRow();
-    row.forEach((content, index) => {
-      const cell = line.insertCell();
-      if (["Time", "Share", "Calls"].includes(heads[index])) cell.className = "number";
-      cell.append(content);
-    });
-  }
-  return element;
-}
-
-function bar(phase) {
-  const element = create("span", "bar");
-  element.style.width = `${Math.max(1, Math.round(160 * phase.share))}px`;
-  element.style.background = phase.colour;
-  return element;
-}
-
-function create(name, className = "", text = "") {
+function create(name, className, text = "") {
   const element = document.createElement(name);
   if (className) element.className = className;
   element.textContent = text;

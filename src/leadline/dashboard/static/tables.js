@@ -1,19 +1,17 @@
-// Sortable and filterable tables; sorting and filter are kept when a table is replaced by a newer one.
+// Sortable and filterable tables; sorting and filter are kept when a table is updated.
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const states = new Map();
 
 export function startTables() {
-  prepareTables(document);
-  document.addEventListener("fragment-swapped", (event) => prepareTables(event.detail ?? document));
+  prepareTables();
+  document.addEventListener("htmx:afterSwap", prepareTables);
 }
 
-export function prepareTables(root) {
-  for (const table of root.querySelectorAll("table.sortable, table.filterable")) {
-    if (table.dataset.isPrepared) continue;
-    table.dataset.isPrepared = "yes";
+function prepareTables() {
+  for (const table of document.querySelectorAll("table.sortable, table.filterable")) {
     const key = keyOf(table);
-    const state = states.get(key) ?? { column: null, isDescending: false, filterText: "", focused: null };
+    const state = states.get(key) ?? { column: null, isDescending: false, filterText: "" };
     states.set(key, state);
     if (table.classList.contains("sortable")) prepareHeads(table, state);
     if (table.classList.contains("filterable")) prepareFilter(table, state, key);
@@ -47,10 +45,6 @@ function prepareHeads(table, state) {
     head.append(button);
     head.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => toggleSort(table, state, head.cellIndex));
-    button.addEventListener("focus", () => { state.focused = head.cellIndex; });
-    // A replaced head loses the focus, too: keep the state.
-    button.addEventListener("blur", () => setTimeout(() => { if (button.isConnected) state.focused = null; }));
-    if (state.focused === head.cellIndex && document.activeElement === document.body) button.focus({ preventScroll: true });
   }
 }
 
@@ -72,7 +66,7 @@ function sort(table, state) {
   const body = bodyOf(table);
   const rows = [...body.rows].map((row) => ({ row, value: valueOf(row, state.column) }));
   rows.sort((a, b) => compare(a.value, b.value, sign));
-  body.append(...rows.map(({ row }) => row));
+  for (const { row } of rows) (body.moveBefore ?? body.insertBefore).call(body, row, null); // moveBefore keeps the focus
   for (const head of table.tHead.rows[0].cells) {
     if (!head.hasAttribute("aria-sort")) continue;
     const isOrdered = head.cellIndex === state.column;
@@ -110,17 +104,12 @@ function prepareFilter(table, state, key) {
   const count = document.createElement("output");
   count.id = `filtered-${key}`;
   label.append(input, count);
-  filterAnchorOf(table).before(label);
+  (table.closest(".table-wrap") ?? table).before(label);
   input.addEventListener("input", () => {
     state.filterText = input.value;
     const current = tableOf(key);
     if (current) filter(current, state);
   });
-}
-
-// The filter field is outside the replaced fragment, so that its text is kept.
-function filterAnchorOf(table) {
-  return table.closest("[data-fragment]") ?? table.closest(".table-wrap") ?? table;
 }
 
 function tableOf(key) {
@@ -142,9 +131,6 @@ function filter(table, state) {
 
 // The text of a row, including truncated parts.
 function textOf(row) {
-  if (row.filterText === undefined) {
-    const titles = [...row.querySelectorAll("[title]")].map((element) => element.title);
-    row.filterText = [row.textContent, ...titles].join(" ").toLowerCase();
-  }
-  return row.filterText;
+  const titles = [...row.querySelectorAll("[title]")].map((element) => element.title);
+  return [row.textContent, ...titles].join(" ").toLowerCase();
 }

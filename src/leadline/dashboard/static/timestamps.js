@@ -4,12 +4,12 @@ const SHORT = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric
 const LONG = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
 export function startTimestamps() {
-  showTimestamps(document);
-  document.addEventListener("fragment-swapped", (event) => showTimestamps(event.detail));
+  showTimestamps();
+  document.addEventListener("htmx:afterSwap", showTimestamps);
 }
 
-export function showTimestamps(within) {
-  for (const element of within.querySelectorAll("time[datetime]")) {
+function showTimestamps() {
+  for (const element of document.querySelectorAll("time[datetime]:not([title])")) {
     const time = new Date(element.dateTime);
     if (Number.isNaN(time.getTime())) continue;
     element.textContent = SHORT.format(time);

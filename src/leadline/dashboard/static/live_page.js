@@ -2,11 +2,10 @@
 import { showsParts } from "./live_events.js";
 
 const RETRY_MS = 1500;
-const KEPT = ".chart, .range-bar, dialog"; // drawn by scripts or opened by the viewer
+const KEPT = ".chart, .range-bar, dialog, :is(input, select, textarea):focus"; // drawn by scripts or in use
 let pressed = null; // element under a pressed pointer: changing it would lose the click
 
 export function startLivePage() {
-  Idiomorph.defaults.ignoreActiveValue = true;
   Object.assign(Idiomorph.defaults.callbacks, {
     beforeNodeMorphed: (old, fresh) => !(old instanceof Element && isUpToDate(old, fresh)),
     beforeAttributeUpdated: (name, element) => name !== "open" || !(element instanceof HTMLDetailsElement),

@@ -21,7 +21,6 @@ export function startCharts() {
   const update = () => updateCharts(charts, axes, observer);
   update();
   document.addEventListener("htmx:afterSwap", update);
-  document.addEventListener("charts-added", update);
   document.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")), true);
   document.addEventListener("run-changed", (event) => {
     for (const chart of charts.values()) if (showsParts(chart.element, event.detail)) chart.refresh();

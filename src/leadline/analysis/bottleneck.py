@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.ranks import Ranks, SlowRank
-from leadline.analysis.steps import OTHER, StepTable
+from leadline.analysis.steps import StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
+from leadline.records.names import OTHER
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
 _BOTTLENECK_SHARE: Final = 0.3

@@ -12,13 +12,13 @@ import pyarrow as pa
 from leadline.analysis.bottleneck import find_bottleneck
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks, compare_ranks
-from leadline.analysis.steps import PARTS, StepTable
+from leadline.analysis.steps import StepTable
 from leadline.analysis.throughput import read_throughput
 from leadline.analysis.time_breakdown import TimeBreakdown, device_names
 from leadline.analysis.trees import trains_trees
 from leadline.reader import liveness
 from leadline.reader.run import Run
-from leadline.records.names import MODES
+from leadline.records.names import MODES, PARTS
 
 MAX_BUCKETS: Final = 2_000
 """The number of steps per worker and mode that are analyzed individually; longer series are bucketed."""

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis import digest_system
-from leadline.analysis.buckets import bucket_width
-from leadline.analysis.digest_series import SCALAR_BUCKETS, Values, matrix, scalar_order
-from leadline.analysis.digest_steps import STEP_BUCKETS, distribution
-from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, sensor_order
+from leadline.analysis.digest_series import StoredValues, scalar_order
+from leadline.analysis.digest_steps import StoredSteps, distribution
+from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, StoredSamples, grid, matching
 from leadline.analysis.job import JobPhases, job_of
-from leadline.analysis.steps import PARTS
-from leadline.analysis.stored_samples import StoredSamples, matching
-from leadline.analysis.stored_steps import Series, StoredSteps
-from leadline.analysis.stored_values import StoredValues
-from leadline.analysis.streams import Streams
+from leadline.analysis.stored_rows import Edges, Stream
 from leadline.analysis.usage import is_summary_metric, usage_row
-from leadline.reader.compact import DamagedPartError
+from leadline.reader.compacted import DamagedPartError
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
-from leadline.records.names import JOB_ENDED, MODES
+from leadline.records.names import JOB_ENDED, MODES, PARTS
 from leadline.records.series import TensorInfo
 
 POINTS = 600
@@ -57,54 +51,54 @@ class Digest:
     @property
     def is_preparing(self) -> bool:
         """Whether large parts of the run wait for compaction, so that results are incomplete."""
-        return any(stream.is_waiting for streams in self._streams() for stream in streams.all.values())
+        return any(stream.is_waiting for stream in self._streams())
 
     @property
     def progress(self) -> float | None:
         """The share of the run that is included in results, 0 to 1; None if it is complete."""
         if not self.is_preparing:
             return None
-        shares = [stream.share() for streams in self._streams() for stream in streams.all.values()]
+        shares = [stream.share() for stream in self._streams()]
         return sum(taken for taken, _ in shares) / max(sum(total for _, total in shares), 1)
 
     @property
     def version(self) -> int:
         """A number that changes whenever there is new data; equal versions give equal results."""
-        return sum(streams.version for streams in self._streams())
+        return sum(rows.version for rows in self._stored())
 
     def refresh(self) -> Digest:
         """Read new data."""
-        for streams in self._streams():
-            streams.refresh(self._max_bytes)
+        for rows in self._stored():
+            rows.refresh(self._max_bytes)
         return self
 
     # --- run -----------------------------------------------------------------------------------------------
 
     def workers(self) -> list[str]:
         """Return the workers that have written data or a worker document, in natural order."""
-        written = {*self._steps.streams.all, *self._values.streams.all}
+        written = {*self._steps.streams, *self._values.streams}
         return sorted(written | set(self.run.worker_documents()), key=natural_sort_key)
 
     @property
     def damage(self) -> list[str]:
         """One line for each part that was requested and could not be read."""
-        return [line for streams in self._streams() for stream in streams.all.values() for line in stream.damage]
+        return [line for stream in self._streams() for line in stream.damage]
 
     def span_ns(self) -> tuple[int, int]:
         """Return the start of the run, and its end or last record."""
         start, status = self.run.manifest.started_ns, self.run.status_document
         if isinstance(ended := status.get("ended_ns"), int):
             return start, max(start, ended)
-        latest = (self._samples.latest_ns(), self._steps.latest_ns(), self._values.latest_ns())
+        latest = [rows.latest_ns for rows in self._stored()]
         return start, max([start, *(time_ns for time_ns in latest if time_ns is not None)])
 
     def job(self) -> JobPhases:
         """Return the phases of the job from start to end."""
         ended = self.run.status_document.get("ended_ns") if self.run.status in JOB_ENDED else None
         return job_of(
-            self._steps.events(),
+            self._skip_damaged(self._steps.events),
             self._steps.span_ns(),
-            latest_ns=self._steps.latest_ns(),
+            latest_ns=self._steps.latest_ns,
             started_ns=self.run.manifest.started_ns,
             ended_ns=ended,
         )
@@ -117,7 +111,7 @@ class Digest:
         Shape:
             As ``Run.timeline``; the first ``limit`` rows of the interval.
         """
-        rows = self._steps.events(worker)
+        rows = self._skip_damaged(lambda: self._steps.events(worker))
         if start_ns is not None:
             rows = rows.filter(pc.greater_equal(pc.add(rows["start_ns"], rows["duration_ns"]), start_ns))
         if end_ns is not None:
@@ -136,7 +130,7 @@ class Digest:
 
     def channels(self) -> list[Sensor]:
         """Return all sensors, in natural order."""
-        return sorted(self._samples.sensors(), key=sensor_order)
+        return self._samples.sensors()
 
     def system(
         self,
@@ -161,18 +155,17 @@ class Digest:
         sensors = matching(self.channels(), kind=kind, metric=metric, device=device, node=node)
         if not sensors:
             return SYSTEM_BUCKETS.empty_table()
-        width, first, last = digest_system.grid(self.span_ns(), start_ns, end_ns, points)
+        width, first, last = grid(self.span_ns(), start_ns, end_ns, points)
         low = first if start_ns is not None else None
-        sums = self._skip_damaged(lambda: self._samples.sums(sensors, width, low, last))
-        return digest_system.buckets(sums, sensors, width)
+        return self._skip_damaged(lambda: self._samples.buckets(sensors, width, low, last))
 
     def usage(self, start_ns: int | None = None, end_ns: int | None = None) -> list[dict[str, Any]]:
         """Return exact percentiles of the summary metrics, as ``analysis.usage.usage``."""
-        sensors = [sensor for sensor in sorted(self._samples.sensors()) if is_summary_metric(*sensor[1:])]
+        sensors = [sensor for sensor in self._samples.sensors() if is_summary_metric(*sensor[1:])]
 
         def rows() -> list[dict[str, Any]]:
-            values_by_sensor = ((sensor, self._samples.values(sensor, start_ns, end_ns)) for sensor in sensors)
-            return [usage_row(sensor, values) for sensor, values in values_by_sensor if len(values)]
+            found = self._samples.values(sensors, start_ns, end_ns)
+            return [usage_row(sensor, values) for sensor, values in found if len(values)]
 
         return self._cached(("usage", start_ns, end_ns), rows)
 
@@ -198,18 +191,10 @@ class Digest:
 
         def tables() -> pa.Table:
             edges = {
-                series: bounds
-                for series in self._steps.series(worker, mode)
-                if (bounds := self._edges(series, start_step, end_step, start_ns, end_ns)) is not None
+                series: _clipped(self._steps.between(series, start_ns, end_ns), start_step, end_step)
+                for series in self._steps.series((), worker, mode)
             }
-            if not edges:
-                return STEP_BUCKETS.empty_table()
-            width = _common_width(list(edges.values()), points)
-            parts = [
-                self._steps.rows(series, width, first // width * width, (last // width + 1) * width)
-                for series, (first, last) in edges.items()
-            ]
-            return pa.concat_tables([part.in_buckets(width).table() for part in parts if part]).combine_chunks()
+            return self._steps.buckets(edges, points)
 
         return self._skip_damaged(tables)
 
@@ -222,11 +207,11 @@ class Digest:
         takes ten times as long as the shortest.
         """
         return {
-            f"{series[0]}/{series[1]}": self._cached(
+            f"{series[0]}/{series[1][0]}": self._cached(
                 ("durations", series, bins),
                 lambda series=series: distribution(*self._steps.durations(series), bins),  # type: ignore[misc]
             )
-            for series in self._steps.series(worker, mode)
+            for series in self._steps.series((), worker, mode)
         }
 
     def phases(
@@ -235,20 +220,11 @@ class Digest:
         """Return the seconds per phase in an interval, over all workers; partially covered steps count in part."""
 
         def sums() -> Any:
-            parts = [self._steps.parts_in(series, start_ns, end_ns) for series in self._steps.series(worker, mode)]
+            parts = [self._steps.parts_in(series, start_ns, end_ns) for series in self._steps.series((), worker, mode)]
             return np.sum(parts, axis=0) if parts else np.zeros(len(PARTS))
 
         totals = self._skip_damaged(sums)
         return {name: float(total) / 1e9 for name, total in zip(PARTS, totals, strict=True) if total > 0}
-
-    def _edges(
-        self, series: Series, start_step: int | None, end_step: int | None, start_ns: int | None, end_ns: int | None
-    ) -> tuple[int, int] | None:
-        """Return the first and the last requested step of a series; None if there is none."""
-        bounds: tuple[int, int] | None = self._steps.bounds(series)
-        if start_ns is not None or end_ns is not None:
-            bounds = self._steps.between(series, start_ns, end_ns)
-        return _clipped(bounds, start_step, end_step) if bounds is not None else None
 
     # --- series -------------------------------------------------------------------------------------------
 
@@ -299,22 +275,11 @@ class Digest:
         """Return one statistic of one tensor over steps; the columns are those of ``scalar``."""
 
         def tables() -> pa.Table:
-            edges = {}
-            for of_worker, of_mode in self._values.series(tensor, statistic, mode, worker):
-                bounds = self._values.bounds(tensor, statistic, of_mode, of_worker)
-                if (clipped := _clipped(bounds, start_step, end_step)) is not None:
-                    edges[of_worker, of_mode] = clipped
-            if not edges:
-                return SCALAR_BUCKETS.empty_table()
-            width = _common_width(list(edges.values()), points)
-            parts = [
-                self._values.values(
-                    [tensor], statistic, of_mode, of_worker, width, first // width * width, (last // width + 1) * width
-                )
-                for (of_worker, of_mode), (first, last) in edges.items()
-            ]
-            rows = [part[tensor].in_buckets(width).table(tensor) for part in parts if part]
-            return pa.concat_tables([SCALAR_BUCKETS.empty_table(), *rows]).combine_chunks()
+            edges = {
+                series: _clipped(self._values.bounds(series), start_step, end_step)
+                for series in self._values.series((statistic, tensor), worker, mode)
+            }
+            return self._values.buckets(edges, points)
 
         return self._skip_damaged(tables)
 
@@ -330,30 +295,18 @@ class Digest:
         """
         infos = self._values.infos()
         names = [name for name, info in infos.items() if collection in ("all", *info.collections)]
-        return self._skip_damaged(lambda: matrix(self._values_of(names, statistic, mode, worker, points), points))
 
-    def _values_of(
-        self, tensors: list[str], statistic: str, mode: str, worker: str | None, points: int
-    ) -> dict[str, Values]:
-        workers = {
-            name: min((of_worker for of_worker, _ in series), key=natural_sort_key)
-            for name in tensors
-            if (series := self._values.series(name, statistic, mode, worker))
-        }
-        if not workers:
-            return {}
-        bounds = [self._values.bounds(name, statistic, mode, of_worker) for name, of_worker in workers.items()]
-        width = _common_width([(min(edges[0] for edges in bounds), max(edges[1] for edges in bounds))], points)
-        values: dict[str, Values] = {}
-        for of_worker in dict.fromkeys(workers.values()):
-            names = [name for name, owner in workers.items() if owner == of_worker]
-            values |= self._values.values(names, statistic, mode, of_worker, width)
-        return {name: values[name] for name in tensors if name in values}
+        found = [self._values.series((statistic, name), worker, mode) for name in names]
+        return self._skip_damaged(lambda: self._values.matrix([series[0] for series in found if series], points))
 
     # --- streams ------------------------------------------------------------------------------------------
 
-    def _streams(self) -> tuple[Streams, ...]:
-        return self._samples.streams, self._steps.streams, self._values.streams
+    def _stored(self) -> tuple[StoredSamples, StoredSteps, StoredValues]:
+        return self._samples, self._steps, self._values
+
+    def _streams(self) -> Iterator[Stream[Any]]:
+        for rows in self._stored():
+            yield from rows.streams.values()
 
     def _skip_damaged(self, query: Callable[[], T]) -> T:
         """Return the result of a query, ignoring compacted files that turn out to be damaged."""
@@ -366,12 +319,7 @@ class Digest:
 
     def _forget(self, path: str) -> bool:
         """Ignore a compacted file; return whether it was in use."""
-        affected = [
-            stream
-            for streams in self._streams()
-            for stream in streams.all.values()
-            if any(part.path == path for part in stream.parts)
-        ]
+        affected = [stream for stream in self._streams() if any(part.path == path for part in stream.parts)]
         for stream in affected:
             stream.forget(path)
             stream.refresh(self._max_bytes)
@@ -390,11 +338,9 @@ class Digest:
 _MAX_CACHED = 64
 
 
-def _clipped(edges: tuple[int, int], start_step: int | None, end_step: int | None) -> tuple[int, int] | None:
+def _clipped(edges: Edges | None, start_step: int | None, end_step: int | None) -> Edges | None:
+    if edges is None:
+        return None
     first = edges[0] if start_step is None else max(edges[0], start_step)
     last = edges[1] if end_step is None else min(edges[1], end_step - 1)
     return (first, last) if first <= last else None
-
-
-def _common_width(edges: list[tuple[int, int]], points: int) -> int:
-    return bucket_width(max(last for _, last in edges) - min(first for first, _ in edges) + 1, points)

@@ -1,18 +1,19 @@
-"""Step buckets of step times and phases."""
+"""Steps of a run: queries of their times and phases, and step buckets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.buckets import Groups
-from leadline.analysis.steps import PARTS, StepTable
-from leadline.records.names import MODES, PHASES
+from leadline.analysis.segment_rows import SegmentSteps, events_of, timeline_of
+from leadline.analysis.stored_rows import Edges, Series, StoredSteppedRows, Stream
+from leadline.reader.rollups import PART_COLUMNS, STEPS, Columns, Key, select
+from leadline.reader.stream import BulkStream
+from leadline.reader.tables import TIMELINE, with_text_columns
+from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,100 +40,102 @@ STEP_BUCKETS: Final = pa.schema(
 _PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-@dataclass(frozen=True, slots=True)
-class StepSums:
-    """Steps of one worker and mode, or sums of consecutive steps, in ascending order.
+class StoredSteps(StoredSteppedRows[SegmentSteps]):
+    """All steps of a run."""
 
-    Units:
-        Nanoseconds; sums are weighted by the number of steps that each row represents.
-    """
+    table_schema = STEP_BUCKETS
 
-    worker: str
-    mode: str
-    step: Integers
-    """The first step of each row."""
-    last_step: Integers
-    start_ns: Integers
-    end_ns: Integers
-    count: Integers
-    duration_ns: Integers
-    longest_ns: Integers
-    shortest_ns: Integers
-    longest_step: Integers
-    parts: Floats
-    """``(rows, PARTS)``."""
+    def __init__(self, run: str) -> None:
+        super().__init__(run, STEPS, _read_tail)
 
-    def __len__(self) -> int:
-        return len(self.step)
+    def _table(self, worker: str, key: Key, buckets: Columns) -> pa.Table:
+        columns = {name: buckets[name] for name in STEPS.columns[: -len(PARTS)]}
+        columns["last_step"] = buckets["last_step"] + 1
+        columns |= dict(zip(PARTS, parts_of(buckets).T, strict=True))
+        return with_text_columns(pa.table(columns), STEP_BUCKETS, worker, *key)
 
-    def columns(self) -> tuple[npt.NDArray[Any], ...]:
-        """Return all arrays, in order."""
-        return tuple(getattr(self, name) for name in StepSums.__slots__[2:])
+    def durations(self, series: Series) -> tuple[Integers, Integers]:
+        """Return the time of each step, ns, and the number of steps that it represents."""
+        stream = self.streams[series[0]]
+        return stream.columns([series[1]], "longest_ns")[0], stream.columns([series[1]], "count")[0]
 
-    def where(self, keep: npt.NDArray[Any]) -> StepSums:
-        """Return selected rows."""
-        return StepSums(self.worker, self.mode, *(column[keep] for column in self.columns()))
+    def between(self, series: Series, start_ns: int | None, end_ns: int | None) -> Edges | None:
+        """Return the first and the last step that overlap a time interval."""
+        if start_ns is None and end_ns is None:
+            return self.bounds(series)
+        rows = self.rows(series, STEPS.width)
+        rows = select(rows, overlapping(rows, start_ns, end_ns))
+        if not len(rows["step"]):
+            return None
+        exact = self.rows(series, 1, int(rows["step"].min()), int(rows["last_step"].max()) + 1)
+        steps = exact["step"][overlapping(exact, start_ns, end_ns)]
+        return (int(steps.min()), int(steps.max())) if len(steps) else None
 
-    def in_buckets(self, width: int) -> StepSums:
-        """Sum the steps that start in the same bucket."""
-        groups = Groups(self.step // width)
-        longest = groups.first_at_max(self.longest_ns)
-        return StepSums(
-            self.worker,
-            self.mode,
-            groups.min(self.step),
-            groups.max(self.last_step),
-            groups.min(self.start_ns),
-            groups.max(self.end_ns),
-            groups.sum(self.count),
-            groups.sum(self.duration_ns),
-            self.longest_ns[longest],
-            groups.min(self.shortest_ns),
-            self.longest_step[longest],
-            groups.sum(self.parts),
-        )
+    def parts_in(self, series: Series, start_ns: int | None, end_ns: int | None) -> Floats:
+        """Return the time of each part in an interval, ns ``(PARTS,)``; partially covered steps count in part."""
+        rows = self.rows(series, STEPS.width)
+        is_inside = np.ones(len(rows["step"]), bool)
+        if start_ns is not None:
+            is_inside &= rows["start_ns"] >= start_ns
+        if end_ns is not None:
+            is_inside &= rows["end_ns"] <= end_ns
+        sums: Floats = parts_of(select(rows, is_inside)).sum(axis=0)
+        for index in np.flatnonzero(overlapping(rows, start_ns, end_ns) & ~is_inside):
+            exact = self.rows(series, 1, int(rows["step"][index]), int(rows["last_step"][index]) + 1)
+            sums = sums + within(exact, start_ns, end_ns)
+        return sums
 
-    def table(self) -> pa.Table:
-        """Return the sums as ``STEP_BUCKETS``."""
-        texts = [pa.repeat(pa.scalar(text, pa.string()), len(self)) for text in (self.worker, self.mode)]
-        numbers = list(self.columns()[:-1])
-        numbers[1] = self.last_step + 1
-        return pa.table([*texts, *numbers, *self.parts.T], schema=STEP_BUCKETS)
+    def span_ns(self) -> tuple[int, int] | None:
+        """Return the start of the first step and the end of the last."""
+        spans = [part.metadata["steps"] for stream in self.streams.values() for part in stream.parts]
+        spans = [span for span in (*spans, *(stream.tail.span_ns for stream in self.streams.values())) if span]
+        return (min(span[0] for span in spans), max(span[1] for span in spans)) if spans else None
 
+    def rows_between(self, worker: str, start_ns: int, end_ns: int, max_bytes: int) -> pa.Table:
+        """Return the timeline rows of a worker that overlap an interval, ordered by start.
 
-def sums_of(steps: StepTable) -> Iterator[StepSums]:
-    """Yield steps as rows of one step each, by worker and mode."""
-    if not len(steps):
-        return
-    keys = steps.worker * len(MODES) + steps.mode
-    order = np.argsort(keys, kind="stable")
-    unique_keys, starts = np.unique(keys[order], return_index=True)
-    for key, rows in zip(unique_keys.tolist(), np.split(order, starts[1:]), strict=True):
-        yield _sums(steps.where(rows), steps.workers[key // len(MODES)], MODES[key % len(MODES)])
+        The rows are read from the segments; compacted files only tell where the interval begins there.
 
+        Args:
+            max_bytes: The maximum number of bytes to read.
+        """
+        begin: dict[str, int] = {}
+        passed: dict[str, int] = {}
+        size = max_bytes
+        stream = self.streams.get(worker)
+        marks = (mark for part in stream.parts for mark in part.metadata["marks"]) if stream is not None else ()
+        for first_ns, last_ns, position in marks:
+            passed = {**passed, **position}
+            if last_ns < start_ns:
+                begin = passed
+            elif first_ns is not None and first_ns > end_ns:
+                size = sum(passed.values()) - sum(begin.values())
+                break
+        reading = BulkStream(self._run, STEPS.part, worker, begin)
+        rows = timeline_of(worker, reading.read(max(min(size, max_bytes), 1)))
+        ends = pc.add(rows["start_ns"], rows["duration_ns"])
+        ends_after_start = pc.or_(pc.greater(ends, start_ns), pc.equal(rows["start_ns"], start_ns))
+        selected = rows.filter(pc.and_(ends_after_start, pc.less(rows["start_ns"], end_ns)))
+        return selected.sort_by([("start_ns", "ascending")])
 
-def _sums(steps: StepTable, worker: str, mode: str) -> StepSums:
-    weight, duration_ns = steps.weight, steps.duration_ns
-    return StepSums(
-        worker,
-        mode,
-        steps.step,
-        steps.step,
-        steps.start_ns,
-        steps.start_ns + duration_ns,
-        weight,
-        duration_ns * weight,
-        duration_ns,
-        duration_ns,
-        steps.step,
-        steps.phases * weight[:, None],
-    )
+    def events(self, worker: str | None = None) -> pa.Table:
+        """Return the timeline rows outside of steps, as ``Run.timeline``."""
+        tables = [TIMELINE.empty_table()]
+        for name, stream in self.streams.items():
+            if worker in (None, name):
+                tables += [with_text_columns(part.events(), TIMELINE, name) for part in stream.parts]
+                tables.append(events_of(stream.tail.timeline))
+        return pa.concat_tables(tables).sort_by([("start_ns", "ascending")])
 
 
-def joined_steps(parts: list[StepSums]) -> StepSums:
-    """Concatenate sums of one worker and mode."""
-    columns = zip(*(part.columns() for part in parts), strict=True)
-    return StepSums(parts[0].worker, parts[0].mode, *(np.concatenate(column) for column in columns))
+def _read_tail(stream: Stream[SegmentSteps]) -> SegmentSteps:
+    last_step = stream.parts[-1].metadata["step"] if stream.parts else -1
+    return SegmentSteps(timeline_of(stream.name, stream.ranges), last_step)
+
+
+def parts_of(rows: Columns) -> Floats:
+    """Return the time of each part, ns ``(rows, PARTS)``."""
+    return np.stack([rows[name] for name in PART_COLUMNS], axis=1).astype(np.float64)
 
 
 def distribution(durations_ns: Integers, weights: Integers, bins: int) -> dict[str, Any]:
@@ -165,28 +168,21 @@ def distribution(durations_ns: Integers, weights: Integers, bins: int) -> dict[s
     }
 
 
-def overlapping(sums: StepSums, start_ns: int | None, end_ns: int | None) -> npt.NDArray[np.bool_]:
+def overlapping(rows: Columns, start_ns: int | None, end_ns: int | None) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows that overlap an interval: they end after ``start_ns`` and start before ``end_ns``."""
-    keep = np.ones(len(sums), bool)
+    keep = np.ones(len(rows["step"]), bool)
     if start_ns is not None:
-        keep &= (sums.end_ns > start_ns) | (sums.start_ns == start_ns)
+        keep &= (rows["end_ns"] > start_ns) | (rows["start_ns"] == start_ns)
     if end_ns is not None:
-        keep &= sums.start_ns < end_ns
+        keep &= rows["start_ns"] < end_ns
     return keep
 
 
-def within(sums: StepSums, start_ns: int | None, end_ns: int | None) -> Floats:
+def within(rows: Columns, start_ns: int | None, end_ns: int | None) -> Floats:
     """Return the time of each part in an interval, ns ``(PARTS,)``; partially covered rows count proportionally."""
     start = -(1 << 62) if start_ns is None else start_ns
     end = 1 << 62 if end_ns is None else end_ns
-    lengths = np.maximum(sums.end_ns - sums.start_ns, 1)
-    inside = np.minimum(sums.end_ns, end) - np.maximum(sums.start_ns, start)
-    result: Floats = np.clip(inside / lengths, 0.0, 1.0) @ sums.parts
+    lengths = np.maximum(rows["end_ns"] - rows["start_ns"], 1)
+    inside = np.minimum(rows["end_ns"], end) - np.maximum(rows["start_ns"], start)
+    result: Floats = np.clip(inside / lengths, 0.0, 1.0) @ parts_of(rows)
     return result
-
-
-def events_of(timeline: pa.Table) -> pa.Table:
-    """Return the rows of a timeline that are neither steps nor their phases."""
-    is_part = pc.is_in(timeline["name"], pa.array(["step", *PHASES]))
-    is_of_mode = pc.is_in(timeline["phase"], pa.array(MODES))
-    return timeline.filter(pc.invert(pc.and_(is_part, is_of_mode)))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.buckets import Groups, bucket_width_ns
+from leadline.analysis.buckets import bucket_width_ns
+from leadline.analysis.segment_rows import SegmentSamples
+from leadline.analysis.stored_rows import StoredRows
 from leadline.reader.interval import Sensor
+from leadline.reader.rollups import SAMPLES, Key
+from leadline.reader.tables import with_text_columns
 from leadline.reader.window import natural_sort_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
 SYSTEM_BUCKETS: Final = pa.schema(
@@ -32,67 +35,65 @@ SYSTEM_BUCKETS: Final = pa.schema(
         ("samples", pa.int64()),
     ]
 )
+_KEY: Final = ("kind", "device", "metric")
 Names = str | Sequence[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Samples, or sums of samples, in any order."""
+class StoredSamples(StoredRows[SegmentSamples]):
+    """All samples of a run."""
 
-    sensor: Integers
-    """Index into a list of sensors, ``(rows,)``."""
-    time_ns: Integers
-    """The time of the sample, or the start of its bucket."""
-    total: Floats
-    min: Floats
-    max: Floats
-    samples: Integers
+    def __init__(self, run: str) -> None:
+        super().__init__(run, SAMPLES, lambda stream: SegmentSamples(stream.ranges))
 
-    @classmethod
-    def of_samples(cls, sensor: Integers, time_ns: Integers, values: Floats) -> Sums:
-        """Create from individual samples."""
-        return cls(sensor, time_ns, values, values, values, np.ones(len(values), np.int64))
+    def sensors(self) -> list[Sensor]:
+        """Return all sensors, in natural order."""
+        sensors = [Sensor(name, *key) for name, stream in self.streams.items() for key in stream.keys]
+        return sorted(sensors, key=sensor_order)
 
-    def __len__(self) -> int:
-        return len(self.sensor)
+    def buckets(self, sensors: Sequence[Sensor], width_ns: int, low: int | None, high: int | None) -> pa.Table:
+        """Return the buckets of some sensors, in natural order, as ``SYSTEM_BUCKETS``."""
+        tables = [SYSTEM_BUCKETS.empty_table()]
+        for node, of_node in groupby(sensors, key=lambda sensor: sensor.node):
+            keys = [key_of(sensor) for sensor in of_node]
+            rows = self.streams[node].buckets(keys, width_ns, low, high)
+            places = pa.array(rows["key"])
+            columns = {
+                **{name: pa.array(names, pa.string()).take(places) for name, *names in zip(_KEY, *keys, strict=True)},
+                "time_ns": rows["time_ns"] + width_ns // 2,
+                "mean": rows["total"] / rows["samples"],
+                **{name: rows[name] for name in ("least", "most", "samples")},
+            }
+            tables.append(with_text_columns(pa.table(columns), SYSTEM_BUCKETS, node))
+        return pa.concat_tables(tables).combine_chunks()
 
-    def where(self, keep: npt.NDArray[np.bool_]) -> Sums:
-        """Return selected rows."""
-        return Sums(
-            self.sensor[keep],
-            self.time_ns[keep],
-            self.total[keep],
-            self.min[keep],
-            self.max[keep],
-            self.samples[keep],
-        )
+    def values(
+        self, sensors: Collection[Sensor], low: int | None, high: int | None
+    ) -> Iterator[tuple[Sensor, npt.NDArray[np.float64]]]:
+        """Yield the single samples of some sensors, sorted by sensor."""
+        for node, chosen in groupby(sorted(sensors), key=lambda sensor: sensor.node):
+            of_node = list(chosen)
+            yield from zip(
+                of_node,
+                self.streams[node].columns([key_of(sensor) for sensor in of_node], "total", low, high),
+                strict=True,
+            )
+
+
+def key_of(sensor: Sensor) -> Key:
+    """Return the key of a sensor's samples."""
+    return sensor.kind, sensor.device, sensor.metric
+
+
+def matching(sensors: Collection[Sensor], *, kind: Names, metric: Names, device: Names, node: Names) -> list[Sensor]:
+    """Return the sensors that match all criteria."""
+    criteria = {"kind": kind, "metric": metric, "device": device, "node": node}
+    accepted = {key: {names} if isinstance(names, str) else set(names) for key, names in criteria.items() if names}
+    return [sensor for sensor in sensors if all(getattr(sensor, key) in names for key, names in accepted.items())]
 
 
 def sensor_order(sensor: Sensor) -> tuple[object, ...]:
     """Return a sort key that orders ``core2`` before ``core10``."""
     return natural_sort_key(sensor.node), sensor.kind, sensor.metric, natural_sort_key(sensor.device)
-
-
-def joined_sums(parts: Sequence[Sums]) -> Sums:
-    """Concatenate sums."""
-    return Sums(*(np.concatenate([getattr(part, name) for part in parts]) for name in Sums.__slots__))
-
-
-def buckets(rows: Sums, sensors: Sequence[Sensor], width_ns: int) -> pa.Table:
-    """Return rows as ``SYSTEM_BUCKETS``, by sensor in the given order."""
-    if not len(rows):
-        return SYSTEM_BUCKETS.empty_table()
-    slots = rows.time_ns // width_ns
-    first, count = int(slots.min()), int(slots.max() - slots.min()) + 1
-    groups = Groups(rows.sensor * count + (slots - first))
-    samples, sensor_indices = groups.sum(rows.samples), pa.array(groups.keys // count)
-    texts = [
-        pa.array([getattr(sensor, name) for sensor in sensors], pa.string()).take(sensor_indices)
-        for name in Sensor._fields
-    ]
-    middle = (groups.keys % count + first) * width_ns + width_ns // 2
-    columns = (middle, groups.sum(rows.total) / samples, groups.min(rows.min), groups.max(rows.max), samples)
-    return pa.table([*texts, *columns], schema=SYSTEM_BUCKETS)
 
 
 def grid(span: tuple[int, int], start_ns: int | None, end_ns: int | None, points: int) -> tuple[int, int, int]:

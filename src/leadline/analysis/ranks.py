@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from leadline.analysis.steps import OVERHEAD, PARTS, StepTable
+from leadline.analysis.steps import StepTable
+from leadline.records.names import OVERHEAD, PARTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.reader.interval import parse_row_args
-from leadline.records.names import MODES, PHASES
+from leadline.records.names import MODES, OVERHEAD, PARTS, PHASES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     Integers = npt.NDArray[np.int64]
     Floats = npt.NDArray[np.float64]
 
-OVERHEAD: Final = "watching"
-"""The time that Leadline takes from a step; phases do not include it."""
-OTHER: Final = "other"
-PARTS: Final = (*PHASES, OVERHEAD, OTHER)
 _OWN: Final = r'"own_ns": ?(?P<own>[0-9]+)'
 _STEP_BITS: Final = 48
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.steps import PARTS, StepTable
+from leadline.analysis.steps import StepTable
+from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.job import JobPhases
-from leadline.analysis.steps import PARTS
 from leadline.charts import theme
 from leadline.reader.window import natural_sort_key
+from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.ranks import Ranks
-from leadline.analysis.steps import PARTS
 from leadline.charts import theme
 from leadline.charts.units import Unit, duration_unit
 from leadline.reader.window import natural_sort_key
+from leadline.records.names import PARTS
 
 _LONG: Final = 3.0
 """Steps longer than this many medians are marked."""

@@ -6,13 +6,15 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
-from leadline.analysis.rollup_schema import ROLLUP_SCHEMAS, SAMPLES, VALUES, RollupSchema
-from leadline.compaction import parts, series, system, timeline
+from leadline.analysis.segment_rows import SegmentRows, SegmentSamples, SegmentValues
+from leadline.compaction.part_writer import merge_parts, write_part
+from leadline.compaction.settled_steps import settled_steps
 from leadline.reader import liveness
-from leadline.reader.compact import LARGE_BYTES, DamagedPartError, PartChain, compact_folders, streams_of
+from leadline.reader.compacted import LARGE_BYTES, DamagedPartError, Part, PartChain, compact_folders, streams_of
+from leadline.reader.rollups import SAMPLES, SCHEMAS, VALUES, RollupSchema
 from leadline.reader.segments import Range
 from leadline.reader.stream import BulkStream
 from leadline.store import layout
@@ -31,10 +33,19 @@ _MERGE_COUNT: Final = 8
 class _Stream:
     """One stream with its derived files."""
 
-    rollup: RollupSchema
+    schema: RollupSchema
     name: str
     chain: PartChain
     left_bytes: int = 0
+
+    def open(self, run: str) -> BulkStream:
+        """Open the uncompacted rest."""
+        return BulkStream(run, self.schema.part, self.name, self.chain.position)
+
+    def refresh(self, run: str) -> None:
+        """Look for new compacted files and new data."""
+        self.chain.refresh()
+        self.left_bytes = self.open(run).left_bytes
 
 
 class Compactor:
@@ -103,14 +114,12 @@ class Compactor:
                     os.unlink(os.path.join(folder, name))
 
     def _refresh(self) -> None:
-        for rollup in ROLLUP_SCHEMAS:
-            for name in streams_of(self.run, rollup.part):
-                if (rollup.part, name) not in self._streams:
-                    chain = PartChain(self.folder, rollup.part, name)
-                    self._streams[rollup.part, name] = _Stream(rollup, name, chain)
+        for schema in SCHEMAS:
+            for name in streams_of(self.run, schema.part):
+                if (schema.part, name) not in self._streams:
+                    self._streams[schema.part, name] = _Stream(schema, name, PartChain(self.folder, schema, name))
         for stream in self._streams.values():
-            stream.chain.refresh()
-            stream.left_bytes = BulkStream(self.run, stream.rollup.part, stream.name, stream.chain.position).left_bytes
+            stream.refresh(self.run)
 
     def _next(self, *, is_final: bool) -> _Stream | None:
         """Return the stream with the most new data, if that is enough."""
@@ -123,57 +132,55 @@ class Compactor:
 
     def _run_pass(self, stream: _Stream, *, is_over: bool) -> int:
         """Run one pass; return 0 if nothing could be done, then the stream is skipped from now on."""
-        source = BulkStream(self.run, stream.rollup.part, stream.name, stream.chain.position)
-        ranges = [range_ for range_ in source.read(_PASS_BYTES) if len(range_.rows)]
+        source = stream.open(self.run)
+        ranges = source.read(_PASS_BYTES)
         is_complete = is_over and source.left_bytes == 0
         if not ranges or not self._write(stream, ranges, source, is_complete=is_complete):
-            self._blocked.add((stream.rollup.part, stream.name))
+            self._blocked.add((stream.schema.part, stream.name))
             return 0
         before = stream.chain.position
         stream.chain.refresh()
         if stream.chain.position == before:  # the written file cannot be read
-            self._blocked.add((stream.rollup.part, stream.name))
+            self._blocked.add((stream.schema.part, stream.name))
             return 0
         self._merge(stream)
-        position = stream.chain.position
-        stream.left_bytes = BulkStream(self.run, stream.rollup.part, stream.name, position).left_bytes
+        stream.refresh(self.run)
         return 1
 
     def _write(self, stream: _Stream, ranges: list[Range], source: BulkStream, *, is_complete: bool) -> bool:
         """Write a file; return whether it extends the one before."""
+        rows: SegmentRows
+        metadata: dict[str, Any] = {"position": source.position}
+        events = None
+        if stream.schema is SAMPLES:
+            rows = SegmentSamples(ranges)
+        elif stream.schema is VALUES:
+            rows = SegmentValues(ranges)
+            metadata["tensors"] = [astuple(tensor) for tensor in {info.name: info for info in rows.tensors}.values()]
+        else:
+            before = stream.chain.parts[-1].metadata if stream.chain.parts else {}
+            settled = settled_steps(ranges, worker=stream.name, before=before, is_complete=is_complete)
+            rows, events, metadata = settled.rows, settled.events, settled.metadata
+            metadata["position"] = {**stream.chain.position, **metadata["position"]}
+            if metadata["position"] == stream.chain.position:
+                return False
+        metadata["end_ns"] = rows.latest_ns
         passes = (stream.chain.next_pass, stream.chain.next_pass)
-        before = stream.chain.parts[-1].metadata if stream.chain.parts else {}
-        writer = parts.RollupWriter(self.folder, stream.rollup, stream.name, passes)
-        try:
-            metadata: dict[str, Any] = {"position": source.position}
-            if stream.rollup is SAMPLES:
-                metadata |= system.write_samples(writer, ranges)
-            elif stream.rollup is VALUES:
-                metadata |= series.write_values(writer, ranges)
-            else:
-                steps = timeline.write_steps(writer, ranges, worker=stream.name, before=before, is_complete=is_complete)
-                metadata |= {**steps, "position": {**stream.chain.position, **steps["position"]}}
-                if metadata["position"] == stream.chain.position:
-                    writer.abandon()
-                    return False
-            writer.close(metadata)
-        except BaseException:
-            writer.abandon()
-            raise
+        write_part(self.folder, stream.schema, stream.name, passes, [rows], metadata, events)
         return True
 
     def _merge(self, stream: _Stream) -> None:
         """Merge small files while there are enough of them."""
         while (small := _mergeable(stream.chain)) is not None:
             try:
-                parts.merge(self.folder, stream.rollup, stream.name, small)
+                merge_parts(self.folder, stream.schema, stream.name, small)
             except DamagedPartError as error:
                 stream.chain.forget(str(error))
                 os.unlink(str(error))
             stream.chain.refresh()
 
 
-def _mergeable(chain: PartChain) -> list[Any] | None:
+def _mergeable(chain: PartChain) -> list[Part] | None:
     """Return consecutive files of one pass each, if there are enough to merge."""
     for index in range(len(chain.parts) - _MERGE_COUNT + 1):
         group = chain.parts[index : index + _MERGE_COUNT]

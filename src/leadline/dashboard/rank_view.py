@@ -7,10 +7,10 @@ from typing import Final
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
-from leadline.analysis.steps import PARTS
 from leadline.charts.step_charts import documents_by_rank, slowest_first
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
+from leadline.records.names import PARTS
 
 PAGE_ROWS: Final = 50
 """Ranks on a page of the table."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from leadline.reader.feed import CLOCK
 from leadline.reader.segments import Range, SegmentInfo, SegmentTail
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import StoredTensor, TensorIndex
-from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.records.series import SeriesLayout, TensorInfo, merged_infos
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
 
@@ -140,14 +140,8 @@ class Archive:
 
     def infos(self) -> dict[str, TensorInfo]:
         """Return the metadata of each tensor, in order of appearance, with all collections recorded for it."""
-        infos: dict[str, TensorInfo] = {}
         layouts = self._layouts() if self.is_deferred(layout.SERIES) else [shared for _, shared in self.series]
-        for shared in layouts:
-            for info in shared.tensors:
-                known = infos.setdefault(info.name, info)
-                if known.collections != info.collections:
-                    both = dict.fromkeys((*known.collections, *info.collections))
-                    infos[info.name] = replace(known, collections=tuple(both))
+        infos = merged_infos(info for shared in layouts for info in shared.tensors)
         infos.pop(CLOCK, None)
         return infos
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.errors import DamagedRunError, MissingExtraError, NotCapturedError, NotYetError, closest
 from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
-from leadline.reader.compact import streams_of
+from leadline.reader.compacted import streams_of
 from leadline.reader.feed import CLOCK
 from leadline.reader.find_runs import find_run, list_runs, read_manifest
 from leadline.reader.profiles import ProfileQueries

@@ -74,6 +74,11 @@ ACCURACY: Final = "accuracy"
 
 PHASES: Final = ("data", "copy", "forward", "backward", "optimizer", "collective", "checkpoint")
 """The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time."""
+OVERHEAD: Final = "watching"
+"""The time that Leadline takes from a step; phases do not include it."""
+OTHER: Final = "other"
+PARTS: Final = (*PHASES, OVERHEAD, OTHER)
+"""What the time of a step divides into."""
 
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 

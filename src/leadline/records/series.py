@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,17 @@ class TensorInfo:
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
     """The framework's name of the data type, without a prefix: ``float32``, ``bfloat16`` …"""
+
+
+def merged_infos(infos: Iterable[TensorInfo]) -> dict[str, TensorInfo]:
+    """Return tensors by name, in the order of appearance, each with all collections recorded for it."""
+    merged: dict[str, TensorInfo] = {}
+    for info in infos:
+        known = merged.setdefault(info.name, info)
+        if known.collections != info.collections:
+            both = dict.fromkeys((*known.collections, *info.collections))
+            merged[info.name] = replace(known, collections=tuple(both))
+    return merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ import pytest
 
 from leadline.analysis.buckets import bucket_width, bucket_width_ns
 from leadline.analysis.digest import Digest
-from leadline.analysis.steps import PARTS, read_steps
+from leadline.analysis.steps import read_steps
 from leadline.analysis.usage import usage
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
-from leadline.records.names import MODES
+from leadline.records.names import MODES, PARTS
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample, TimelineEvent
 from leadline.testing.timelines import MS, sampled, step_rows
 

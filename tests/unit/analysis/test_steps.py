@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from by_loop import phases_of_steps
 
-from leadline.analysis.steps import PARTS, read_steps
+from leadline.analysis.steps import read_steps
 from leadline.reader.run import open_run
 from leadline.records.event import Event
-from leadline.records.names import MODES
+from leadline.records.names import MODES, PARTS
 from leadline.testing.runs import START_NS, Part, RunWriter, TimelineEvent
 from leadline.testing.timelines import MS, step_rows, training
 

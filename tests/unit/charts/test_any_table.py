@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from leadline.analysis.distribution import distributions
-from leadline.analysis.steps import PARTS
 from leadline.charts import phases, scalars, steps, usage, values
+from leadline.records.names import PARTS
 from leadline.testing.runs import START_NS
 
 NUMBERS = some.one_of(some.floats(), some.floats(-1e3, 1e3), some.just(0.0), some.just(1e300), some.just(5e-324))

@@ -15,13 +15,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from long_runs import Day, write_day
 
 from leadline.analysis.digest import Digest
-from leadline.compaction import compactor
+from leadline.compaction import compactor, part_writer
 from leadline.compaction.compactor import Compactor
-from leadline.reader.compact import ParquetPart
+from leadline.compaction.part_writer import merge_parts
+from leadline.reader.compacted import DamagedPartError
+from leadline.reader.compacted import Part as CompactedPart
+from leadline.reader.rollups import SAMPLES, VALUES
 from leadline.reader.run import open_run
 from leadline.store import layout
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample
@@ -137,7 +141,7 @@ def test_a_compacted_run_gives_the_same_results(tmp_path, seed: int) -> None:
     assert_same(answers(run), expected)
     assert any("000001-000008" in path for path in files_of(run))
     digest = Digest(open_run(run))
-    assert all(not stream.tail for streams in digest._streams() for stream in streams.all.values())
+    assert all(not stream.ranges for stream in digest._streams())
 
 
 def test_a_long_run_gives_the_same_results_at_every_level(tmp_path) -> None:
@@ -210,7 +214,7 @@ def damage(path: str, harm: str) -> None:
     elif harm == "empty":
         data = bytearray()
     elif harm == "another version":
-        data = data.replace(b'"format": 1', b'"format": 7')
+        data = data.replace(b'"format": 2', b'"format": 1')
     else:
         for offset in range(40, len(data) // 2, 97):
             data[offset] ^= 0x55
@@ -248,7 +252,7 @@ def test_a_read_only_run_is_compacted_in_the_cache(tmp_path, monkeypatch: pytest
     assert cached.compact() > 0
     assert not os.path.exists(os.path.join(run, layout.COMPACT))
     digest = Digest(open_run(run))
-    assert any(stream.parts for streams in digest._streams() for stream in streams.all.values())
+    assert any(stream.parts for stream in digest._streams())
     assert_same(answers(run), expected)
 
 
@@ -301,7 +305,40 @@ def test_an_empty_selection_has_the_type_of_its_column(tmp_path, column: str) ->
     run = write(tmp_path, scenario(5))
     Compactor(run).compact()
     path = next(path for path in files_of(run) if f"{os.sep}system{os.sep}" in path)
-    part = ParquetPart(path, 0, 0)
-    keys, empty = part.read(0, [], [column], axis="time_ns")
-    assert (len(keys), len(empty[column])) == (0, 0)
-    assert empty[column].dtype == part.read(0, list(part.keys.values()), [column])[1][column].dtype
+    part = CompactedPart(path, 0, 0, SAMPLES)
+    empty = part.read([])
+    assert (len(empty["key"]), len(empty[column])) == (0, 0)
+    assert empty[column].dtype == part.read(list(part.keys))[column].dtype
+
+
+def test_a_reader_keeps_the_files_that_a_merge_has_removed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write(tmp_path, scenario(6))
+    expected = answers(run)["loss"]
+    with monkeypatch.context() as patched:
+        patched.setattr(compactor, "_MERGE_COUNT", 1000)
+        Compactor(run).compact()
+    digest = Digest(open_run(run))
+    before = files_of(run)
+    path = next(path for path in before if f"{os.sep}series{os.sep}" in path)
+    small = compactor.PartChain(run, VALUES, path.split(os.sep)[-2])
+    small.refresh()
+    merge_parts(run, VALUES, path.split(os.sep)[-2], small.parts)
+    assert len(files_of(run)) == len(before) - len(small.parts) + 1 < len(before)
+    assert_same_table("loss", digest.scalar("loss"), expected)
+    assert_same_table("loss", digest.refresh().scalar("loss"), expected)
+
+
+def test_only_the_row_groups_of_a_key_are_read(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_writer, "_GROUP_ROWS", 20)
+    run = write(tmp_path, scenario(7, steps=40))
+    Compactor(run).compact()
+    path = next(path for path in files_of(run) if f"{os.sep}system{os.sep}" in path)
+    keys = list(CompactedPart(path, 0, 0, SAMPLES).keys)
+    pages = pq.ParquetFile(path).metadata.row_group(0).column(2)
+    with open(path, "r+b") as file:
+        file.seek(pages.data_page_offset)
+        file.write(bytes(pages.total_compressed_size))
+    part = CompactedPart(path, 0, 0, SAMPLES)
+    assert len(part.read(keys[-1:])["total"]) > 0
+    with pytest.raises(DamagedPartError):
+        part.read(keys[:1])

@@ -226,7 +226,7 @@ STEPS: Final = RollupSchema(
 VALUES: Final = RollupSchema(
     layout.SERIES,
     "step",
-    128,
+    512,
     ("step", "mode_step", "time_ns", "value"),
     ("step", "mode_step", "time_ns", "nonfinite", "samples"),
     ("value", "least", "most"),

@@ -60,22 +60,25 @@ class Part:
         self.path, self.first, self.last, self.modified_ns = path, first, last, _modified_ns(path)
         self._schema = schema
         try:
-            self._file = pq.ParquetFile(path, memory_map=False, page_checksum_verification=True)
-            stored = self._file.metadata.metadata or {}
-            encoded = stored.get(METADATA, b"{}")
-            if stored.get(CHECKSUM) != str(zlib.crc32(encoded)).encode():
-                raise DamagedPartError(path)
-            self.metadata: dict[str, Any] = json.loads(encoded)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise DamagedPartError(path) from error
-        if self.metadata.get("format") != FORMAT:
-            raise DamagedPartError(path)
+            self._open()
+        except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+            raise DamagedPartError(path) from error  # a footer has no checksum and fails in many ways
+
+    def _open(self) -> None:
+        self._file = pq.ParquetFile(self.path, memory_map=False, page_checksum_verification=True)
+        stored = self._file.metadata.metadata or {}
+        encoded = stored[METADATA]
+        if stored[CHECKSUM] != str(zlib.crc32(encoded)).encode():
+            raise ValueError("the metadata has a wrong checksum")
+        self.metadata: dict[str, Any] = json.loads(encoded)
+        if self.metadata["format"] != FORMAT or self._file.schema_arrow != parquet_schema(self._schema):
+            raise ValueError("the file has another format")
         keys = self.metadata.pop("keys")
         self.keys: dict[Key, int] = {tuple(key): number for number, (key, _, _) in enumerate(keys)}
         self.bounds: dict[Key, tuple[int, int]] = {
             tuple(key): (first, last) for key, first, last in keys if first is not None
         }
-        self._statistics = _statistics(self._file, ("width", "key", schema.axis))
+        self._statistics = _statistics(self._file, ("width", "key", self._schema.axis))
 
     def __len__(self) -> int:
         rows: int = self._file.metadata.num_rows

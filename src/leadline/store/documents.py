@@ -62,8 +62,8 @@ def replace_file(path: str) -> Iterator[IO[bytes]]:
     Raises:
         OSError: It could not be written; the old content is kept.
     """
-    folder, name = os.path.split(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(".part", f"{name}.", folder)
+    folder, name = os.path.split(path)
+    descriptor, temporary = tempfile.mkstemp(".part", f"{name}.", folder or os.curdir)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file

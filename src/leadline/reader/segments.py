@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, Final
+from io import BytesIO, FileIO
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -152,7 +152,7 @@ class SegmentTail:
                 return None
             if size < self.offset:
                 raise DamageError("was truncated")
-            with open(self.path, "rb") as file:
+            with open(self.path, "rb", buffering=0) as file:
                 batches = self._read(file, size, limit_bytes) if self._has_schema(file, size) else None
         except FileNotFoundError:
             return None
@@ -169,11 +169,11 @@ class SegmentTail:
 
     def read_info(self) -> SegmentInfo | None:
         """Return the metadata without reading any batch; None if they are incomplete or cannot be read."""
-        with suppress(DamageError, OSError), open(self.path, "rb") as file:
+        with suppress(DamageError, OSError), open(self.path, "rb", buffering=0) as file:
             self._has_schema(file, os.fstat(file.fileno()).st_size)
         return self.info
 
-    def _has_schema(self, file: IO[bytes], size: int) -> bool:
+    def _has_schema(self, file: FileIO, size: int) -> bool:
         """Read the schema at the beginning of the segment, once; return whether it is complete."""
         if self.info is None:
             messages, ends = _read_messages(file, 0, min(size, _HEAD_BYTES), size)
@@ -187,7 +187,7 @@ class SegmentTail:
             self.offset = max(self.offset, ends[0])
         return True
 
-    def _read(self, file: IO[bytes], size: int, limit_bytes: int) -> Range | None:
+    def _read(self, file: FileIO, size: int, limit_bytes: int) -> Range | None:
         messages, ends = _read_messages(file, self.offset, min(limit_bytes, size - self.offset), size)
         while messages:
             try:
@@ -205,9 +205,9 @@ class SegmentTail:
         assert self.info is not None
         try:
             batches = [pa.ipc.read_record_batch(message, self._schema) for message in messages]
-            table = pa.Table.from_batches(batches, self._schema)
-            table.validate()
-            columns = [column.chunk(0) for column in table.combine_chunks().columns]
+            for batch in batches:
+                batch.validate()
+            columns = batches[0].columns if len(batches) == 1 else _combined(batches)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _invalid_message(error) from error
         rows = np.array([batch.num_rows for batch in batches], np.int64)
@@ -216,19 +216,22 @@ class SegmentTail:
         return Range(self.info, os.path.basename(self.path), data, sequences, rows, ends[: len(rows)], self.offset)
 
 
+def _combined(batches: list[pa.RecordBatch]) -> list[pa.Array]:
+    return [column.chunk(0) for column in pa.Table.from_batches(batches).combine_chunks().columns]
+
+
 def _invalid_message(error: Exception) -> DamageError:
     return DamageError(f"contains an invalid Arrow message: {str(error).splitlines()[0]}")
 
 
-def _read_messages(file: IO[bytes], offset: int, length: int, size: int) -> tuple[list[pa.Message], list[int]]:
+def _read_messages(file: FileIO, offset: int, length: int, size: int) -> tuple[list[pa.Message], list[int]]:
     """Return the whole messages in a part of a file, at least one if there is one, and the offsets of their ends.
 
     Raises:
         DamageError: No message begins at the offset.
     """
     while True:
-        file.seek(offset)
-        data = file.read(length)
+        data = _read_bytes(file, offset, length)
         source = pa.BufferReader(data)
         messages: list[pa.Message] = []
         ends: list[int] = []
@@ -248,7 +251,17 @@ def _read_messages(file: IO[bytes], offset: int, length: int, size: int) -> tupl
         length = needed
 
 
-class _EndOfFile(io.BytesIO):
+def _read_bytes(file: FileIO, offset: int, length: int) -> bytes:
+    """Return bytes of a file, fewer only at its end."""
+    file.seek(offset)
+    parts = []
+    while length > 0 and (part := file.read(length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+class _EndOfFile(BytesIO):
     """Data whose reader may ask for more than there is; counts the missing bytes."""
 
     missing = 0

@@ -82,8 +82,9 @@ class StreamTail:
                 self.damage.append(segment.damage)
 
     def _add(self, batches: Range, segment: SegmentTail) -> None:
-        pending = [known.sequences for known in self._pending]
-        is_known = np.isin(batches.sequences, np.concatenate([[], *pending])) | (batches.sequences < self._next)
+        is_known = batches.sequences < self._next
+        if self._pending:
+            is_known |= np.isin(batches.sequences, np.concatenate([known.sequences for known in self._pending]))
         if is_known.any():
             first = int(np.argmax(is_known))
             segment.damage = f"{segment.name}: contains batch {batches.sequences[first]} twice"

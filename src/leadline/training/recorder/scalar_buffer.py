@@ -85,7 +85,8 @@ class ScalarBuffer:
         used = self._accuracy_names.union(*(losses.latest for losses in self._losses.values()))
         named: dict[str, Scalar] = {}
         for name, scalar in dict(logged).items():  # copied: a thread that logs may still hold the dict
-            if any(item.selects(name, frozenset({scalar.collection})) for item in items):
+            members = frozenset({scalar.collection})
+            if any(item.selects(name, members) for item in items):
                 named[f"{scalar.collection}/{name}" if name in used else name] = scalar
             else:
                 self._logged.setdefault(name, scalar)

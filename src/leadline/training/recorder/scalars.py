@@ -93,7 +93,7 @@ class ScalarRows:
     """Rows of scalars; equal sets of names share a layout."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], SeriesLayout] = {}
+        self._layouts: dict[tuple[tuple[str, str, tuple[str, ...]], ...], SeriesLayout] = {}
 
     def row(self, scalars: Mapping[str, Scalar], fetch: Callable[[list[Any]], Row]) -> tuple[SeriesLayout, bytes | Row]:
         """Return the layout, and one float64 per column.
@@ -102,18 +102,18 @@ class ScalarRows:
             fetch: Makes a row of numbers of which some are device scalars.
         """
         values = [value for scalar in scalars.values() for value in scalar.values]
-        is_on_host = all(type(value) is float for value in values)
-        names = tuple((name, (scalar.collection, *scalar.marks)) for name, scalar in scalars.items())
+        is_on_host = {float}.issuperset(map(type, values))
+        names = tuple([(name, scalar.collection, scalar.marks) for name, scalar in scalars.items()])
         return self._layout(names), struct.pack(f"<{len(values)}d", *values) if is_on_host else fetch(values)
 
-    def _layout(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> SeriesLayout:
+    def _layout(self, names: tuple[tuple[str, str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)
         if known is None:
-            tensors = tuple(TensorInfo(name, collections, (), "float64") for name, collections in names)
+            tensors = tuple(TensorInfo(name, (collection, *marks), (), "float64") for name, collection, marks in names)
             columns: list[tuple[int, str]] = []
-            for index, (_, collections) in enumerate(names):
+            for index, (_, collection, _) in enumerate(names):
                 columns.append((index, "value"))
-                if collections[0] == "losses":
+                if collection == "losses":
                     columns.append((index, "count"))
             known = self._layouts[names] = SeriesLayout(tensors, tuple(columns))
         return known

@@ -10,6 +10,7 @@ from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.budget import Budget
 from leadline.training.timeline.step_clock import StepClock
 
+_EVERY_STEP: Final = Schedule(every=1)
 _FAR: Final = 1 << 30
 """Steps until the next scheduled step where there is none."""
 
@@ -35,6 +36,8 @@ class CaptureSchedule:
         self._next_steps = [_next_step(item.schedule, -1) for item in items]
         """For each item the first scheduled step after the last step that was asked for."""
         self._next_step = 0
+        self._always = self._items if self._is_every_step() else None
+        """All items, if each is captured at every step."""
 
     def advance_to(self, step: int) -> tuple[CaptureItem, ...]:
         """Advance to ``step``, which must not decrease; return the items to capture there."""
@@ -42,6 +45,11 @@ class CaptureSchedule:
         if budget is not None and budget.version != self._version:
             self._version, self._next_step = budget.version, 0
             self._next_steps = [_next_step(budget.schedule(item), self._last_step) for item in self._items]
+            self._always = self._items if self._is_every_step() else None
+        if self._always is not None:
+            is_first_call = step > self._last_step
+            self._last_step = step
+            return self._always if is_first_call else ()
         if step < self._next_step and not self._timed:
             return ()
         next_steps, timed, selected = self._next_steps, self._timed, []
@@ -65,6 +73,9 @@ class CaptureSchedule:
             and item.schedule.start <= step
             and (item.schedule.end is None or step < item.schedule.end)
         ]
+
+    def _is_every_step(self) -> bool:
+        return bool(self._items) and all(self._schedule(item) == _EVERY_STEP for item in self._items)
 
     def _schedule(self, item: CaptureItem) -> Schedule:
         return item.schedule if self._budget is None else self._budget.schedule(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -148,4 +149,4 @@ class StepOutput:
         """Keep the latest losses; return whether one of the row's numbers is not finite."""
         numbers = memoryview(values).cast("d")
         self._scalars.losses_of(stamp.mode).update_latest(layout, numbers)
-        return any(value - value != 0.0 for value in numbers)
+        return not all(map(math.isfinite, numbers))

@@ -84,8 +84,8 @@ def test_a_disk_limit_that_is_exceeded(tmp_path: Path, small_disk: Path) -> None
     assert ended.out == bare("healthy.py", "--width", "2048", "--steps", "60", folder=tmp_path).out
     run = only_run(small_disk)
     (worker,) = run.worker_documents().values()
-    assert "disk limit" in worker["lost"]["reason"]
-    assert worker["lost"]["tensors"] > 0
+    assert "disk limit" in worker.lost.reason
+    assert worker.lost.tensors > 0
     assert sum(path.stat().st_size for path in Path(run.path, "tensors").rglob("*.safetensors")) < 6.8e6
     assert any("disk limit" in line and "incomplete data:" in line for line in ended.said)
     assert run.verify() == []

@@ -83,8 +83,8 @@ def test_an_internal_failure_is_reported_once_and_disables_capture(
     assert capfd.readouterr().out == ""
     run = leadline.open_run(hook.run)
     (worker,) = run.worker_documents().values()
-    assert worker["off"]["error"].startswith("KeyError: 'ours' (")
-    assert worker["off"]["step"] <= 20
+    assert worker.off.error.startswith("KeyError: 'ours' (")
+    assert worker.off.step <= 20
     assert run.verify() == []
     assert not torch_optimizer._global_optimizer_pre_hooks
     assert not torch_optimizer._global_optimizer_post_hooks
@@ -99,4 +99,4 @@ def test_an_interruption_of_the_training_is_not_caught(tmp_path: Path, monkeypat
     with Hook(out=str(tmp_path), name="run") as hook, pytest.raises(KeyboardInterrupt):
         train()
     (worker,) = leadline.open_run(hook.run).worker_documents().values()
-    assert worker["off"] is None
+    assert worker.off is None

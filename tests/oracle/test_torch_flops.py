@@ -90,8 +90,8 @@ def facts_of(folder: Path, train: Callable[[], object]) -> dict[str, int]:
     finally:
         hook.close()
     (document,) = leadline.open_run(run).worker_documents().values()
-    assert document["off"] is None
-    return dict(document["facts"])
+    assert document.off is None
+    return dict(document.facts)
 
 
 @pytest.mark.parametrize("case", CASES)

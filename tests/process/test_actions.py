@@ -11,7 +11,7 @@ import pytest
 from endpoints import HttpEndpoint, Reply, http_endpoint, mail_endpoint
 from launching import Ended, bare, rule, script, started, wait_for, watched
 
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.store.control import read_requests
 from leadline.store.documents import read_lines
 
@@ -40,8 +40,8 @@ def outcomes(ended: Ended) -> dict[str, dict[str, Any]]:
     return final
 
 
-def stops(run: Path) -> list[Request]:
-    return [request for request in read_requests(str(run)) if request.kind == "stop"]
+def stops(run: Path) -> list[Stop]:
+    return [request for request in read_requests(str(run)) if isinstance(request, Stop)]
 
 
 # --- two thresholds of one rule -------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from agent_process import PATIENCE, agent, is_gone, launch, make_run, python, status, wait_for
 
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import make_folder, read_document, write_document
@@ -255,7 +255,7 @@ def test_an_ignored_stop_is_enforced_on_every_descendant(run: Path, tmp_path: Pa
     bystander = background(["sleep", "60"])
     process = background(agent(run, *python(tmp_path, GRANDCHILD)))
     grandchild = int(process.stdout.readline())
-    write_request(str(run), Request(new_request_id(), "stop", by="user", grace_seconds=0.5))
+    write_request(str(run), Stop(new_request_id(), by="user", grace_seconds=0.5))
     wait_for(lambda: status(run)["status"] == "Stopping", "the transition")
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 10
@@ -281,7 +281,7 @@ def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path
     """
     process = background(agent(run, *python(tmp_path, body)))
     orphan = int(process.stdout.readline())
-    request = Request(new_request_id(), "stop", by="rule:exploding_tensor", grace_seconds=30.0)
+    request = Stop(new_request_id(), by="rule:exploding_tensor", grace_seconds=30.0)
     write_request(str(run), request)
     wait_for(lambda: status(run)["status"] == "Stopping", "the transition")
     acknowledgement = {"id": request.id, "worker": "rank0-1", "step": 3, "time_ns": 1, "outcome": "taken"}
@@ -296,7 +296,7 @@ def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path
 def test_a_request_that_arrives_too_late_stops_nothing(run: Path, background: Any) -> None:
     process = background(agent(run, "sh", "-c", "echo go; sleep 1; exit 3"))
     process.stdout.readline()
-    write_request(str(run), Request(new_request_id(), "stop", step=10, by="rule:r", grace_seconds=30.0))
+    write_request(str(run), Stop(new_request_id(), step=10, by="rule:r", grace_seconds=30.0))
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
     assert status(run)["status"] == "Failed"
@@ -307,7 +307,7 @@ def test_attached_to_a_process(run: Path, background: Any) -> None:
     job = background(["sleep", "60"])
     watcher = background([sys.executable, "-m", "leadline.agent", str(run), "--attach", str(job.pid)])
     wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the attachment")
-    write_request(str(run), Request(new_request_id(), "stop", by="user", grace_seconds=0.2))
+    write_request(str(run), Stop(new_request_id(), by="user", grace_seconds=0.2))
     watcher.communicate(timeout=PATIENCE)
     assert watcher.returncode == 10
     assert job.wait(timeout=PATIENCE) == -signal.SIGTERM

@@ -16,7 +16,7 @@ from agent_process import PATIENCE, agent, is_gone, make_run, python, status, wa
 
 from leadline.monitor.processes import list_pids, read_stat
 from leadline.records.notification import Notification
-from leadline.records.request import Request
+from leadline.records.request import ExecuteCommand, Stop
 from leadline.store import control, layout
 from leadline.store.documents import read_document, write_document
 
@@ -59,13 +59,13 @@ class Watched:
 
 def ask(run: Path, command: str, **parameters: Any) -> str:
     given = {"command": command, "timeout": 30.0, "notice": NOTICE.to_dict()} | parameters
-    request = Request(control.new_request_id(), "run_command", by="rule:loss_spike", parameters=given)
+    request = ExecuteCommand(control.new_request_id(), by="rule:loss_spike", **given)
     control.write_request(str(run), request)
     return request.id
 
 
 def answers(run: Path) -> dict[str, str]:
-    return {acknowledgement.id: acknowledgement.outcome for acknowledgement in control.read_acknowledgements(str(run))}
+    return {name: str(answer.answer) for name, (answer,) in control.read_acknowledgements(str(run)).items()}
 
 
 def make(tmp_path: Path, *commands: str) -> Path:
@@ -171,7 +171,7 @@ def test_requests_are_served_one_at_a_time_in_order(watch: Any, tmp_path: Path) 
 
 
 def _answerer(run: Path) -> str:
-    return {acknowledgement.worker for acknowledgement in control.read_acknowledgements(str(run))}.pop()
+    return {answer.worker for (answer,) in control.read_acknowledgements(str(run)).values()}.pop()
 
 
 def test_a_failed_command_is_reported_with_its_status(watch: Any) -> None:
@@ -207,7 +207,7 @@ def test_a_command_survives_the_end_of_the_job_and_is_not_measured_with_it(watch
     watched = watch(command)
     request = watched.ask(command)
     wait_for(lambda: (watched.run / layout.command_output(request)).exists(), "the command")
-    control.write_request(str(watched.run), Request(control.new_request_id(), "stop", by="user", grace_seconds=0.0))
+    control.write_request(str(watched.run), Stop(control.new_request_id(), by="user", grace_seconds=0.0))
     awaited = "waiting for run_command (until its timeout); Ctrl-C terminates it"
     assert watched.process.stderr is not None
     assert any(awaited in line for line in watched.process.stderr)

@@ -70,13 +70,13 @@ def test_findings_are_announced_and_the_summary_waits_for_the_judge(run: Path, t
     done = launch(run, "sleep", "1", judge=judge(tmp_path, run, body))
     lines = done.stderr.splitlines()
     assert lines[0].endswith("preset standard, 1 rule")
-    assert "leadline  step 1312  exploding_tensor: loss is NaN      leadline show" in lines
-    assert "leadline  step 1313  a: b → stopping at step 1314" in lines
+    assert "leadline  step 1,312  exploding_tensor: loss is NaN      leadline show" in lines
+    assert "leadline  step 1,313  a: b → stopping at step 1314" in lines
     tally = lines.index("leadline  1 of 3 rules fired, 1 clear, 1 undecided")
     assert lines[tally + 1 :] == [
-        "  exploding_tensor     step 1312   loss NaN after the learning rate reached 3e-3",
-        "                                   try: clip gradients, or a peak learning rate of 1e-3",
-        "  low_gpu_utilization  undecided   no GPU on this node",
+        "  exploding_tensor     step 1,312   loss NaN after the learning rate reached 3e-3",
+        "                                    try: clip gradients, or a peak learning rate of 1e-3",
+        "  low_gpu_utilization  undecided    no GPU on this node",
         "  report: leadline report          dashboard: leadline ui",
     ]
     assert done.returncode == 0

@@ -121,7 +121,7 @@ def test_throttling_is_shown(ended: Ended) -> None:
         assert (own[0]["since_step"], own[-1]["to_every"]) == (item["since_step"], item["to_every"])
     page = leadline("show", ended.run.path)
     assert "throttled  gradients, weights every " in page
-    assert f"overhead   {spoken(cost['step_share'])} of the step time" in page
+    assert f"overhead   {spoken(cost['step_share'])} of step time" in page
     assert spoken(cost["step_share"]) in leadline("ls", str(ended.root))
 
 

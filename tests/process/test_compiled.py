@@ -60,7 +60,7 @@ def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_
     assert run.tensor("0.weight").steps() == [0, 50]
     assert run.tensor_names(collection="layers") == []
     (document,) = run.worker_documents().values()
-    assert any("torch.compile" in note for note in document["notes"])
+    assert any("torch.compile" in note for note in document.notes)
 
 
 def test_a_session_started_after_torch_compile_captures_no_activations(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def spoil(writer: RunWriter, *steps: int) -> None:
 
 
 def states(writer: RunWriter) -> dict[str, str]:
-    return {action["notice"]: action["state"] for action in read_actions(writer.path)}
+    return {action.notice: action.state for action in read_actions(writer.path)}
 
 
 def judged(writer: RunWriter) -> int:
@@ -158,13 +158,13 @@ def test_an_endpoint_that_is_down_for_a_while_receives_everything_once_and_in_or
     spoil(writer, 3, 6)
     wait_until(lambda: judged(writer) == 2)
     assert states(writer) == {"e/opened/3": "asked", "e/opened/6": "asked"}
-    wait_until(lambda: "the first attempt failed: " in read_actions(writer.path)[0]["outcome"])
+    wait_until(lambda: "the first attempt failed: " in read_actions(writer.path)[0].outcome)
     spoil(writer, 9)
     wait_until(lambda: judged(writer) == 3)  # evaluation continues meanwhile
     endpoint.open()
     wait_until(lambda: set(states(writer).values()) == {"done"})
     assert endpoint.posted == ["e/opened/3", "e/opened/6", "e/opened/9"]
-    assert read_actions(writer.path)[0]["attempts"] > 1
+    assert read_actions(writer.path)[0].attempts > 1
     writer.end()
     assert judge.wait(PATIENCE_SECONDS) == 0
 
@@ -235,7 +235,7 @@ def test_the_output_of_an_action_reaches_no_terminal(tmp_path: Path) -> None:
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
-    assert [action["state"] for action in read_actions(path)] == ["done"]
+    assert [action.state for action in read_actions(path)] == ["done"]
 
 
 def test_ctrl_c_ends_the_wait_and_the_summary_lists_what_was_not_delivered(tmp_path: Path, endpoint: Endpoint) -> None:

@@ -16,6 +16,7 @@ from launching import bare, environment, finish, script, watched
 from safetensors.torch import load_file
 
 from leadline.reader.run import Run
+from leadline.records.documents import WorkerDocument
 
 GROUPS = (
     (
@@ -107,8 +108,8 @@ class Watched:
     def worker(self, kind: str) -> str:
         return f"rank0-{self.diary(kind)['pid']}"
 
-    def document(self, kind: str) -> dict[str, Any]:
-        return dict(self.documents[self.worker(kind)])
+    def document(self, kind: str) -> WorkerDocument:
+        return self.documents[self.worker(kind)]
 
     def names(self, kind: str) -> set[str]:
         """Return the names of the losses and parameters of a kind."""
@@ -184,13 +185,13 @@ def test_weights_are_bit_identical_and_the_process_state_is_unchanged(
 @pytest.mark.parametrize("kind", DIARIES)
 def test_capture_stays_enabled_and_no_data_is_dropped(watch: Watched, kind: str) -> None:
     document = watch.document(kind)
-    assert document["state"] == "ended"
-    assert (document["off"], document["lost"]) == (None, None)
+    assert document.state == "ended"
+    assert (document.off, document.lost) == (None, None)
 
 
 @pytest.mark.parametrize("kind", TOLD)
 def test_the_steps_are_counted(watch: Watched, kind: str) -> None:
-    assert watch.document(kind)["steps"]["train"] == watch.diary(kind)["steps"]
+    assert watch.document(kind).steps["train"] == watch.diary(kind)["steps"]
 
 
 @pytest.mark.parametrize("kind", TOLD)
@@ -294,12 +295,12 @@ def test_the_step_clock_changes_its_owner_when_a_model_is_rebuilt(watch: Watched
 
 
 def test_a_sparse_gradient_is_reported_as_not_stored(watch: Watched) -> None:
-    (note,) = watch.document("sparse")["notes"]
+    (note,) = watch.document("sparse").notes
     assert note.startswith("gradient/0.weight is not stored: only dense tensors")
 
 
 def test_models_are_still_listed_after_they_were_deleted(watch: Watched) -> None:
-    told = {kind: (watch.document(kind)["models"], watch.document(kind)["optimizers"]) for kind in DIARIES}
+    told = {kind: (watch.document(kind).models, watch.document(kind).optimizers) for kind in DIARIES}
     assert told["nested"] == ([{"name": "Sequential", "parameters": 4}], ["Careful"])
     assert told["tied"] == ([{"name": "Tied", "parameters": 1}], ["AdamW"])
     assert sorted(model["name"] for model in told["adversarial"][0]) == ["Discriminator", "Generator"]
@@ -317,5 +318,5 @@ def test_modules_are_captured_outside_of_function_transforms(watch: Watched) -> 
 
 
 def test_wrappers_do_not_show_in_names(watch: Watched) -> None:
-    models = {kind: watch.document(kind)["models"][0]["name"] for kind in ("parallel", "averaged", "reshaped_names")}
+    models = {kind: watch.document(kind).models[0].name for kind in ("parallel", "averaged", "reshaped_names")}
     assert set(models.values()) == {"Sequential"}

@@ -16,7 +16,7 @@ from launching import PATIENCE, end, environment, script, show, wait_for
 import leadline
 from leadline.monitor.processes import list_pids
 from leadline.records.names import JOB_ENDED
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import read_document
@@ -133,7 +133,7 @@ def test_a_stop_ends_all_processes_and_the_run_stays_stopped(tmp_path: Path, sta
     run = tmp_path / "job"
     ranks = [start("5", "watch", str(tmp_path / "never"), run=run, RANK=str(rank)) for rank in range(2)]
     wait_for(lambda: len(list((run / layout.WORKERS).glob("*.json"))) == 2, "two workers")
-    write_request(str(run), Request(new_request_id(), "stop", reason="test", by="user", time_ns=1, grace_seconds=20))
+    write_request(str(run), Stop(new_request_id(), reason="test", by="user", time_ns=1, grace_seconds=20))
     assert [rank.wait(PATIENCE) for rank in ranks] == [10, 10]
     assert ended(run)["status"] == "Stopped"
     late = start("5", "bootstrap", run=run, PYTHONPATH=SITE)

@@ -73,7 +73,7 @@ def test_metrics_logged_to_a_library_are_captured(tmp_path: Path, unwatched: Pat
     for name, values in told["kept"].items():
         assert captured[names.get(name, name)] == pytest.approx(values, rel=1e-6), name
     (document,) = ended.run.worker_documents().values()
-    assert (document["off"], document["lost"], document["notes"]) == (None, None, [])
+    assert (document.off, document.lost, document.notes) == (None, None, ())
 
 
 def metrics(run: Run) -> dict[str, list[float]]:

@@ -98,5 +98,5 @@ def test_a_hanging_server_does_not_change_the_training_and_delays_its_end_only_b
     assert ended.status == 0, ended.err
     assert diary(watched, "hanging")["digest"] == diary(bare, "hanging")["digest"]
     (document,) = ended.run.worker_documents().values()
-    assert (document["off"], document["lost"], document["notes"]) == (None, None, [])
+    assert (document.off, document.lost, document.notes) == (None, None, ())
     assert "failed: the script ended while its tracker did not respond" in outcomes(ended)

@@ -50,8 +50,8 @@ def test_each_rank_is_a_worker_with_all_steps(watch: Ended) -> None:
     documents = watch.run.worker_documents()
     assert sorted(name.split("-")[0] for name in documents) == ["rank0", "rank1"]
     for document in documents.values():
-        assert document["steps"] == {"train": EACH * len(WAYS)}
-        assert (document["off"], document["lost"], document["state"]) == (None, None, "ended")
+        assert document.steps == {"train": EACH * len(WAYS)}
+        assert (document.off, document.lost, document.state) == (None, None, "ended")
     assert watch.run.findings().num_rows == 0
 
 

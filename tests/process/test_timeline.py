@@ -84,7 +84,7 @@ def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) ->
     for before, after in pairwise(found):
         assert abs(before["start_ns"] + before["duration_ns"] - after["start_ns"]) < 5e6
     (document,) = ended.run.worker_documents().values()
-    assert (document["off"], document["lost"]) == (None, None)
+    assert (document.off, document.lost) == (None, None)
     begun = {row["name"]: row for row in rows(ended.run) if row["phase"] == "initialization"}
     assert set(begun) == {"imports", "setup", "first_step"}
     ends = [begun[name]["start_ns"] + begun[name]["duration_ns"] for name in ("imports", "setup")]

@@ -13,6 +13,7 @@ import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
 from leadline.reader.run import Run
+from leadline.records.documents import WorkerDocument
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 OF_XGBOOST = (
@@ -107,9 +108,9 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def document(run: Run) -> Mapping[str, Any]:
+def document(run: Run) -> WorkerDocument:
     (found,) = run.worker_documents().values()
-    assert (found["off"], found["lost"]) == (None, None)
+    assert (found.off, found.lost) == (None, None)
     return found
 
 
@@ -122,13 +123,13 @@ def test_a_training_is_bit_identical_and_captured_correctly(tmp_path: Path, unwa
     assert told == note(unwatched, kind)  # includes the bytes of the model and the state of random generators
     run = ended.run
     library = "lightgbm" if kind.startswith("lightgbm") else "xgboost"
-    assert document(run)["framework"].startswith(library)
+    assert document(run).framework.startswith(library)
     check_scores(run, told.get("scores", {}))
     first = EARLIER.get(kind, 0)
     if "rounds" in told:
         steps = range(first, first + len(told["rounds"]))
         assert [step for step in run.steps(mode="train") if step >= first] == list(steps)
-        assert document(run)["steps"] == {"train": len(steps) + first}
+        assert document(run).steps == {"train": len(steps) + first}
         check_rounds(run, dict(zip(steps, told["rounds"], strict=True)), kind)
 
 
@@ -215,10 +216,10 @@ def test_the_worker_document_describes_the_model(tmp_path: Path) -> None:
     ended = launch(tmp_path, "multiclass", options=["--capture", "full_shap:steps=3"])
     assert ended.status == 0, ended.err
     found = document(ended.run)
-    assert found["evaluated_on"] == "held"
-    assert found["features"] == [f"f{at}" for at in range(6)]
+    assert found.evaluated_on == "held"
+    assert list(found.features) == [f"f{at}" for at in range(6)]
     given = {"objective": "multi:softprob", "num_class": 3.0, "max_depth": 3.0, "eval_metric": "mlogloss,merror"}
-    assert given.items() <= found["hyperparameters"].items()
+    assert given.items() <= found.hyperparameters.items()
     assert ended.run.tensor("hyperparameters/max_depth").statistic("value", 0) == 3.0
     assert any("watching Booster (6 features, multi:softprob)" in line for line in ended.said)
     assert ended.run.tensor("full_shap").value(3).shape == (400, 3, 7)
@@ -263,7 +264,7 @@ def test_several_trainings_of_one_process_share_one_step_count(tmp_path: Path, u
         assert note(tmp_path, kind) == note(unwatched, kind), kind
     told = [note(tmp_path, kind) for kind in (*OF_XGBOOST, *OF_LIGHTGBM)]
     scored = sum(len(diary.get("rounds", ())) for diary in told)
-    assert document(ended.run)["steps"]["train"] == scored + ROUNDS_WITHOUT_TRUTH
+    assert document(ended.run).steps["train"] == scored + ROUNDS_WITHOUT_TRUTH
     begun = ended.run.timeline(name="training").to_pylist()
     assert len(begun) == len(OF_XGBOOST) + len(OF_LIGHTGBM) + ALSO_TRAINED
 

@@ -18,7 +18,7 @@ def test_eval_steps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
     printed = [float(line.split()[1]) for line in ended.lines if line.startswith("eval")]
     run = ended.run
     first, second = sorted(run.workers())
-    steps = {worker: document["steps"] for worker, document in run.worker_documents().items()}
+    steps = {worker: document.steps for worker, document in run.worker_documents().items()}
     assert steps == {first: {"train": 35, "eval": 9}, second: {"train": 35}}
     rows = run.tensor("mse_loss_output_0").statistics("value").to_pylist()
     evaluated = [row for row in rows if row["mode"] == "eval"]

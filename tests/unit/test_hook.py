@@ -18,7 +18,7 @@ def close_and_open(hook: leadline.Hook) -> Run:
     assert hook.close()
     reopened = leadline.open_run(hook.run)
     (document,) = reopened.worker_documents().values()
-    assert (document["off"], document["lost"]) == (None, None)
+    assert (document.off, document.lost) == (None, None)
     return reopened
 
 
@@ -90,7 +90,7 @@ def test_values_that_are_not_arrays_are_noted(tmp_path: Path, argument: object, 
     hook.step()
     run = close_and_open(hook)
     (document,) = run.worker_documents().values()
-    assert document["notes"] == [note, "loss is not captured: not a number: str"]
+    assert document.notes == (note, "loss is not captured: not a number: str")
     assert run.tensor("rate").statistic("value", 0) == 1.0
 
 

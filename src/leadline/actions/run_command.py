@@ -8,7 +8,7 @@ import msgspec
 
 from leadline.actions.action import Action, ActionContext, Outcome, Place
 from leadline.errors import ConfigurationError
-from leadline.records.request import Request
+from leadline.records.request import ExecuteCommand
 
 _MAX_CHARACTERS = 80
 
@@ -57,13 +57,14 @@ class RunCommand(Action, frozen=True, kw_only=True):
         from leadline.store import control
 
         notification = context.notification
-        request = Request(
+        request = ExecuteCommand(
             id=control.new_request_id(),
-            kind="run_command",
             reason=notification.message,
             by=f"rule:{notification.rule}" if notification.rule else "action",
             time_ns=context.now_ns,
-            parameters={"command": self.command, "timeout": self.timeout, "notice": notification.to_dict()},
+            command=self.command,
+            timeout=self.timeout,
+            notice=notification.to_dict(),
         )
         control.write_request(context.run, request)
         return Outcome(f"asked to run {_short(self.command)}", request=request.id)

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from leadline.actions.action import Action, ActionContext, Outcome, Place, TrainingProgress
-from leadline.records.request import Request
+from leadline.records.request import Stop
 
 _MARGIN_STEPS = 2
 _MARGIN_SECONDS = 0.5
@@ -35,9 +35,8 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
         step, notification = _step(context), context.notification
         by = f"rule:{notification.rule}" if notification.rule else "action"
-        request = Request(
+        request = Stop(
             id=control.new_request_id(),
-            kind="stop",
             step=step,
             reason=notification.message,
             by=by,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from leadline.actions.action import Action, ActionContext, Outcome, Place
 from leadline.records.notification import Notification, RuleState
-from leadline.records.request import Request
+from leadline.records.request import Track
 
 
 class Tracker(Action, frozen=True, kw_only=True):
@@ -45,22 +45,18 @@ class Tracker(Action, frozen=True, kw_only=True):
         notification, reason = context.notification, _reason_to_skip(context.notification)
         if reason:
             return Outcome(reason, is_nothing=True)
-        rule, value = notification.rule, _value(notification)
-        parameters = {
-            "rule": rule,
-            "value": value,
-            "status": notification.status,
-            "step": _step(notification),
-            "message": notification.message,
-            "to": self.to,
-        }
-        request = Request(
+        rule, value = notification.rule or "", _value(notification)
+        request = Track(
             id=control.new_request_id(),
-            kind="track",
             reason=f"{rule}: {notification.status}",
             by=f"rule:{rule}",
             time_ns=context.now_ns,
-            parameters=parameters,
+            rule=rule,
+            value=value,
+            status=notification.status,
+            step=_step(notification),
+            message=notification.message,
+            to=self.to,
         )
         control.write_request(context.run, request)
         return Outcome(f"asked to log {value:g}", request=request.id)

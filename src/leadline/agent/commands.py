@@ -16,8 +16,9 @@ from leadline.agent.signals import SignalGate, send
 from leadline.agent.stop_sequence import KILL_AFTER_SECONDS
 from leadline.monitor.processes import Identity, list_pids, read_stat
 from leadline.process.child import Child
+from leadline.records.documents import ManifestDocument
 from leadline.records.formatting import duration
-from leadline.records.request import FAILED, REFUSED, Request
+from leadline.records.request import Answer, ExecuteCommand
 from leadline.store import layout
 from leadline.store.control import read_requests
 from leadline.store.documents import encode
@@ -44,7 +45,6 @@ _EVENT_FIELDS: Final = (
 """The fields of the notification that are in the command's environment; its standard input has all fields."""
 _MAX_CHARACTERS: Final = 4096
 """The length of one field in the environment, whose size the system limits."""
-_DEFAULT_TIMEOUT_SECONDS: Final = 60.0
 _ID: Final = re.compile(r"[0-9A-Za-z-]+")
 _IN_FOLDER: Final = 'cd -- "$0" && exec /bin/sh -c "$1"'
 _CLOSE_SECONDS: Final = 0.2
@@ -56,7 +56,7 @@ _DRAIN_SECONDS: Final = 0.05
 class RunningCommand:
     """A command in execution."""
 
-    request: Request
+    request: ExecuteCommand
     output: Output
     child: Child
     """Its shell; the pid is the id of its session as well."""
@@ -82,23 +82,23 @@ class Commands:
     Args:
         manifest: The manifest as it was before the job started.
         environment: The environment of the agent.
-        answer: Called with a request and its outcome.
+        answer: Called with a request and what became of it.
     """
 
     def __init__(
         self,
         run: str,
-        manifest: Mapping[str, Any],
+        manifest: ManifestDocument,
         environment: Mapping[str, str],
         gate: SignalGate,
         *,
-        answer: Callable[[Request, str], None],
+        answer: Callable[[ExecuteCommand, Answer], None],
     ) -> None:
         self._run, self._gate, self._answer = run, gate, answer
         self._allowed, self._old_ids = _commands_of(manifest), _request_ids(run)
-        self._folder = str(manifest.get("folder") or os.getcwd())
+        self._folder = manifest.folder or os.getcwd()
         self._environment = _without_job_variables(environment)
-        self._queue: deque[Request] = deque()
+        self._queue: deque[ExecuteCommand] = deque()
         self._running: RunningCommand | None = None
         self._outputs: list[Output] = []
 
@@ -107,15 +107,15 @@ class Commands:
         """Whether no command is running or queued."""
         return self._running is None and not self._queue
 
-    def take(self, request: Request) -> None:
+    def take(self, request: ExecuteCommand) -> None:
         """Queue a command, or refuse it."""
         if not _ID.fullmatch(request.id):
             return  # the id is used in file names and must not contain a path
-        if request.parameters.get("command") not in self._allowed:
-            self._answer(request, f"{REFUSED}the run was not started with that command")
+        if request.command not in self._allowed:
+            self._answer(request, Answer("refused", "the run was not started with that command"))
             return
         if request.id in self._old_ids:
-            self._answer(request, f"{REFUSED}it was requested before this agent started")
+            self._answer(request, Answer("refused", "it was requested before this agent started"))
             return
         self._queue.append(request)
 
@@ -129,7 +129,7 @@ class Commands:
     def end(self, now: float) -> None:
         """Terminate the running command and refuse the queued ones."""
         while self._queue:
-            self._answer(self._queue.popleft(), f"{REFUSED}the run had ended")
+            self._answer(self._queue.popleft(), Answer("refused", "the run had ended"))
         if self._running is not None and not self._running.why_terminated:
             self._terminate(self._running, now, "terminated at the end of the run")
 
@@ -138,27 +138,26 @@ class Commands:
         for output in self._outputs:
             output.await_end(_CLOSE_SECONDS)
 
-    def _begin(self, request: Request, now: float) -> None:
+    def _begin(self, request: ExecuteCommand, now: float) -> None:
         try:
             output = Output(os.path.join(self._run, layout.command_output(request.id)))
         except FileExistsError:
-            self._answer(request, f"{REFUSED}another agent has started it")
+            self._answer(request, Answer("refused", "another agent has started it"))
             return
         try:
             child = self._start(request, output)
         except OSError as error:
             output.abandon()
-            self._answer(request, f"{FAILED}cannot be started: {error.strerror}")
+            self._answer(request, Answer("failed", f"cannot be started: {error.strerror}"))
             return
         output.begin()
         self._outputs = [*self._outputs, output]
-        child.deadline = now + _timeout_seconds(request)
+        child.deadline = now + request.timeout
         self._running = RunningCommand(request, output, child, now)
 
-    def _start(self, request: Request, output: Output) -> Child:
-        notification = request.parameters.get("notice")
-        notification = notification if isinstance(notification, dict) else {}
-        words = ["/bin/sh", "-c", _IN_FOLDER, self._folder, str(request.parameters["command"])]
+    def _start(self, request: ExecuteCommand, output: Output) -> Child:
+        notification = request.notice
+        words = ["/bin/sh", "-c", _IN_FOLDER, self._folder, request.command]
         standard_input = os.memfd_create("notice", os.MFD_CLOEXEC)
         try:
             os.write(standard_input, encode(notification) + b"\n")
@@ -172,7 +171,7 @@ class Commands:
     def _supervise(self, running: RunningCommand, now: float) -> None:
         child = running.child
         if child.code is None and not running.why_terminated and child.is_overdue(now):
-            self._terminate(running, now, f"timed out after {duration(child.deadline - running.began)}")
+            self._terminate(running, now, f"timed out after {duration(running.request.timeout)}")
         if running.why_terminated:
             is_alive = bool(_members(child.pid))
             if is_alive and now >= running.kill_at:
@@ -192,10 +191,10 @@ class Commands:
         if not _members(running.child.pid):
             self._gate.sessions.discard(running.child.pid)  # the system may reuse the number
         outcome = running.why_terminated or f"{_describe_exit(code)} after {duration(now - running.began)}"
-        prefix = "" if code == 0 and not running.why_terminated else FAILED
+        is_done = code == 0 and not running.why_terminated
         path = layout.command_output(running.request.id)
         suffix = f"; output: {path}" if running.output.has_printed else ""
-        self._answer(running.request, f"{prefix}{outcome}{suffix}")
+        self._answer(running.request, Answer("done" if is_done else "failed", f"{outcome}{suffix}"))
 
 
 def event_environment(notification: Mapping[str, Any]) -> dict[str, str]:
@@ -216,10 +215,10 @@ def _request_ids(run: str) -> set[str]:
         return set()
 
 
-def _commands_of(manifest: Mapping[str, Any]) -> set[str]:
+def _commands_of(manifest: ManifestDocument) -> set[Any]:
     """Return the commands that the user specified when the run was started."""
-    actions = [action for action in manifest.get("actions") or () if action.get("action") == "run_command"]
-    return {action.get("parameters", {}).get("command") for action in actions} - {None}
+    parameters = [action.parameters for action in manifest.actions if action.action == "run_command"]
+    return {values["command"] for values in parameters if "command" in values}
 
 
 def _without_job_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -229,13 +228,6 @@ def _without_job_variables(environment: Mapping[str, str]) -> dict[str, str]:
         entries = [entry for entry in result.pop("PYTHONPATH").split(os.pathsep) if entry != SITE]
         result |= {"PYTHONPATH": os.pathsep.join(entries)} if entries else {}
     return result
-
-
-def _timeout_seconds(request: Request) -> float:
-    timeout = request.parameters.get("timeout")
-    if isinstance(timeout, (int, float)) and 0 < timeout < math.inf:
-        return float(timeout)
-    return _DEFAULT_TIMEOUT_SECONDS
 
 
 def _members(session: int) -> list[Identity]:

@@ -10,7 +10,6 @@ from leadline.agent.compaction_process import Compaction
 from leadline.agent.horovod import HorovodTimelines
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
-from leadline.agent.progress import Document
 from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
@@ -19,8 +18,8 @@ from leadline.agent.terminal import Terminal
 from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor
-from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.records.documents import ManifestDocument, NodeDocument
+from leadline.store.run_state import read_manifest_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class AgentComponents:
     gate: SignalGate
     terminal: Terminal
     clock: Callable[[], float]
-    manifest: Document
+    manifest: ManifestDocument
     unwatched: str | None
     """Why Leadline could not be loaded into the job; None: it could."""
     messages: StartMessages
@@ -47,19 +46,19 @@ class AgentComponents:
         """Write the document of this node, if it changed."""
         self.documents.set_node(self.node_document())
 
-    def node_document(self) -> Document:
+    def node_document(self) -> NodeDocument:
         """Return what is known of this node."""
-        return {
-            "node": self.documents.node,
-            "agent_pid": os.getpid(),
-            "started_ns": self.documents.started_ns,
-            "cpu_count": len(os.sched_getaffinity(0)),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "gpus": self.monitor.gpus(),
-            "absent": self.monitor.absent(),
-            "lost": self.monitor.dropped(),
-            "gone": sorted(self.workers.gone),
-        }
+        return NodeDocument(
+            node=self.documents.node,
+            agent_pid=os.getpid(),
+            started_ns=self.documents.started_ns,
+            cpu_count=len(os.sched_getaffinity(0)),
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            gpus=tuple(self.monitor.gpus()),
+            absent=self.monitor.absent(),
+            lost=self.monitor.dropped(),
+            gone=tuple(sorted(self.workers.gone)),
+        )
 
 
 def build_components(
@@ -77,7 +76,7 @@ def build_components(
     def warn(text: str) -> None:
         terminal.message(text, "warning")
 
-    manifest = _read_manifest(documents)
+    manifest = read_manifest_document(documents.run) or ManifestDocument()
     messages = StartMessages(terminal, documents, manifest, unwatched=unwatched)
     workers = WorkerTracker(documents.run, documents.node, messages, terminal, clock=clock)
     supervisor = JudgeSupervisor(documents, manifest, judge, gate, terminal=terminal, clock=clock)
@@ -87,7 +86,7 @@ def build_components(
         documents.run,
         documents.node,
         lambda: machine_samplers(documents.run, monitored),
-        interval_seconds=int(manifest.get("interval_ms") or 500) / 1000,
+        interval_seconds=manifest.interval_ms / 1000,
     )
     requests = RequestHandler(
         documents,
@@ -116,8 +115,3 @@ def build_components(
         compaction=Compaction(documents.run, os.environ, gate, warn=warn),
         horovod=HorovodTimelines(documents.run, documents.node, documents.started_ns),
     )
-
-
-def _read_manifest(documents: RunDocuments) -> Document:
-    manifest = read_document(documents.path(layout.MANIFEST))
-    return manifest if isinstance(manifest, dict) else {}

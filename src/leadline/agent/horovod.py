@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from leadline.records.documents import WorkerDocument
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, make_subfolder, write_document
 
@@ -38,11 +39,11 @@ class HorovodTimelines:
         """The worker whose timeline a file is, by the path of the file."""
         self._copies: dict[str, _TimelineCopy] = {}
 
-    def poll(self, workers: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    def poll(self, workers: Mapping[str, WorkerDocument]) -> list[str]:
         """Copy what was written; return a message for each file that is no longer copied."""
         for worker in sorted(set(workers) - self._known_workers):
-            if workers[worker].get("node") == self._node:
-                self._find_timeline(worker, workers[worker].get("pid"))
+            if workers[worker].node == self._node:
+                self._find_timeline(worker, workers[worker].pid)
         return [line for path, owner in self._owners.items() for line in self._copy(path, owner)]
 
     def _find_timeline(self, worker: str, pid: Any) -> None:

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
 
-from leadline.agent.progress import Document, WatchedFile, describe_announcement, read_with_retries
+from leadline.agent.progress import WatchedFile
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import TO_STDERR, SignalGate
 from leadline.agent.terminal import Terminal
 from leadline.process.child import Child
+from leadline.records import describe
+from leadline.records.documents import ManifestDocument, RuleSummary
 from leadline.store import layout
 
 _RESTARTS: Final = 3
@@ -43,16 +45,16 @@ class JudgeSupervisor:
     def __init__(
         self,
         documents: RunDocuments,
-        manifest: Document,
+        manifest: ManifestDocument,
         command: list[str] | None,
         gate: SignalGate,
         *,
         terminal: Terminal,
         clock: Callable[[], float],
     ) -> None:
-        self.summary: Document | None = None
+        self.summary: RuleSummary | None = None
         """The latest rule summary; None: none was read yet."""
-        self._has_rules_or_actions = bool(manifest.get("rules") or manifest.get("actions"))
+        self._has_rules_or_actions = bool(manifest.rules or manifest.actions)
         self.is_needed = self._has_rules_or_actions and not documents.is_secondary
         self._command, self._gate, self._terminal, self._clock = command, gate, terminal, clock
         self._child: Child | None = None
@@ -113,20 +115,21 @@ class JudgeSupervisor:
 
     def read_summary(self) -> bool:
         """Read the rule summary if it changed, announce new findings, and return whether it changed."""
-        if not self._file.has_changed():
+        change = self._file.read_change()
+        if change is None:
             return False
-        self.summary = read_with_retries(self._file.path) or self.summary
-        self._announce()
+        self.summary = RuleSummary.from_dict(change)
+        self._announce(self.summary)
         return True
 
     def has_completed(self) -> bool:
         """Return whether everything is evaluated and every action is delivered or given up."""
         self.read_summary()
-        return bool((self.summary or {}).get("complete")) and not self.pending_deliveries()
+        return self.summary is not None and self.summary.complete and not self.summary.delivering
 
     def pending_deliveries(self) -> list[str]:
         """Return the names of the actions that are still being delivered."""
-        return list((self.summary or {}).get("delivering") or [])
+        return list(self.summary.delivering) if self.summary is not None else []
 
     def _retire(self) -> None:
         self._next_start = None
@@ -148,13 +151,13 @@ class JudgeSupervisor:
             advice = "Training continues; evaluate the rules afterwards with: leadline judge"
             self._terminal.message(f"{text}. {advice}", "warning")
 
-    def _announce(self) -> None:
-        for announcement in (self.summary or {}).get("announcements") or []:
-            if announcement["id"] <= self._last_announced:
+    def _announce(self, summary: RuleSummary) -> None:
+        for announcement in summary.announcements:
+            if announcement.id <= self._last_announced:
                 continue
-            self._last_announced = announcement["id"]
-            if self._last_announced <= _MAX_ANNOUNCED or announcement.get("action") or announcement.get("kind"):
-                style = {"action": "plain", "failure": "warning"}.get(announcement.get("kind"), "finding")
-                self._terminal.message(describe_announcement(announcement), style)
+            self._last_announced = announcement.id
+            if self._last_announced <= _MAX_ANNOUNCED or announcement.action or announcement.kind:
+                style = {"action": "plain", "failure": "warning"}.get(announcement.kind or "", "finding")
+                self._terminal.message(describe.announcement(announcement), style)
             elif self._last_announced == _MAX_ANNOUNCED + 1:
                 self._terminal.message("further findings are not listed here: leadline show", "finding")

@@ -1,19 +1,14 @@
-"""The documents of workers and judge, read when they change, and the terminal lines made from them."""
+"""The documents of workers, read when they change."""
 
 from __future__ import annotations
 
 import os
-import time
-from typing import Any, Final
 
-from leadline.records.formatting import counted, listed
+from leadline.records.documents import WorkerDocument
 from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.store.documents import read_with_retries
+from leadline.store.run_state import document_paths
 
-_READ_ATTEMPTS: Final = 5
-_READ_PAUSE_SECONDS: Final = 0.002
-
-Document = dict[str, Any]
 FileStamp = tuple[int, int, int]
 
 
@@ -36,88 +31,28 @@ class WatchedFile:
         self._stamp = stamp
         return True
 
+    def read_change(self) -> object | None:
+        """Return the document in the file if it has changed; None: it has not, or cannot be read now."""
+        try:
+            return read_with_retries(self.path) if self.has_changed() else None
+        except OSError:
+            return None
+
 
 class Workers:
     """The latest documents of the workers of a run."""
 
     def __init__(self, run: str) -> None:
-        self.documents: dict[str, Document] = {}
-        self._folder = os.path.join(run, layout.WORKERS)
+        self.documents: dict[str, WorkerDocument] = {}
+        self._run = run
         self._files: dict[str, WatchedFile] = {}
 
     def poll(self) -> list[str]:
         """Read the documents that changed, and return the names of their workers."""
-        for name in self._names():
-            if name not in self._files:
-                self._files[name] = WatchedFile(os.path.join(self._folder, name))
-        return [name.removesuffix(".json") for name, file in self._files.items() if self._read(name, file)]
-
-    def _read(self, name: str, file: WatchedFile) -> bool:
-        if not file.has_changed():
-            return False
-        document = read_with_retries(file.path)
-        if document is None:
-            return False
-        self.documents[name.removesuffix(".json")] = document
-        return True
-
-    def _names(self) -> list[str]:
-        try:
-            return sorted(name for name in os.listdir(self._folder) if name.endswith(".json"))
-        except FileNotFoundError:
-            return []
-
-
-def read_with_retries(path: str) -> Document | None:
-    """Read a document that may be rewritten in place at this very moment; None: it cannot be read."""
-    for _ in range(_READ_ATTEMPTS):
-        try:
-            document = read_document(path)
-        except OSError:
-            return None
-        if isinstance(document, dict):
-            return document
-        time.sleep(_READ_PAUSE_SECONDS)
-    return None
-
-
-def describe_worker(document: Document) -> str:
-    """``watching Net (62 parameters, AdamW): losses every step, statistics every 50``."""
-    models = document.get("models") or []
-    names = [str(model.get("name", "a model")) for model in models]
-    parameters = sum(int(model.get("parameters", 0)) for model in models)
-    features = document.get("features") or []
-    details = [counted(parameters, "parameter")] if parameters else []
-    details += [counted(len(features), "feature")] if features else []
-    details += dict.fromkeys(str(optimizer) for optimizer in document.get("optimizers") or [])
-    subject = listed(names) if names else "the training"
-    if details:
-        subject = f"{subject} ({', '.join(details)})"
-    captured = document.get("watching")
-    return f"watching {subject}: {captured}" if captured else f"watching {subject}"
-
-
-def describe_dropped_data(worker: str, dropped: Document) -> str:
-    """``rank0-4711: dropped 1 row and 2 tensors since step 7: No space left on device``."""
-    parts = [
-        counted(int(dropped[key]), noun) for key, noun in (("rows", "row"), ("tensors", "tensor")) if dropped.get(key)
-    ]
-    what = listed(parts) or "captured data"
-    since, reason = dropped.get("since_step", "?"), dropped.get("reason", "unknown reason")
-    return f"{worker}: dropped {what} since step {since}: {reason}"
-
-
-def describe_disabled_capture(worker: str, off: Document) -> str:
-    """``rank0-4711: capture disabled at step 3: ValueError: …``."""
-    return f"{worker}: capture disabled at step {off.get('step', '?')}: {off.get('error', 'unknown error')}"
-
-
-def describe_announcement(announcement: Document) -> str:
-    """Return a new finding, or the outcome of an action, in one line."""
-    step = announcement.get("step")
-    prefix = f"step {step}  " if isinstance(step, int) and step >= 0 else ""
-    message = f"{prefix}{announcement.get('rule', '?')}: {announcement.get('message', '')}"
-    if announcement.get("kind"):
-        return message
-    action = announcement.get("action")
-    return f"{message} → {action}" if action else f"{message}      leadline show"
+        for worker, path in document_paths(self._run, layout.WORKERS).items():
+            if worker not in self._files:
+                self._files[worker] = WatchedFile(path)
+        changes = {worker: file.read_change() for worker, file in self._files.items()}
+        changed = {worker: WorkerDocument.from_dict(change) for worker, change in changes.items() if change is not None}
+        self.documents |= changed
+        return list(changed)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-import time
 
 from leadline.agent.commands import Commands
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
-from leadline.agent.progress import Document
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
 from leadline.agent.stop_sequence import StopSequence
 from leadline.agent.terminal import Terminal
 from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.monitor import Monitor, set_interval
-from leadline.records.request import FAILED, REFUSED, TRAINING_ENDED, Acknowledgement, Request
+from leadline.records.describe import AGENT
+from leadline.records.documents import ManifestDocument
+from leadline.records.request import TRAINING_ENDED, Answer, ControlRequest, ExecuteCommand, SetInterval, Stop
 from leadline.store import layout
-from leadline.store.control import RequestReader, write_acknowledgement
+from leadline.store.control import RequestReader, acknowledge
 
 
 class RequestHandler:
@@ -30,7 +30,7 @@ class RequestHandler:
     def __init__(
         self,
         documents: RunDocuments,
-        manifest: Document,
+        manifest: ManifestDocument,
         gate: SignalGate,
         *,
         job: Job,
@@ -58,39 +58,36 @@ class RequestHandler:
         for request in self._inbox.take():
             self._handle(request, now)
 
-    def _handle(self, request: Request, now: float) -> None:
-        match request.kind:
-            case "stop" if self.stop.request is None and self.accepts_stop:
+    def _handle(self, request: ControlRequest, now: float) -> None:
+        match request:
+            case Stop() if self.stop.request is None and self.accepts_stop:
                 self._begin_stop(request, now)
-            case "set":
+            case SetInterval():
                 self._acknowledge(request, set_interval(self._monitor, request))
-            case "run_command" if not self._documents.is_secondary:
+            case ExecuteCommand() if not self._documents.is_secondary:
                 self.commands.take(request)
 
-    def _begin_stop(self, request: Request, now: float) -> None:
+    def _begin_stop(self, request: Stop, now: float) -> None:
         self._workers.poll()
-        if request.by.startswith("rule:") and not self._workers.may_train():
+        if request.is_by_rule and not self._workers.may_train():
             # a finding at the very end: the script may be saving its model
-            self._acknowledge(request, f"{REFUSED}{TRAINING_ENDED}")
+            self._acknowledge(request, Answer("refused", TRAINING_ENDED))
             return
         can_stop_itself = self._can_notice_stop and self._workers.may_train()
         self.stop.begin(request, now, can_stop_itself=can_stop_itself)
         self._documents.set_status(status="Stopping", stopped_by=request.by or "user")
-        if not request.by.startswith("rule:"):
+        if not request.is_by_rule:
             self._terminal.message(f"stop requested by {request.by or 'user'}", "warning")
 
-    def _acknowledge(self, request: Request, outcome: str) -> None:
-        worker = f"agent-{self._documents.node}"
-        acknowledgement = Acknowledgement(request.id, worker, -1, time.time_ns(), outcome)
-        try:
-            write_acknowledgement(self._documents.run, acknowledgement)
-        except OSError as error:
-            self._warn_once(f"cannot acknowledge request {request.id}: {error.strerror}")
+    def _acknowledge(self, request: ControlRequest, answer: Answer) -> None:
+        problem = acknowledge(self._documents.run, request.id, f"{AGENT}{self._documents.node}", -1, answer)
+        if problem:
+            self._warn_once(f"cannot acknowledge request {request.id}: {problem}")
 
-    def _answer_command(self, request: Request, outcome: str) -> None:
-        self._acknowledge(request, outcome)
-        if self._judge.is_over and outcome.startswith((FAILED, REFUSED)):
-            self._terminal.message(f"run_command {outcome}", "warning")  # otherwise the judge reports it
+    def _answer_command(self, request: ExecuteCommand, answer: Answer) -> None:
+        self._acknowledge(request, answer)
+        if self._judge.is_over and not answer.is_accepted:
+            self._terminal.message(f"run_command {answer}", "warning")  # otherwise the judge reports it
 
     def _warn_once(self, problem: str) -> None:
         if problem not in self._reported:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
+from leadline.records.documents import NodeDocument, RunStatus, Transition
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder, read_document, write_document
+from leadline.store.run_state import read_status
 
 _RESERVE_BYTES: Final = 64 << 10
 
@@ -31,10 +34,10 @@ class RunDocuments:
         self.is_secondary = is_secondary
         self.started_ns = clock()
         self._clock = clock
-        self._pending: dict[str, dict[str, Any]] = {}
+        self._pending: dict[str, Any] = {}
         self._reserve = os.path.join(run, layout.RESERVE)
         self._node: InPlaceDocument | None = None
-        self._node_written: dict[str, Any] = {}
+        self._node_written: NodeDocument | None = None
         self.status = self._read_status()
         self._make_reserve()
 
@@ -42,19 +45,10 @@ class RunDocuments:
         """Return the path of a file in the run directory."""
         return os.path.join(self.run, name)
 
-    def _read_status(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {
-            "status": "Starting",
-            "transitions": [{"status": "Starting", "time_ns": self.started_ns}],
-            "stopped_by": None,
-            "exit_status": None,
-            "agent_pid": None,
-            "job_pid": None,
-            "node": self.node,
-            "ended_ns": None,
-        }
-        stored = read_document(self.path(layout.STATUS))
-        return fresh | stored if isinstance(stored, dict) else fresh
+    def _read_status(self) -> RunStatus:
+        stored = read_status(self.run)
+        began = (Transition(stored.status, self.started_ns),)
+        return replace(stored, transitions=stored.transitions or began, node=stored.node or self.node)
 
     def _make_reserve(self) -> None:
         if self.is_secondary:
@@ -75,16 +69,13 @@ class RunDocuments:
 
     def set_status(self, **changes: Any) -> None:
         """Change the status document; a new ``status`` is recorded as a transition."""
-        status = changes.get("status", self.status["status"])
-        if status != self.status["status"]:
-            changes["transitions"] = [
-                *self.status["transitions"],
-                {"status": status, "time_ns": self._clock()},
-            ]
-        self.status = self.status | changes
+        before, self.status = self.status, replace(self.status, **changes)
+        if self.status.status != before.status:
+            transition = Transition(self.status.status, self._clock())
+            self.status = replace(self.status, transitions=(*before.transitions, transition))
         self._write(layout.STATUS, self.status)
 
-    def set_node(self, document: dict[str, Any]) -> None:
+    def set_node(self, document: NodeDocument) -> None:
         """Write the document of this node, if it changed."""
         if document == self._node_written:
             return
@@ -98,7 +89,7 @@ class RunDocuments:
             return
         self._node_written = document
 
-    def _write(self, name: str, document: dict[str, Any]) -> None:
+    def _write(self, name: str, document: Any) -> None:
         if self.is_secondary:
             return
         try:

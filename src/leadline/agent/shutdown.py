@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from leadline.agent.components import AgentComponents
 from leadline.agent.exit_status import STOPPED, end_of_job, folder_bytes
-from leadline.agent.progress import Document, describe_dropped_data, read_with_retries
 from leadline.agent.signals import TO_END
 from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.records import describe
 from leadline.records.formatting import listed
-from leadline.store import layout
 from leadline.store.actions import read_actions
 from leadline.store.control import read_acknowledgements
+from leadline.store.run_state import read_nodes
 
 _JUDGE_POLL_SECONDS: Final = 0.01
 """The poll interval while only the judge is awaited: the user waits for the prompt."""
@@ -102,7 +101,7 @@ class Shutdown:
         parts.documents.set_status(
             status=status,
             exit_status=final if code is not None or status == "Stopped" else None,
-            stopped_by=parts.documents.status["stopped_by"] if status == "Stopped" else None,
+            stopped_by=parts.documents.status.stopped_by if status == "Stopped" else None,
             ended_ns=time.time_ns(),
         )
         return status, final
@@ -111,10 +110,8 @@ class Shutdown:
         stop = self._parts.requests.stop
         if stop.request is None:
             return False
-        was_taken = any(
-            answer.id == stop.request.id and answer.outcome == "taken"
-            for answer in read_acknowledgements(self._parts.documents.run)
-        )
+        answers = read_acknowledgements(self._parts.documents.run).get(stop.request.id, ())
+        was_taken = any(answer.answer.is_accepted for answer in answers)
         return was_taken or code == STOPPED or stop.has_used_force
 
     def _await_judge(self) -> None:
@@ -174,43 +171,29 @@ class Shutdown:
     def _complete_manifest(self) -> None:
         """Add to the manifest what became known of workers, nodes and dropped data."""
         parts = self._parts
-        dropped = parts.workers.dropped_data()
-        dropped_samples = parts.monitor.dropped()
-        if dropped_samples:
-            dropped.append({"node": parts.documents.node, **dropped_samples})
-        additions: dict[str, Any] = {
-            "workers": [parts.workers.documents[worker] for worker in sorted(parts.workers.documents)],
-            "nodes": [parts.node_document(), *self._other_nodes()],
-        }
-        parts.documents.fold_manifest(**additions, lost=dropped)
-
-    def _other_nodes(self) -> list[Document]:
-        """Return the documents that the agents of other nodes wrote."""
-        this_node = f"{self._parts.documents.node}.json"
-        folder = self._parts.documents.path(layout.NODES)
-        try:
-            entries = os.listdir(folder)
-        except FileNotFoundError:
-            return []  # the run was removed
-        names = sorted(name for name in entries if name.endswith(".json") and name != this_node)
-        documents = [read_with_retries(os.path.join(folder, name)) for name in names]
-        return [document for document in documents if document is not None]
+        node = parts.node_document()
+        dropped = [{"worker": worker, **lost.fields()} for worker, lost in parts.workers.dropped_data().items()]
+        dropped += [{"node": node.node, **node.lost.fields()}] if node.lost is not None else []
+        others = [other for other in read_nodes(parts.documents.run) if other.node != node.node]
+        workers = [parts.workers.documents[worker] for worker in sorted(parts.workers.documents)]
+        parts.documents.fold_manifest(workers=workers, nodes=[node, *others], lost=dropped)
 
     def _print_summary(self, status: str, final: int, seconds: float) -> None:
         parts = self._parts
-        dropped = [describe_dropped_data(entry["worker"], entry) for entry in parts.workers.dropped_data()]
-        dropped += [parts.monitor.describe_dropped()] if parts.monitor.dropped() else []
+        dropped = [f"{worker}: {describe.dropped_data(lost)}" for worker, lost in parts.workers.dropped_data().items()]
+        dropped_samples = parts.monitor.dropped()
+        dropped += [describe.dropped_samples(dropped_samples)] if dropped_samples is not None else []
         outcome = RunOutcome(
             status=status,
             exit_status=parts.job.exit_status,
             final_status=final,
-            stopped_by=parts.documents.status["stopped_by"],
+            stopped_by=parts.documents.status.stopped_by,
             seconds=seconds,
             workers=tuple(parts.workers.documents.values()),
             run_bytes=folder_bytes(parts.documents.run),
             summary=parts.judge.summary,
-            has_rules=parts.judge.is_needed and bool(parts.manifest.get("rules")),
-            actions=tuple(read_actions(parts.documents.run)) if parts.manifest.get("actions") else (),
+            has_rules=parts.judge.is_needed and bool(parts.manifest.rules),
+            actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),
             dropped=tuple(dropped),
             unwatched=parts.unwatched,
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from leadline.agent.progress import Document, describe_worker
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.terminal import Terminal
+from leadline.records import describe
+from leadline.records.documents import ManifestDocument, WorkerDocument
 from leadline.records.formatting import counted, short_path
 
 
@@ -18,7 +19,7 @@ class StartMessages:
     """
 
     def __init__(
-        self, terminal: Terminal, documents: RunDocuments, manifest: Document, *, unwatched: str | None
+        self, terminal: Terminal, documents: RunDocuments, manifest: ManifestDocument, *, unwatched: str | None
     ) -> None:
         self.has_hinted = False
         """Whether the start is complete: the commands to follow and stop the run were shown."""
@@ -27,23 +28,23 @@ class StartMessages:
     def announce_run(self) -> None:
         """Show the name, the directory and the configuration of the run."""
         path = short_path(self._documents.run, os.getcwd())
-        name = self._manifest.get("name") or os.path.basename(self._documents.run)
+        name = self._manifest.name or os.path.basename(self._documents.run)
         if self._documents.is_secondary:
             self._terminal.message(f"run {name} → {path}   joined on {self._documents.node}")
             self.has_hinted = True
             return
-        rules = counted(len(self._manifest.get("rules") or ()), "rule")
-        configuration = f"preset {self._manifest.get('preset', 'standard')}, {rules}"
+        rules = counted(len(self._manifest.rules), "rule")
+        configuration = f"preset {self._manifest.preset}, {rules}"
         if self._unwatched is not None:
             configuration = f"system metrics only: {self._unwatched}"
         self._terminal.message(f"run {name} → {path}   {configuration}")
         if self._unwatched is not None:
             self.hint()
 
-    def announce_worker(self, document: Document) -> None:
+    def announce_worker(self, document: WorkerDocument) -> None:
         """Show what a worker captures, unless the start is complete."""
         if not self.has_hinted:
-            self._terminal.message(describe_worker(document))
+            self._terminal.message(describe.watched(document))
             self.hint()
 
     def hint(self) -> None:

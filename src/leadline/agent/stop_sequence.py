@@ -9,7 +9,7 @@ from typing import Final
 from leadline.agent.signals import send
 from leadline.monitor.processes import ProcessTree, children_first
 from leadline.records.formatting import counted, duration
-from leadline.records.request import Request
+from leadline.records.request import Stop
 
 KILL_AFTER_SECONDS: Final = 5.0
 
@@ -21,7 +21,7 @@ class StopSequence:
     """
 
     def __init__(self, tree: ProcessTree, warn: Callable[[str], None]) -> None:
-        self.request: Request | None = None
+        self.request: Stop | None = None
         self.has_used_force = False
         """Whether signals were sent while the job was running."""
         self._tree, self._warn = tree, warn
@@ -29,7 +29,7 @@ class StopSequence:
         self._has_terminated = self._has_reported_kill = False
         self._grace = 0.0
 
-    def begin(self, request: Request, now: float, *, can_stop_itself: bool) -> None:
+    def begin(self, request: Stop, now: float, *, can_stop_itself: bool) -> None:
         """Start with a request; signals follow at once if no process of the job can stop by itself."""
         self.request = request
         self._grace = max(0.0, request.grace_seconds) if can_stop_itself else 0.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from leadline.agent.terminal import PREFIX
-from leadline.records.formatting import counted, duration, number, share, signal_name, size
-from leadline.records.overhead import format_throttling, step_share, throttled
-from leadline.store.actions import FAILED_STATES
+from leadline.records import describe
+from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.formatting import counted, duration, number, share, signal_name
+from leadline.records.totals import step_share, steps_by_mode, throttled
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -19,9 +20,9 @@ _MAX_FAILED_ACTIONS: Final = 3
 _MIN_RULES_TO_GROUP: Final = 3
 """So many rules that are undecided for the same reason share one paragraph."""
 _PHASE_LABELS: Final = {"watching": "Leadline"}
+_SHOWN: Final = ("fired", "error", "undecided")
+"""The states of rules that have a paragraph, in order."""
 _STATUS_LABELS: Final = {"Completed": "finished", "Failed": "failed", "Interrupted": "interrupted"}
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +36,14 @@ class RunOutcome:
     """The exit status of ``leadline run``."""
     stopped_by: str | None
     seconds: float
-    workers: tuple[Document, ...]
+    workers: tuple[WorkerDocument, ...]
     run_bytes: int
-    summary: Document | None
+    summary: RuleSummary | None
     """The latest ``rules/summary.json``."""
     has_rules: bool
     dropped: tuple[str, ...] = ()
     """What was not written, one sentence for each worker."""
-    actions: tuple[Document, ...] = ()
+    actions: tuple[LoggedAction, ...] = ()
     """The last known state of each action that was triggered."""
     unwatched: str | None = None
     """Why Leadline could not be loaded into the job, where that was known before the start."""
@@ -53,26 +54,26 @@ def summary_lines(outcome: RunOutcome, *, width: int) -> list[str]:
     head = [f"{PREFIX}  {_headline(outcome)}"]
     if not outcome.workers:
         head += _wrap(f"{PREFIX}  ", _why_no_step(outcome), width)
-    throttling = "; ".join(format_throttling(throttled(outcome.workers)))
+    throttling = "; ".join(describe.throttling(throttled(outcome.workers)))
     if throttling:
         head += _wrap(f"{PREFIX}  ", f"throttled to stay within the overhead budget: {throttling}", width)[:2]
     for dropped in outcome.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
-    rules = list((outcome.summary or {}).get("rules") or [])
+    summary = outcome.summary or RuleSummary()
     if outcome.has_rules:
-        head += _wrap(f"{PREFIX}  ", _rule_counts(outcome, rules), width)
-    head += _time_lines((outcome.summary or {}).get("time"), width)
+        head += _wrap(f"{PREFIX}  ", _rule_counts(summary), width)
+    head += _time_lines(summary.time, width)
     head += _action_lines(outcome.actions, width)
     tail = ["  report: leadline report          dashboard: leadline ui"]
     room = MAX_LINES - len(head) - len(tail)
-    return head[: MAX_LINES - 1] + _rule_paragraphs(rules, width, room) + tail
+    return head[: MAX_LINES - 1] + _rule_paragraphs(summary.rules, width, room) + tail
 
 
-def _action_lines(actions: tuple[Document, ...], width: int) -> list[str]:
+def _action_lines(actions: tuple[LoggedAction, ...], width: int) -> list[str]:
     """Return the counts of actions by name, and the first few failures."""
-    done = Counter(str(action["action"]) for action in actions if action["state"] == "done")
-    unconfirmed = Counter(str(action["action"]) for action in actions if action["state"] == "asked")
-    failures = list(dict.fromkeys(_failure(action) for action in actions if action["state"] in FAILED_STATES))
+    done = Counter(action.action for action in actions if action.state == "done")
+    unconfirmed = Counter(action.action for action in actions if action.state == "asked")
+    failures = list(dict.fromkeys(_failure(action) for action in actions if action.has_failed))
     parts = [
         f"{label}: {', '.join(_with_count(name, count) for name, count in counts.items())}"
         for label, counts in (("actions done", done), ("actions not confirmed", unconfirmed))
@@ -85,8 +86,8 @@ def _action_lines(actions: tuple[Document, ...], width: int) -> list[str]:
     return lines + ([f"{PREFIX}  and {counted(more, 'more failed action')}"] if more > 0 else [])
 
 
-def _failure(action: Document) -> str:
-    return f"{action['rule']}: {action['action']} {action['outcome']}"
+def _failure(action: LoggedAction) -> str:
+    return f"{action.rule}: {action.action} {action.outcome}"
 
 
 def _with_count(name: str, count: int) -> str:
@@ -94,14 +95,17 @@ def _with_count(name: str, count: int) -> str:
 
 
 def _headline(outcome: RunOutcome) -> str:
-    steps = _format_steps(outcome.workers)
+    counts = steps_by_mode(outcome.workers)
+    shown = {"train": counts["train"]} if counts.get("train") else counts  # evaluation only where nothing was trained
+    overhead = describe.overhead(step_share(outcome.workers), written_bytes=outcome.run_bytes)
+    steps = describe.steps(shown, nothing="")
     facts = [_format_exit(outcome), duration(outcome.seconds), *([steps] if steps else [])]
-    return f"{_format_status(outcome)}: {', '.join(facts)}. {_format_overhead(outcome)}"
+    return f"{_format_status(outcome)}: {', '.join(facts)}. Overhead: {overhead}."
 
 
 def _format_status(outcome: RunOutcome) -> str:
     if outcome.status == "Stopped":
-        return f"stopped by {(outcome.stopped_by or 'request').removeprefix('rule:')}"
+        return f"stopped by {describe.sender(outcome.stopped_by) or 'request'}"
     return _STATUS_LABELS.get(outcome.status, outcome.status)
 
 
@@ -114,23 +118,6 @@ def _format_exit(outcome: RunOutcome) -> str:
     return f"killed by {signal_name(-code)}" if code < 0 else f"exit {code}"
 
 
-def _format_steps(workers: tuple[Document, ...]) -> str:
-    """Return the steps of the worker that is furthest; evaluation steps only where nothing was trained."""
-    steps: dict[str, int] = {}
-    for worker in workers:
-        for mode, count in (worker.get("steps") or {}).items():
-            steps[mode] = max(steps.get(mode, 0), int(count))
-    if steps.get("train"):
-        return counted(steps["train"], "step")
-    return " and ".join(counted(count, f"{mode} step") for mode, count in steps.items() if count)
-
-
-def _format_overhead(outcome: RunOutcome) -> str:
-    ratio = step_share(outcome.workers)
-    time = f"{share(ratio)} of step time, " if ratio is not None else ""
-    return f"Overhead: {time}{size(outcome.run_bytes)} written."
-
-
 def _why_no_step(outcome: RunOutcome) -> str:
     if outcome.unwatched is not None:
         return f"system metrics only: {outcome.unwatched}"
@@ -140,29 +127,23 @@ def _why_no_step(outcome: RunOutcome) -> str:
     )
 
 
-def _rule_counts(outcome: RunOutcome, rules: list[Document]) -> str:
-    if not rules:
+def _rule_counts(summary: RuleSummary) -> str:
+    if not summary.rules:
         return "the rules were not evaluated; evaluate them now with: leadline judge"
-    fired = sum(_has_fired(rule) for rule in rules)
-    failed = sum(rule.get("status") == "Error" and not _has_fired(rule) for rule in rules)
-    clear = sum(rule.get("verdict") == "clear" and rule.get("status") != "Error" for rule in rules)
-    undecided = len(rules) - fired - failed - clear
-    parts = [f"{number(fired)} of {counted(len(rules), 'rule')} fired"]
-    parts += [f"{number(count)} {label}" for count, label in ((clear, "clear"), (undecided, "undecided")) if count]
-    parts += [f"{number(failed)} failed"] if failed else []
-    is_complete = (outcome.summary or {}).get("complete")
-    return ", ".join(parts) + ("" if is_complete else "; evaluation incomplete, complete it with: leadline judge")
+    counts = Counter(map(describe.rule_state, summary.rules))
+    parts = [f"{number(counts['fired'])} of {counted(len(summary.rules), 'rule')} fired"]
+    labels = {"clear": counts["clear"], "undecided": counts["undecided"], "failed": counts["error"]}
+    parts += [f"{number(count)} {label}" for label, count in labels.items() if count]
+    return ", ".join(parts) + ("" if summary.complete else "; evaluation incomplete, complete it with: leadline judge")
 
 
-def _time_lines(time: Document | None, width: int) -> list[str]:
+def _time_lines(time: TimeSummary | None, width: int) -> list[str]:
     """Return the time breakdown, the bottleneck and what to try first; nothing where no step was timed."""
     if not time:
         return []
     start = f"{PREFIX}  time: "
-    parts = ", ".join(
-        f"{_PHASE_LABELS.get(entry['phase'], entry['phase'])} {share(entry['share'])}" for entry in time["phases"]
-    )
-    bottleneck = time.get("bound")
+    parts = ", ".join(f"{_PHASE_LABELS.get(entry.phase, entry.phase)} {share(entry.share)}" for entry in time.phases)
+    bottleneck = time.bound
     if not bottleneck:
         return _wrap(start, parts, width)[:2]
     advice = _wrap(" " * len(start), f"try: {bottleneck['try']}", width)[:2]
@@ -170,23 +151,10 @@ def _time_lines(time: Document | None, width: int) -> list[str]:
     return [*_wrap(start, text, width)[:3], *advice]
 
 
-def _has_fired(rule: Document) -> bool:
-    return bool(rule.get("findings")) or rule.get("status") == "IssuesFound"
-
-
-def _severity(rule: Document) -> int:
-    """Return 0 for a rule that fired, 1 for one that failed, 2 for undecided and 3 for clear."""
-    if _has_fired(rule):
-        return 0
-    if rule.get("status") == "Error":
-        return 1
-    return 3 if rule.get("verdict") == "clear" else 2
-
-
-def _rule_paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
-    shown = _group_undecided(sorted((rule for rule in rules if _severity(rule) < 3), key=_severity))
-    name_width = max((len(str(rule["name"])) for rule in shown), default=0)
-    step_width = max((len(_step_or_status(rule)) for rule in shown), default=0)
+def _rule_paragraphs(rules: tuple[SummarizedRule, ...], width: int, room: int) -> list[str]:
+    shown = _group_undecided([rule for state in _SHOWN for rule in rules if describe.rule_state(rule) == state])
+    name_width = max((len(rule.name) for rule in shown), default=0)
+    step_width = max((len(describe.rule_place(rule)) for rule in shown), default=0)
     lines: list[str] = []
     for position, rule in enumerate(shown):
         paragraph = _rule_paragraph(rule, name_width, step_width, width)
@@ -197,41 +165,30 @@ def _rule_paragraphs(rules: list[Document], width: int, room: int) -> list[str]:
     return lines
 
 
-def _group_undecided(rules: list[Document]) -> list[Document]:
+def _group_undecided(rules: list[SummarizedRule]) -> list[SummarizedRule]:
     """Merge rules that are undecided for the same reason into one entry, where there are several."""
-    groups: dict[str, list[Document]] = {}
+    groups: dict[str, list[SummarizedRule]] = {}
     for rule in rules:
-        if _severity(rule) == 2 and rule.get("why"):
-            groups.setdefault(str(rule["why"]), []).append(rule)
+        is_undecided = describe.rule_state(rule) == "undecided" and rule.why
+        groups.setdefault(rule.why if is_undecided else f"\0{rule.name}", []).append(rule)
     merged = []
-    for rule in rules:
-        group = groups.get(str(rule.get("why")), [rule]) if _severity(rule) == 2 else [rule]
-        if len(group) < _MIN_RULES_TO_GROUP:
-            merged.append(rule)
-        elif rule is group[0]:
-            names = ", ".join(str(member["name"]) for member in group)
-            merged.append({**rule, "name": f"{len(group)} rules", "why": f"{rule['why']}: {names}"})
+    for group in groups.values():
+        names = ", ".join(rule.name for rule in group)
+        entry = replace(group[0], name=f"{len(group)} rules", why=f"{group[0].why}: {names}")
+        merged += [entry] if len(group) >= _MIN_RULES_TO_GROUP else group
     return merged
 
 
-def _rule_paragraph(rule: Document, name_width: int, step_width: int, width: int) -> list[str]:
-    start = f"  {rule['name']!s:<{name_width}}  {_step_or_status(rule):<{step_width}}   "
-    message = rule.get("message") if _has_fired(rule) else rule.get("why")
-    lines = _wrap(start, str(message or "no reason given"), width)
+def _rule_paragraph(rule: SummarizedRule, name_width: int, step_width: int, width: int) -> list[str]:
+    has_fired = describe.rule_state(rule) == "fired"
+    start = f"  {rule.name:<{name_width}}  {describe.rule_place(rule):<{step_width}}   "
+    lines = _wrap(start, (rule.message if has_fired else rule.why) or "no reason given", width)
     if len(lines) > _MAX_LINES_PER_FINDING - 1:
         lines = lines[: _MAX_LINES_PER_FINDING - 1]
         lines[-1] = lines[-1][: max(len(start) + 1, width - 2)] + " …"
-    if _has_fired(rule) and rule.get("suggestion"):
-        advice = rule["suggestion"] if "try:" in rule["suggestion"] else f"try: {rule['suggestion']}"
-        lines += _wrap(" " * len(start), advice, width)[:3]
+    if has_fired and rule.suggestion:
+        lines += _wrap(" " * len(start), describe.advice(rule.suggestion), width)[:3]
     return lines
-
-
-def _step_or_status(rule: Document) -> str:
-    if _has_fired(rule):
-        step = rule.get("step")
-        return f"step {step}" if isinstance(step, int) and step >= 0 else "fired"
-    return "error" if rule.get("status") == "Error" else "undecided"
 
 
 def _wrap(start: str, text: str, width: int) -> list[str]:

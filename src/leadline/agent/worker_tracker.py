@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from leadline.agent.progress import Document, Workers, describe_disabled_capture, describe_dropped_data
+from leadline.agent.progress import Workers
 from leadline.agent.start_messages import StartMessages
 from leadline.agent.terminal import Terminal
 from leadline.monitor.processes import identify
+from leadline.records import describe
+from leadline.records.documents import DroppedData, WorkerDocument
 
 _SILENT_SECONDS: Final = 60.0
 """A worker of another node whose document did not change for so long does not keep the agent running."""
@@ -33,7 +35,7 @@ class WorkerTracker:
         self._reported: set[tuple[str, str]] = set()
 
     @property
-    def documents(self) -> dict[str, Document]:
+    def documents(self) -> dict[str, WorkerDocument]:
         """The latest document of each worker, by the worker's name."""
         return self._workers.documents
 
@@ -43,45 +45,41 @@ class WorkerTracker:
             self._changed_at[worker] = self._clock()
             document = self.documents[worker]
             self._messages.announce_worker(document)
-            for key, describe in (("lost", describe_dropped_data), ("off", describe_disabled_capture)):
-                if document.get(key) and (worker, key) not in self._reported:
+            for key, line in describe.problems(document).items():
+                if (worker, key) not in self._reported:
                     self._reported.add((worker, key))
-                    self._terminal.message(describe(worker, document[key]), "warning")
+                    self._terminal.message(f"{worker}: {line}", "warning")
         self._find_gone()
 
     def _find_gone(self) -> None:
         for worker, document in self.documents.items():
-            is_here = document.get("node") == self._node and document.get("state") == "running"
-            if is_here and worker not in self.gone and identify(int(document.get("pid", 0))) is None:
+            is_here = document.node == self._node and document.state == "running"
+            if is_here and worker not in self.gone and identify(document.pid or 0) is None:
                 self.gone.add(worker)
 
     def may_train(self) -> bool:
         """Return whether some worker is running, or none has started yet."""
-        return not self.documents or any(document.get("state") == "running" for document in self.documents.values())
+        return not self.documents or any(document.state == "running" for document in self.documents.values())
 
     def have_all_ended(self) -> bool:
         """Return whether every worker reported its end."""
-        return all(document.get("state") == "ended" for document in self.documents.values())
+        return all(document.state == "ended" for document in self.documents.values())
 
     def have_ended(self, pids: Collection[int]) -> bool:
         """Return whether all of these processes are workers that reported their end."""
-        documents = [document for document in self.documents.values() if document.get("pid") in pids]
-        are_known = {document.get("pid") for document in documents} == pids
-        return are_known and all(document.get("state") == "ended" for document in documents)
+        documents = [document for document in self.documents.values() if document.pid in pids]
+        are_known = {document.pid for document in documents} == pids
+        return are_known and all(document.state == "ended" for document in documents)
 
     def are_running_elsewhere(self, now: float) -> bool:
         """Return whether a worker of another node is running."""
         return any(
-            document.get("node") != self._node
-            and document.get("state") == "running"
+            document.node != self._node
+            and document.state == "running"
             and now - self._changed_at.get(worker, now) < _SILENT_SECONDS
             for worker, document in self.documents.items()
         )
 
-    def dropped_data(self) -> list[Document]:
-        """Return what each worker could not write."""
-        return [
-            {"worker": worker, **document["lost"]}
-            for worker, document in self.documents.items()
-            if document.get("lost")
-        ]
+    def dropped_data(self) -> dict[str, DroppedData]:
+        """Return what each worker could not write, by worker."""
+        return {worker: document.lost for worker, document in self.documents.items() if document.lost is not None}

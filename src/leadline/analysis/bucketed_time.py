@@ -16,9 +16,9 @@ from leadline.analysis.steps import StepTable
 from leadline.analysis.throughput import read_throughput
 from leadline.analysis.time_breakdown import TimeBreakdown, device_names
 from leadline.analysis.trees import trains_trees
-from leadline.reader import liveness
 from leadline.reader.run import Run
 from leadline.records.names import MODES, PARTS
+from leadline.store.run_state import read_nodes, read_workers
 
 MAX_BUCKETS: Final = 2_000
 """The number of steps per worker and mode that are analyzed individually; longer series are bucketed."""
@@ -33,9 +33,9 @@ def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = (
     Args:
         fired: The rules with findings, by rule name.
     """
-    documents = liveness.read_workers(run.path)
-    facts = {name: dict(document.get("facts") or {}) for name, document in documents.items()}
-    devices = device_names(facts, liveness.read_nodes(run.path), documents)
+    documents = read_workers(run.path)
+    facts = {name: document.facts for name, document in documents.items()}
+    devices = device_names(facts, read_nodes(run.path), documents)
     steps = read_buckets(digest.steps(points=points_for(len(documents))))
     system = read_samples(digest.system(kind=_BOTTLENECK_KINDS, points=_SAMPLES))
     ranks = ranks_of(digest)

@@ -87,14 +87,14 @@ class Digest:
     def span_ns(self) -> tuple[int, int]:
         """Return the start of the run, and its end or last record."""
         start, status = self.run.manifest.started_ns, self.run.status_document
-        if isinstance(ended := status.get("ended_ns"), int):
-            return start, max(start, ended)
+        if status.ended_ns is not None:
+            return start, max(start, status.ended_ns)
         latest = [rows.latest_ns for rows in self._stored()]
         return start, max([start, *(time_ns for time_ns in latest if time_ns is not None)])
 
     def job(self) -> JobPhases:
         """Return the phases of the job from start to end."""
-        ended = self.run.status_document.get("ended_ns") if self.run.status in JOB_ENDED else None
+        ended = self.run.status_document.ended_ns if self.run.status in JOB_ENDED else None
         return job_of(
             self._skip_damaged(self._steps.events),
             self._steps.span_ns(),

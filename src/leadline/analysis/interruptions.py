@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from leadline.records.documents import RunStatus
 from leadline.records.names import JOB_ENDED
 
 _MIN_NS: Final = 10_000_000_000
@@ -15,7 +15,7 @@ _MIN_STEPS: Final = 20
 """The minimum duration of a pause, in median steps."""
 
 
-def interruptions(status: Mapping[str, Any], steps: pa.Table) -> list[tuple[int, int]]:
+def interruptions(status: RunStatus, steps: pa.Table) -> list[tuple[int, int]]:
     """Return start and end of each interruption, ns since the epoch, in order.
 
     Args:
@@ -25,14 +25,14 @@ def interruptions(status: Mapping[str, Any], steps: pa.Table) -> list[tuple[int,
     return sorted({*_between_ends(status), *_pauses(steps)})
 
 
-def _between_ends(status: Mapping[str, Any]) -> list[tuple[int, int]]:
+def _between_ends(status: RunStatus) -> list[tuple[int, int]]:
     """Return the intervals from an end of the run to its resumption."""
     intervals, ended = [], None
-    for transition in status.get("transitions") or ():
-        if transition["status"] in JOB_ENDED:
-            ended = ended or int(transition["time_ns"])
+    for transition in status.transitions:
+        if transition.status in JOB_ENDED:
+            ended = ended or transition.time_ns
         elif ended is not None:
-            intervals.append((ended, int(transition["time_ns"])))
+            intervals.append((ended, transition.time_ns))
             ended = None
     return intervals
 

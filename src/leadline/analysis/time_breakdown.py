@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +18,9 @@ from leadline.analysis.usage import usage
 from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
 from leadline.reader.find_runs import read_manifest
+from leadline.records.documents import NodeDocument, WorkerDocument
 from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.store.run_state import read_nodes, read_rule_summary, read_status, read_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,15 @@ def time_breakdown(
         ended_ns: When it ended; None if it is running.
         fired: The rules with findings; None for those in the run's rule summary.
     """
-    workers = liveness.read_workers(run)
-    facts = {name: dict(document.get("facts") or {}) for name, document in workers.items()}
+    workers = read_workers(run)
+    facts = {name: document.facts for name, document in workers.items()}
     steps = read_steps(timeline)
     ranks = compare_ranks(steps)
     job = read_job(timeline, steps, started_ns=read_manifest(run).started_ns, ended_ns=ended_ns)
     return TimeBreakdown(
         job,
         steps,
-        read_throughput(steps, facts, device_names(facts, liveness.read_nodes(run), workers)),
+        read_throughput(steps, facts, device_names(facts, read_nodes(run), workers)),
         usage(system),
         ranks,
         find_bottleneck(
@@ -91,36 +91,33 @@ def read_time_breakdown(run: str, fired: Collection[str] | None = None) -> TimeB
     """Return the time breakdown of a run, reading only what it requires: no tensors, no statistics."""
     archive = Archive(run, (layout.TIMELINE, layout.SYSTEM))
     is_over = liveness.is_over(run)
-    archive.refresh(is_over=is_over, gone=liveness.finished_workers(run, liveness.read_workers(run)))
-    ended = liveness.read_status(run).get("ended_ns")
+    archive.refresh(is_over=is_over, gone=liveness.finished_workers(run, read_workers(run)))
+    ended_ns = read_status(run).ended_ns
     return time_breakdown(
         run,
         tables.timeline(archive.timeline),
         tables.system_metrics(archive.system),
-        ended_ns=ended if isinstance(ended, int) else None,
+        ended_ns=ended_ns,
         fired=fired,
     )
 
 
 def fired_rules(run: str) -> Collection[str]:
     """Return the rules with findings, by rule name."""
-    summary = read_document(os.path.join(run, layout.RULE_SUMMARY))
-    rules = summary.get("rules", ()) if isinstance(summary, dict) else ()
-    return {str(rule["rule"]) for rule in rules if rule.get("findings")}
+    summary = read_rule_summary(run)
+    return {rule.rule for rule in summary.rules if rule.findings} if summary is not None else set()
 
 
 def device_names(
     facts: Mapping[str, Mapping[str, Any]],
-    nodes: Collection[Mapping[str, Any]],
-    workers: Mapping[str, Mapping[str, Any]],
+    nodes: Collection[NodeDocument],
+    workers: Mapping[str, WorkerDocument],
 ) -> dict[str, str]:
     """Return the name of each worker's accelerator, from the worker or, if all GPUs of its node are equal, the node."""
-    of_node = {
-        str(node.get("node")): {str(gpu["name"]) for gpu in node.get("gpus", ()) if gpu.get("name")} for node in nodes
-    }
+    of_node = {node.node: {str(gpu["name"]) for gpu in node.gpus if gpu.get("name")} for node in nodes}
     devices = {}
     for worker, worker_facts in facts.items():
-        names = of_node.get(str(workers[worker].get("node")), set())
+        names = of_node.get(workers[worker].node or "", set())
         device = str(worker_facts.get("device_name") or "")
         is_on_gpu = str(worker_facts.get("device") or "").startswith("cuda")
         devices[worker] = device or (next(iter(names)) if is_on_gpu and len(names) == 1 else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError
+from leadline.records.documents import WorkerDocument
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.names import FEATURE_IMPORTANCE
 from leadline.records.series import SeriesLayout
@@ -20,6 +20,7 @@ from leadline.statistics import boosting
 from leadline.statistics.boosting import Kind
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_state import document_paths
 
 if TYPE_CHECKING:
     from leadline.reader.run import Run
@@ -78,7 +79,7 @@ class Loss:
 
 def is_boosted_run(run: Run) -> bool:
     """Return whether a run trains boosted trees."""
-    frameworks = (str(document.get("framework", "")) for document in run.worker_documents().values())
+    frameworks = (document.framework for document in run.worker_documents().values())
     return any(framework.startswith(FRAMEWORKS) for framework in frameworks) or bool(
         run.tensor_names(collection=FEATURE_IMPORTANCE)
     )
@@ -86,32 +87,21 @@ def is_boosted_run(run: Run) -> bool:
 
 def trains_trees(path: str) -> bool:
     """Return whether the first workers of a run train boosted trees; fast for runs of any size."""
-    try:
-        names = sorted(os.listdir(os.path.join(path, layout.WORKERS)))[:_FIRST_WORKERS]
-    except FileNotFoundError:
-        return False
-    documents = (read_document(os.path.join(path, layout.WORKERS, name)) for name in names)
-    return any(str((document or {}).get("framework", "")).startswith(FRAMEWORKS) for document in documents)
+    paths = list(document_paths(path, layout.WORKERS).values())[:_FIRST_WORKERS]
+    documents = (WorkerDocument.from_dict(read_document(path)) for path in paths)
+    return any(document.framework.startswith(FRAMEWORKS) for document in documents)
 
 
 def read_model(run: Run) -> BoostedModel:
     """Read the kind of model of a run, from its objective or its labels and predictions."""
-    documents = [
-        document
-        for document in run.worker_documents().values()
-        if str(document.get("framework", "")).startswith(FRAMEWORKS)
-    ]
-    first = documents[0] if documents else {}
-    settings = dict(first.get("hyperparameters") or {})
-    objective = settings.get("objective")
+    documents = run.worker_documents().values()
+    first = next((document for document in documents if document.framework.startswith(FRAMEWORKS)), WorkerDocument())
+    objective = first.hyperparameters.get("objective")
     objective = str(objective) if objective else None
     steps = _steps(run)
     last = read_predictions(run, steps[-1]) if steps else None
     kind = boosting.kind_of(objective, *((last.labels, last.predictions) if last else ()))
-    evaluated_on = first.get("evaluated_on")
-    return BoostedModel(
-        str(first.get("framework", "")), objective, kind, str(evaluated_on) if evaluated_on else None, settings, steps
-    )
+    return BoostedModel(first.framework, objective, kind, first.evaluated_on or None, first.hyperparameters, steps)
 
 
 def read_predictions(run: Run, step: int) -> LabeledPredictions | None:

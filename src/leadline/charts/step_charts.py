@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import plotly.graph_objects as go
 import pyarrow as pa
@@ -158,6 +158,5 @@ def _extremes(ranks: list[int], limit: int) -> list[int]:
 
 def documents_by_rank(run: Run) -> dict[int, tuple[str, str]]:
     """Return the latest worker of each rank, and its node."""
-    documents: Mapping[str, dict[str, Any]] = run.worker_documents()
-    latest = sorted(documents.items(), key=lambda item: item[1].get("started_ns") or 0)
-    return {int(m[1]): (name, str(document.get("node") or "")) for name, document in latest if (m := _RANK.match(name))}
+    latest = sorted(run.worker_documents().items(), key=lambda item: item[1].started_ns)
+    return {int(m[1]): (name, document.node or "") for name, document in latest if (m := _RANK.match(name))}

@@ -12,8 +12,8 @@ from leadline.analysis.sensors import by_sensor
 from leadline.charts import linked, phases, theme, usage
 from leadline.charts.chart import CatalogChart, ChartView, Moment, Names
 from leadline.charts.theme import plain_text
-from leadline.reader import liveness
 from leadline.reader.run import Run
+from leadline.store.run_state import read_nodes
 
 _MAX_BUCKETS: Final = 4000
 """Number of buckets requested for distributions."""
@@ -107,10 +107,8 @@ def timeline_charts(view: ChartView, *, node: str | None = None, start: Moment =
 def why_missing(run: Run, kinds: Names, node: str | None) -> str:
     """Return why there are no system metrics: ``no GPU on this node``."""
     kind = kinds if isinstance(kinds, str) else next(iter(kinds or ()), "")
-    documents = [document for document in liveness.read_nodes(run.path) if node in (None, document.get("node"))]
-    reason = next(
-        (str(document["absent"][kind]) for document in documents if kind in (document.get("absent") or {})), ""
-    )
+    documents = [document for document in read_nodes(run.path) if node in (None, document.node)]
+    reason = next((document.absent[kind] for document in documents if kind in document.absent), "")
     if kind == "gpu":
         location = "on this node" if node or len(documents) == 1 else "on any node"
         return f"no GPU {location}" + (f" ({reason})" if reason else "")

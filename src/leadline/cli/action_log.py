@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from leadline.records.documents import LoggedAction
 from leadline.records.formatting import counted
-from leadline.store.actions import FAILED_STATES
 
 _MAX_FAILURES: Final = 3
 _LABELS: Final = {"asked": "in progress"}
 
 
-def action_log(actions: list[dict[str, Any]]) -> RenderableType:
-    """One row for each action: how often it ran, its last outcome, and its failures.
-
-    Args:
-        actions: As in ``leadline show --json``.
-    """
+def action_log(actions: Sequence[LoggedAction]) -> RenderableType:
+    """One row for each action: how often it ran, its last outcome, and its failures."""
     table = Table.grid(padding=(0, 2))
-    for name in dict.fromkeys(action["action"] for action in actions):
-        table.add_row(Text(name), *_summary([action for action in actions if action["action"] == name]))
+    for name in dict.fromkeys(action.action for action in actions):
+        table.add_row(Text(name), *_summary([action for action in actions if action.action == name]))
     return table
 
 
-def _summary(actions: list[dict[str, Any]]) -> tuple[RenderableType, RenderableType]:
-    counts = Counter(action["state"] for action in actions)
-    failed = [action for action in actions if action["state"] in FAILED_STATES]
+def _summary(actions: Sequence[LoggedAction]) -> tuple[RenderableType, RenderableType]:
+    counts = Counter(action.state for action in actions)
+    failed = [action for action in actions if action.has_failed]
     states = ", ".join(f"{count:,} {_LABELS.get(state, state)}" for state, count in counts.items())
-    last = [action for action in actions if action["state"] not in (*FAILED_STATES, "skipped")][-1:]
-    lines = [Text(f"{action['rule']}: {action['outcome']}", style="dim") for action in last]
-    lines += [Text(f"{action['rule']}: {action['outcome']}", style="red") for action in failed[-_MAX_FAILURES:]]
+    last = [action for action in actions if not action.has_failed and action.state != "skipped"][-1:]
+    lines = [Text(f"{action.rule}: {action.outcome}", style="dim") for action in last]
+    lines += [Text(f"{action.rule}: {action.outcome}", style="red") for action in failed[-_MAX_FAILURES:]]
     more = len(failed) - _MAX_FAILURES
     if more > 0:
         lines.append(Text(f"and {counted(more, 'earlier failure')}", style="dim"))

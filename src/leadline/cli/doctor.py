@@ -30,7 +30,7 @@ from leadline.reader.run import open_run
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store import layout
@@ -204,9 +204,8 @@ def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
             if is_late:
                 agent.terminate()
             is_late = True
-            request = Request(
+            request = Stop(
                 new_request_id(),
-                "stop",
                 reason="leadline doctor: time limit reached",
                 by="doctor",
                 time_ns=time.time_ns(),

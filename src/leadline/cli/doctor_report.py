@@ -56,8 +56,8 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
         "notes": list(dict.fromkeys(note for report in reports for note in report.get("notes") or ())),
         "step_seconds": _seconds(first.get("step_ns")),
         "prices": _prices(first, has_activations=bool(activations) or _has_boosters(first)),
-        "exit_status": status.get("exit_status"),
-        "stopped_by": status.get("stopped_by"),
+        "exit_status": status.exit_status,
+        "stopped_by": status.stopped_by,
     }
 
 

@@ -61,7 +61,7 @@ for _ in range(2):
 hook.close()
 run = leadline.open_run(hook.run)
 missing = [name for name in ("losses", "gradients", "weights", "relu_output") if not run.tensor_names(collection=name)]
-off = [worker["off"]["error"] for worker in run.worker_documents().values() if worker.get("off")]
+off = [worker.off.error for worker in run.worker_documents().values() if worker.off is not None]
 sys.stdout.write("\\n" + json.dumps({"missing": missing, "off": off}) + "\\n")
 """
 """A training of two steps that reports the collections missing from its run."""

@@ -14,7 +14,7 @@ from leadline.cli.console import console, number, status
 from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
-from leadline.reader.summary import RuleSummary, RunSummary
+from leadline.reader.summary import ListedRule, RunSummary
 from leadline.records.formatting import duration, share
 
 _MIN_SECONDS: Final = 1.0
@@ -113,7 +113,7 @@ def _cells(run: RunSummary) -> tuple[str, ...]:
     return run.name, run.status, f"{steps:,}", number(run.loss), _rules(run.rules), overhead, age
 
 
-def _rules(rules: tuple[RuleSummary, ...]) -> str:
+def _rules(rules: tuple[ListedRule, ...]) -> str:
     fired = [rule.name for rule in rules if rule.findings]
     if fired:
         more = f" and {len(fired) - _MAX_FIRED:,} more" if len(fired) > _MAX_FIRED else ""

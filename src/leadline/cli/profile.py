@@ -10,8 +10,9 @@ import typer
 import leadline
 from leadline.cli.console import console
 from leadline.control.requests import ask, profile_off_request, profile_request
-from leadline.control.responses import await_answers, format_answer, is_refused
+from leadline.control.responses import await_answers
 from leadline.errors import ConfigurationError
+from leadline.records import describe
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import Acknowledgement
 
@@ -41,23 +42,23 @@ def profile(
     """
     if off and (at or length or detailed or python or dataloader):
         raise ConfigurationError("--off cannot be combined with other options")
-    request, windows = profile_request(
+    request = profile_request(
         at=at, length=length, is_detailed=detailed, python=python, has_loader=dataloader, reason=_REASON
     )
     if off:
-        request, windows = profile_off_request(reason=_REASON), ()
+        request = profile_off_request(reason=_REASON)
     opened = leadline.open_run(run)
     ask(opened, request)
-    return _report(await_answers(opened, [request], _PATIENCE_SECONDS)[request.id], windows)
+    return _report(await_answers(opened, [request], _PATIENCE_SECONDS)[request.id], request.windows)
 
 
 def _report(answers: Sequence[Acknowledgement], windows: Iterable[ProfileWindow]) -> int:
     """Print the answers; return the exit status."""
     for answer in answers:
-        console().print(format_answer(answer), markup=False, highlight=False, soft_wrap=True)
+        console().print(describe.response(answer), markup=False, highlight=False, soft_wrap=True)
     if not answers:
         pending = "; ".join(window.describe() for window in windows) or "end all profile windows"
         console().print(
             f"no worker reached a step boundary within {_PATIENCE_SECONDS:g} s; pending: {pending}", soft_wrap=True
         )
-    return 0 if answers and not any(map(is_refused, answers)) else 1
+    return 0 if answers and not any(answer.answer.state == "refused" for answer in answers) else 1

@@ -98,8 +98,7 @@ def _profiler_results(run: Run) -> list[dict[str, Any]] | None:
 
 def _seconds(run: Run) -> float:
     """The duration of the run so far."""
-    ended = run.status_document.get("ended_ns")
-    return ((ended if isinstance(ended, int) else time.time_ns()) - run.manifest.started_ns) / 1e9
+    return ((run.status_document.ended_ns or time.time_ns()) - run.manifest.started_ns) / 1e9
 
 
 def _path(output: str | None, run: Run) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,9 +21,12 @@ from leadline.cli.rule_results import rule_block
 from leadline.cli.sparklines import sparkline_lines
 from leadline.cli.time_breakdown import time_block
 from leadline.cli.utilization import machine_block
-from leadline.records.formatting import counted, duration, model, share, size
+from leadline.records import describe
+from leadline.records.documents import WorkerDocument
+from leadline.records.formatting import counted, duration
 from leadline.records.names import JOB_ENDED
-from leadline.records.overhead import format_throttling
+from leadline.records.totals import throttled
+from leadline.store.actions import read_actions
 
 _MAX_WARNINGS: Final = 8
 _MAX_MODELS: Final = 3
@@ -35,16 +38,16 @@ def page(digest: Digest, width: int) -> RenderableType:
     Args:
         width: Of the terminal, in characters.
     """
-    summary = overview(digest.run)
-    actions = action_log(summary["actions"]) if summary["actions"] else None
+    summary, workers = overview(digest.run), list(digest.run.worker_documents().values())
+    actions = read_actions(digest.run.path)
     blocks = [
-        head(summary),
+        head(summary, workers),
         sparkline_lines(digest, width),
         rule_block(summary["rules"]),
-        actions,
+        action_log(actions) if actions else None,
         time_block(summary["time"]),
         machine_block(summary["time"]["usage"]),
-        _warnings(summary),
+        _warnings(workers, summary["damage"]),
         _next(summary),
     ]
     return apart(block for block in blocks if block is not None)
@@ -58,15 +61,15 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
     return Group(*parts)
 
 
-def head(summary: dict[str, Any]) -> RenderableType:
+def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name, status, duration and steps; command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
     facts = {
         "command": " ".join(summary["command"]),
-        "model": _models(summary["workers"]),
-        "workers": _workers(summary["workers"]),
-        "overhead": _overhead(summary["cost"]),
-        "throttled": "; ".join(format_throttling(summary["cost"]["thinned"])),
+        "model": _models(workers),
+        "workers": _workers(workers),
+        "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
+        "throttled": "; ".join(describe.throttling(throttled(workers))),
         "path": summary["uri"],
     }
     for name, value in facts.items():
@@ -80,63 +83,44 @@ def headline(summary: dict[str, Any]) -> Text:
     ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
     line = Text.assemble((summary["name"], "bold"), "  ", status(summary["status"]))
     if summary["stopped_by"]:
-        line.append(f" by {summary['stopped_by'].removeprefix('rule:')}")
+        line.append(f" by {describe.sender(summary['stopped_by'])}")
     line.append(f"  after {duration(max(0.0, ended - _timestamp(summary['started'])))}")
-    counts = [
-        f"{counted(count, 'step' if mode == 'train' else f'{mode} step')}" for mode, count in summary["steps"].items()
-    ]
-    return line.append(f", {', '.join(counts) or 'no steps'}")
+    return line.append(f", {describe.steps(summary['steps'])}")
 
 
-def _models(workers: list[dict[str, Any]]) -> str:
-    models = {model(entry["name"], entry["parameters"]) for worker in workers for entry in worker["models"] or ()}
-    optimizers = {name for worker in workers for name in worker["optimizers"] or ()}
-    shown = sorted(models)[:_MAX_MODELS]
+def _models(workers: Sequence[WorkerDocument]) -> str:
+    models = describe.models(workers)
+    optimizers = {name for worker in workers for name in worker.optimizers}
+    shown = models[:_MAX_MODELS]
     more = [f"{len(models) - _MAX_MODELS:,} more"] if len(models) > _MAX_MODELS else []
     return ", ".join([*shown, *more, *sorted(optimizers)]) if models else ""
 
 
-def _workers(workers: list[dict[str, Any]]) -> str:
+def _workers(workers: Sequence[WorkerDocument]) -> str:
     """The number of workers, nodes and states; empty for a single worker."""
     if len(workers) < 2:
         return ""
-    states = Counter(str(worker["state"]) for worker in workers)
-    nodes = len({worker["node"] for worker in workers})
+    states = Counter(worker.state for worker in workers)
+    nodes = len({worker.node for worker in workers})
     counts = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
     return f"{len(workers):,} on {counted(nodes, 'node')}: {counts}"
 
 
-def _overhead(cost: dict[str, Any]) -> str:
-    steps = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
-    return f"{steps}{size(cost['bytes'])} on disk"
-
-
-def _warnings(summary: dict[str, Any]) -> RenderableType | None:
+def _warnings(workers: Iterable[WorkerDocument], damages: Iterable[str]) -> RenderableType | None:
     """Problems of capture; a warning that several workers share is one line."""
     counts: Counter[str] = Counter()
     sources: dict[str, str] = {}
-    for worker in summary["workers"]:
-        for line in _worker_warnings(worker):
+    for worker in workers:
+        for line in (*describe.problems(worker).values(), *worker.notes):
             counts[line] += 1
-            sources.setdefault(line, worker["worker"])
+            sources.setdefault(line, worker.worker)
     lines = [f"{counted(count, 'worker') if count > 1 else sources[line]}: {line}" for line, count in counts.items()]
-    lines += [f"damaged: {damage}" for damage in summary["damage"]]
+    lines += [f"damaged: {damage}" for damage in damages]
     if not lines:
         return None
     more = [f"and {counted(len(lines) - _MAX_WARNINGS, 'more line')}: leadline show --json lists all"]
     shown = lines[:_MAX_WARNINGS] + (more if len(lines) > _MAX_WARNINGS else [])
     return Group(*(Text(line, style="yellow") for line in shown))
-
-
-def _worker_warnings(worker: dict[str, Any]) -> list[str]:
-    lines = []
-    if worker["lost"]:
-        lost = worker["lost"]
-        dropped = f"{counted(lost['rows'], 'row')} and {counted(lost['tensors'], 'tensor')}"
-        lines.append(f"dropped {dropped} since step {lost['since_step']:,}: {lost['reason']}")
-    if worker["off"]:
-        lines.append(f"capture disabled at step {worker['off']['step']:,}: {worker['off']['error']}")
-    return [*lines, *(worker["notes"] or ())]
 
 
 def _next(summary: dict[str, Any]) -> RenderableType:

@@ -10,7 +10,8 @@ import typer
 import leadline
 from leadline.cli.console import console
 from leadline.control.requests import ask, settings_requests
-from leadline.control.responses import await_answers, describe, format_answer, is_accepted
+from leadline.control.responses import await_answers
+from leadline.records import describe
 
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -32,12 +33,13 @@ def set_(
     answers = await_answers(run, requests, _PATIENCE_SECONDS)
     for request in requests:
         if len(requests) > 1:
-            console().print(f"{describe(request)}:", markup=False, soft_wrap=True)
+            console().print(f"{describe.request(request)}:", markup=False, soft_wrap=True)
         for answer in answers[request.id]:
-            console().print(format_answer(answer), markup=False, soft_wrap=True)
+            console().print(describe.response(answer), markup=False, soft_wrap=True)
         if not answers[request.id]:
             console().print(f"no answer within {_PATIENCE_SECONDS:g} s; the request remains pending")
-    return 0 if all(answers[request.id] and all(map(is_accepted, answers[request.id])) for request in requests) else 1
+    given = answers.values()
+    return 0 if all(given) and all(answer.answer.is_accepted for of_request in given for answer in of_request) else 1
 
 
 def _split_run(words: Sequence[str]) -> tuple[str | None, list[str]]:

@@ -9,11 +9,11 @@ from leadline.config.presets import merge, preset_items
 from leadline.errors import ConfigurationError
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.reader.run import Run
+from leadline.records.documents import RuleSummary
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import PRESETS
 from leadline.records.plan import CaptureItem
-from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.store.run_state import read_rule_summary
 
 
 def added_rule(rule: RuleSpec, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
@@ -32,8 +32,8 @@ def added_rule(rule: RuleSpec, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, .
 
 def active_rules(run: Run) -> dict[str, str]:
     """Return the rules of a run by alias, with those added while it ran."""
-    summary = read_document(os.path.join(run.uri, layout.RULE_SUMMARY)) or {}
-    added = {str(entry["name"]): str(entry["rule"]) for entry in summary.get("rules", ())}
+    summary = read_rule_summary(run.uri) or RuleSummary()
+    added = {rule.name: rule.rule for rule in summary.rules}
     return {spec.alias: spec.rule for spec in run.manifest.rules} | added
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from leadline.config.options import parse_rule
@@ -17,7 +17,7 @@ from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.profile_window import ProfileWindow
-from leadline.records.request import RULE, Request
+from leadline.records.request import AddRules, ControlRequest, Profile, SetInterval, Stop
 from leadline.store.control import new_request_id, write_request
 
 SETTINGS: Final = ("interval-ms", "rule")
@@ -27,7 +27,7 @@ GRACE_SECONDS: Final = 30.0
 MAX_GRACE_SECONDS: Final = 86_400.0
 
 
-def ask(run: Run, request: Request) -> Request:
+def ask(run: Run, request: ControlRequest) -> ControlRequest:
     """Write a request to the run directory, where the job reads it.
 
     Raises:
@@ -40,7 +40,7 @@ def ask(run: Run, request: Request) -> Request:
     return request
 
 
-def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Request:
+def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> SetInterval:
     """Request another sampling interval of the system metrics.
 
     Args:
@@ -52,10 +52,10 @@ def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Req
     if not text.isdecimal():
         raise ConfigurationError(f"{key} must be an integer, not {text!r}")
     check_interval(int(text), reason)
-    return _request("set", reason, parameters={"interval_ms": int(text)})
+    return SetInterval(**_by_user(reason), interval_ms=int(text))
 
 
-def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: str) -> list[Request]:
+def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: str) -> list[ControlRequest]:
     """Parse ``KEY=VALUE…`` of ``leadline set`` into requests.
 
     Args:
@@ -69,7 +69,7 @@ def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: 
     return [_setting(word, find, reason) for word in words]
 
 
-def _setting(word: str, find: Callable[[], Run], reason: str) -> Request:
+def _setting(word: str, find: Callable[[], Run], reason: str) -> ControlRequest:
     key, equals, value = word.partition("=")
     if not equals:
         raise ConfigurationError(f"{word!r} is not KEY=VALUE; for example: interval-ms=100")
@@ -80,7 +80,7 @@ def _setting(word: str, find: Callable[[], Run], reason: str) -> Request:
     return interval_request(value, reason=reason, key=key)
 
 
-def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> Request:
+def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> AddRules:
     """Request the evaluation of one more rule, and the captures that it still needs.
 
     Raises:
@@ -88,8 +88,7 @@ def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> Request:
         UnknownNameError: No rule or parameter has that name.
     """
     spec, items = added_rule(rule, run)
-    parameters = {"rules": [asdict(spec)], "items": [asdict(item) for item in items]}
-    return _request(RULE, reason, parameters=parameters)
+    return AddRules(**_by_user(reason), rules=(spec,), items=items)
 
 
 def profile_request(
@@ -100,7 +99,7 @@ def profile_request(
     python: str | None = None,
     has_loader: bool = False,
     reason: str,
-) -> tuple[Request, tuple[ProfileWindow, ...]]:
+) -> Profile:
     """Request profile windows.
 
     Args:
@@ -120,15 +119,14 @@ def profile_request(
         kinds.append(_python(python, at, length))
     if has_loader:
         kinds.append(make_window("dataloader", at=at, length=length))
-    identifier = new_request_id()
-    windows = tuple(replace(window, id=f"{window.id}-{identifier[-6:]}") for window in with_unique_ids(kinds))
-    parameters = {"windows": [window.to_dict() for window in windows]}
-    return replace(_request("profile", reason, parameters=parameters), id=identifier), windows
+    request = Profile(**_by_user(reason))
+    windows = (replace(window, id=f"{window.id}-{request.id[-6:]}") for window in with_unique_ids(kinds))
+    return replace(request, windows=tuple(windows))
 
 
-def profile_off_request(*, reason: str) -> Request:
+def profile_off_request(*, reason: str) -> Profile:
     """Request the end of profiling: open windows end with the step, pending ones are cancelled."""
-    return _request("profile", reason, parameters={"off": True, "windows": []})
+    return Profile(**_by_user(reason), off=True)
 
 
 def _python(word: str, at: str | None, length: str | None) -> ProfileWindow:
@@ -139,7 +137,7 @@ def _python(word: str, at: str | None, length: str | None) -> ProfileWindow:
     return make_window(kind, at=at, length=length, timer=timer or None)  # type: ignore[arg-type]
 
 
-def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Request:
+def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Stop:
     """Request a stop of the job at its next step.
 
     Args:
@@ -149,15 +147,8 @@ def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Reques
     """
     if not 0 <= grace_seconds <= MAX_GRACE_SECONDS:
         raise ConfigurationError(f"--grace must be at least 0 s and at most one day, not {grace_seconds:g}")
-    return replace(_request("stop", reason), grace_seconds=grace_seconds)
+    return Stop(**_by_user(reason), grace_seconds=grace_seconds)
 
 
-def _request(kind: str, reason: str, parameters: Mapping[str, Any] | None = None) -> Request:
-    return Request(
-        id=new_request_id(),
-        kind=kind,
-        reason=reason,
-        by="user",
-        time_ns=time.time_ns(),
-        parameters=dict(parameters or {}),
-    )
+def _by_user(reason: str) -> dict[str, Any]:
+    return {"id": new_request_id(), "reason": reason, "by": "user", "time_ns": time.time_ns()}

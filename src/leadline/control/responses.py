@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from leadline.judge.added_rules import JUDGE
 from leadline.reader import liveness
 from leadline.reader.run import Run
+from leadline.records import describe
 from leadline.records.names import JOB_ENDED
-from leadline.records.profile_window import ProfileWindow
-from leadline.records.request import FAILED, REFUSED, RULE, Acknowledgement, Request
+from leadline.records.request import (
+    Acknowledgement,
+    AddRules,
+    ControlRequest,
+    Profile,
+    SetInterval,
+    Stop,
+    UnreadableRequest,
+)
 from leadline.store.control import read_acknowledgements, read_requests
+from leadline.store.run_state import read_nodes, read_workers
 
-AGENT: Final = "agent-"
-"""Prefix of the names of agents in acknowledgements."""
-TAKEN: Final = "taken"
-"""Beginning of the outcome of an accepted request."""
+_SHOWN: Final = (Stop, SetInterval, Profile, AddRules, UnreadableRequest)
+"""The requests of users, and those of rules that affect the training."""
 _POLL_SECONDS: Final = 0.05
 
 State = Literal["waiting", "taken", "refused", "missed"]
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerResponse:
-    """The answer of one worker, agent or judge."""
-
-    who: str
-    step: int | None
-    """The step at which the request was applied; None for a process without steps."""
-    outcome: str
-    time_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class RequestStatus:
     """A request, its state and the answers to it."""
 
-    id: str
-    kind: str
+    request: ControlRequest
     what: str
     """A short description: ``sample the machine every 100 ms``."""
-    by: str
-    asked_ns: int
     state: State
     """``missed``: the job ended before any process accepted it."""
-    answers: tuple[WorkerResponse, ...]
+    answers: tuple[Acknowledgement, ...]
     waits_for: int
     """The number of processes that have not answered yet."""
 
@@ -58,143 +51,73 @@ def request_statuses(run: Run, *, limit: int = 50) -> list[RequestStatus]:
     Args:
         limit: The maximum number of requests.
     """
-    answers: dict[str, list[Acknowledgement]] = {}
-    for answer in read_acknowledgements(run.uri):
-        answers.setdefault(answer.id, []).append(answer)
-    requests = [request for request in read_requests(run.uri) if request.kind in _DESCRIBERS][-limit:]
-    workers = _running(run)
-    nodes = max(1, len(liveness.read_nodes(run.uri)))
-    return [_status(run, request, answers.get(request.id, []), workers, nodes) for request in reversed(requests)]
+    answers = read_acknowledgements(run.uri)
+    requests = [request for request in read_requests(run.uri) if isinstance(request, _SHOWN)][-limit:]
+    processes = _Processes.of(run)
+    return [_status(run, request, answers.get(request.id, ()), processes) for request in reversed(requests)]
 
 
 def interval_ms(run: Run) -> int:
     """Return the current sampling interval of system metrics: of the manifest, or as last set."""
-    accepted = {answer.id for answer in read_acknowledgements(run.uri) if answer.outcome == TAKEN}
-    changes = [
-        request.parameters for request in read_requests(run.uri) if request.kind == "set" and request.id in accepted
-    ]
-    intervals = [int(parameters["interval_ms"]) for parameters in changes if "interval_ms" in parameters]
-    return intervals[-1] if intervals else run.manifest.interval_ms
+    answers, interval = read_acknowledgements(run.uri), run.manifest.interval_ms
+    for request in read_requests(run.uri):
+        if isinstance(request, SetInterval) and any(map(_is_accepted, answers.get(request.id, ()))):
+            interval = request.interval_ms
+    return interval
 
 
-def await_answers(run: Run, requests: Iterable[Request], patience_seconds: float) -> dict[str, list[Acknowledgement]]:
+def await_answers(
+    run: Run, requests: Iterable[ControlRequest], patience_seconds: float
+) -> dict[str, list[Acknowledgement]]:
     """Wait until all expected answers to requests have arrived, or until a timeout; return the answers by id."""
-    kinds = {request.id: request.kind for request in requests}
-    answers: dict[str, list[Acknowledgement]] = {identifier: [] for identifier in kinds}
+    requests = list(requests)
+    answers: dict[str, list[Acknowledgement]] = {request.id: [] for request in requests}
     end = time.monotonic() + patience_seconds
     while time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
-        received = read_acknowledgements(run.uri)
-        answers = {identifier: [answer for answer in received if answer.id == identifier] for identifier in kinds}
-        workers, nodes = _running(run), max(1, len(liveness.read_nodes(run.uri)))
-        if all(
-            given and not _missing(kinds[identifier], given, workers, nodes) for identifier, given in answers.items()
-        ):
+        received, processes = read_acknowledgements(run.uri), _Processes.of(run)
+        answers = {request.id: received.get(request.id, []) for request in requests}
+        if all(answers[request.id] and not processes.missing(request, answers[request.id]) for request in requests):
             break
     return answers
 
 
-def describe(request: Request) -> str:
-    """Describe a request in a few words."""
-    describer = _DESCRIBERS.get(request.kind)
-    return describer(request) if describer else request.kind
+@dataclass(frozen=True, slots=True)
+class _Processes:
+    """The processes of a run that answer requests."""
 
+    workers: frozenset[str]
+    """The workers that still make steps."""
+    nodes: int
 
-def format_answer(answer: Acknowledgement) -> str:
-    """``accepted by host vm``, ``refused by rank0-16630: the run has ended``."""
-    who = f"host {answer.worker.removeprefix(AGENT)}" if answer.worker.startswith(AGENT) else answer.worker
-    for prefix, words in ((REFUSED, "refused by"), (FAILED, "failed on")):
-        if answer.outcome.startswith(prefix):
-            return f"{words} {who}: {answer.outcome.removeprefix(prefix)}"
-    detail = answer.outcome.removeprefix(TAKEN).removeprefix(":").strip().replace(f"; {TAKEN}: ", "; ")
-    return f"accepted by {who}{f': {detail}' if detail else ''}"
+    @classmethod
+    def of(cls, run: Run) -> _Processes:
+        workers = read_workers(run.uri)
+        running = set(workers) - liveness.finished_workers(run.uri, workers)
+        return cls(frozenset(running), max(1, len(read_nodes(run.uri))))
 
-
-def is_accepted(answer: Acknowledgement) -> bool:
-    """Whether a request was accepted."""
-    return answer.outcome.startswith(TAKEN)
-
-
-def is_refused(answer: Acknowledgement) -> bool:
-    """Whether a request was refused."""
-    return answer.outcome.startswith(REFUSED)
+    def missing(self, request: ControlRequest, given: Sequence[Acknowledgement]) -> int:
+        """Return the number of processes that have yet to answer a request."""
+        answered = {answer.worker for answer in given}
+        if isinstance(request, SetInterval):
+            return max(0, self.nodes - len(answered))
+        return len(self.workers - answered) + (isinstance(request, AddRules) and JUDGE not in answered)
 
 
 def _status(
-    run: Run, request: Request, given: Sequence[Acknowledgement], workers: set[str], nodes: int
+    run: Run, request: ControlRequest, given: Sequence[Acknowledgement], processes: _Processes
 ) -> RequestStatus:
-    answers = tuple(
-        WorkerResponse(
-            answer.worker.removeprefix(AGENT), answer.step if answer.step >= 0 else None, answer.outcome, answer.time_ns
-        )
-        for answer in given
-    )
-    missing = _missing(request.kind, given, workers, nodes)
-    return RequestStatus(
-        request.id,
-        request.kind,
-        describe(request),
-        request.by,
-        request.time_ns,
-        _state(run, request, given),
-        answers,
-        missing if run.status not in JOB_ENDED else 0,
-    )
+    missing = processes.missing(request, given) if run.status not in JOB_ENDED else 0
+    return RequestStatus(request, describe.request(request), _state(run, request, given), tuple(given), missing)
 
 
-def _state(run: Run, request: Request, given: Sequence[Acknowledgement]) -> State:
-    if any(not answer.outcome.startswith((REFUSED, FAILED)) for answer in given):
-        return "taken"
+def _state(run: Run, request: ControlRequest, given: Sequence[Acknowledgement]) -> State:
     if given:
-        return "refused"
-    if request.kind == "stop" and run.status in ("Stopping", "Stopped"):
+        return "taken" if any(map(_is_accepted, given)) else "refused"
+    if isinstance(request, Stop) and run.status in ("Stopping", "Stopped"):
         return "taken"  # a job that makes no steps is ended by signals, and cannot answer
     return "missed" if run.status in JOB_ENDED else "waiting"
 
 
-def _missing(kind: str, given: Sequence[Acknowledgement], workers: set[str], nodes: int) -> int:
-    """The number of processes that have yet to answer a request of a kind."""
-    answered = {answer.worker for answer in given}
-    if kind == "set":
-        return max(0, nodes - len(answered))
-    if kind == RULE:
-        return int(JUDGE not in answered) + len(workers - answered)
-    return len(workers - answered)
-
-
-def _running(run: Run) -> set[str]:
-    """The workers that still make steps."""
-    workers = liveness.read_workers(run.uri)
-    return set(workers) - liveness.finished_workers(run.uri, workers)
-
-
-def _set(request: Request) -> str:
-    return f"sample the machine every {format_interval(int(request.parameters.get('interval_ms', 0)))}"
-
-
-def format_interval(milliseconds: int) -> str:
-    """``100 ms``, ``5 s``, ``1 min``."""
-    if milliseconds < 1000:
-        return f"{milliseconds} ms"
-    seconds = milliseconds / 1000
-    return f"{seconds:g} s" if seconds < 60 else f"{seconds / 60:g} min"
-
-
-def _profile(request: Request) -> str:
-    if request.parameters.get("off"):
-        return "end profiling"
-    windows: list[dict[str, Any]] = request.parameters.get("windows", [])
-    return "profile: " + "; ".join(ProfileWindow.from_dict(window).describe() for window in windows)
-
-
-def _rule(request: Request) -> str:
-    aliases = ", ".join(str(rule.get("alias")) for rule in request.parameters.get("rules", ()))
-    return f"add rule {aliases}"
-
-
-def _stop(request: Request) -> str:
-    reason = f": {request.reason}" if request.by.startswith("rule:") else ""
-    return f"stop the job{reason}"
-
-
-_DESCRIBERS: Final[dict[str, Callable[[Request], str]]] = {"set": _set, "profile": _profile, RULE: _rule, "stop": _stop}
+def _is_accepted(acknowledgement: Acknowledgement) -> bool:
+    return acknowledgement.answer.is_accepted

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.analysis.digest import Digest
-from leadline.reader import liveness
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
+from leadline.records import describe
+from leadline.records.documents import NodeDocument
+from leadline.store.run_state import read_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,7 @@ class NodeView:
     gpus: tuple[str, ...]
     metrics: frozenset[tuple[str, str]]
     """Kind and metric of all sensors."""
-    document: dict[str, Any]
-    """Node document of the agent: ``cpu_count, memory_bytes, gpus, absent`` …"""
+    document: NodeDocument
 
     def has(self, kind: str, metric: str) -> bool:
         """Return whether the metric was sampled."""
@@ -75,17 +76,17 @@ class NodeView:
     def facts(self) -> dict[str, Any]:
         """Return the hardware facts."""
         return {
-            "cores": self.document.get("cpu_count") or len(self.cores) or None,
-            "memory_bytes": self.document.get("memory_bytes"),
-            "gpus": [str(gpu.get("name") or "GPU") for gpu in self.document.get("gpus") or ()],
-            "absent": dict(self.document.get("absent") or {}),
-            "lost": self.document.get("lost"),
+            "cores": self.document.cpu_count or len(self.cores) or None,
+            "memory_bytes": self.document.memory_bytes,
+            "gpus": self.document.gpu_names,
+            "absent": self.document.absent,
+            "dropped": describe.dropped_samples(self.document.lost) if self.document.lost else "",
         }
 
 
 def node_views(run: Run, digest: Digest) -> list[NodeView]:
     """Return the nodes in natural order."""
-    documents = {str(document.get("node")): dict(document) for document in liveness.read_nodes(run.path)}
+    documents = {document.node: document for document in read_nodes(run.path)}
     sensors = digest.channels()
     names = sorted({*documents, *(sensor.node for sensor in sensors)}, key=natural_sort_key)
     labels = {name: f"algo-{number} ({name})" if len(names) > 1 else name for number, name in enumerate(names, 1)}
@@ -94,11 +95,11 @@ def node_views(run: Run, digest: Digest) -> list[NodeView]:
     ]
 
 
-def _view(name: str, label: str, sensors: list[Sensor], documents: dict[str, dict[str, Any]]) -> NodeView:
+def _view(name: str, label: str, sensors: list[Sensor], documents: dict[str, NodeDocument]) -> NodeView:
     busy = [sensor for sensor in sensors if sensor.metric == "utilization_percent" and sensor.device != "total"]
     cores, gpus = (tuple(sensor.device for sensor in busy if sensor.kind == kind) for kind in ("cpu", "gpu"))
     metrics = frozenset((sensor.kind, sensor.metric) for sensor in sensors)
-    return NodeView(name, label, cores, gpus, metrics, documents.get(name, {}))
+    return NodeView(name, label, cores, gpus, metrics, documents.get(name, NodeDocument()))
 
 
 def chosen(nodes: Sequence[NodeView], name: str | None) -> NodeView | None:

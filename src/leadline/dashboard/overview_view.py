@@ -18,7 +18,8 @@ from leadline.dashboard.rule_view import RuleView
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
-from leadline.records.overhead import format_throttling
+from leadline.records import describe
+from leadline.records.totals import throttled
 
 _MAX_OPERATORS: Final = 12
 _MAX_USAGE_ROWS: Final = 200
@@ -129,17 +130,13 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
 
 def cost(run: Run) -> dict[str, Any]:
     """Return the monitoring overhead, and what was throttled to stay within the budget."""
-    overhead = cost_of(run.path, list(run.worker_documents().values()))
-    return {**overhead, "throttling": format_throttling(overhead["thinned"])}
+    workers = list(run.worker_documents().values())
+    return {**cost_of(run.path, workers), "throttling": describe.throttling(throttled(workers))}
 
 
 def warnings(run: Run, damage: Sequence[str] = ()) -> list[str]:
     """Return one line for each damaged file, dropped data, disabled capture and note."""
     lines = [f"damaged: {message}" for message in damage]
     for name, document in run.worker_documents().items():
-        if dropped := document.get("lost"):
-            lines.append(f"{name}: data dropped since step {dropped['since_step']:,}: {dropped['reason']}")
-        if disabled := document.get("off"):
-            lines.append(f"{name}: capture disabled at step {disabled['step']:,}: {disabled['error']}")
-        lines += [f"{name}: {note}" for note in document.get("notes") or ()]
+        lines += [f"{name}: {line}" for line in (*describe.problems(document).values(), *document.notes)]
     return lines

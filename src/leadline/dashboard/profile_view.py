@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from leadline.reader.python_profiles import PythonProfile
 from leadline.reader.run import Run
 from leadline.records.profile_window import ProfileWindow
-from leadline.records.request import REFUSED
+from leadline.records.request import Acknowledgement, Profile, UnreadableRequest
 from leadline.store.control import read_acknowledgements, read_requests
 
 TOP: Final = 200
@@ -45,43 +45,27 @@ def requested_profiles(run: Run) -> list[RequestedProfile]:
     """Return every profile request, made before the start or while the job ran, with its state."""
     recorded = set(run.profiles()["id"].to_pylist())
     profiles = [_requested_profile(window, "at the start", (), recorded) for window in run.manifest.profile]
-    answers: dict[str, list[str]] = {}
-    for acknowledgement in read_acknowledgements(run.path):
-        answers.setdefault(acknowledgement.id, []).append(f"{acknowledgement.worker}: {acknowledgement.outcome}")
+    answers = read_acknowledgements(run.path)
     for request in read_requests(run.path):
-        if request.kind == "profile":
-            answers_of_request = tuple(sorted(answers.get(request.id, ())))
-            parameters = request.parameters if isinstance(request.parameters, dict) else {}
-            documents = parameters.get("windows")
-            for document in documents if isinstance(documents, list) else ():
-                profiles.append(
-                    _requested_profile(_parse_window(document), request.by or "unknown", answers_of_request, recorded)
-                )
+        if isinstance(request, Profile):
+            given, by = answers.get(request.id, ()), request.by or "unknown"
+            profiles += [_requested_profile(window, by, given, recorded) for window in request.windows]
+        elif isinstance(request, UnreadableRequest) and request.named == Profile.kind:
+            profiles.append(RequestedProfile("", "invalid request", request.by or "unknown", "refused", ()))
     return profiles
 
 
-def _parse_window(document: Any) -> ProfileWindow | None:
-    try:
-        window = ProfileWindow.from_dict(document)
-        window.describe()
-    except (TypeError, ValueError, AttributeError):
-        return None  # not a valid profile window
-    return window
-
-
 def _requested_profile(
-    window: ProfileWindow | None, by: str, answers: tuple[str, ...], recorded: set[str]
+    window: ProfileWindow, by: str, given: Sequence[Acknowledgement], recorded: set[str]
 ) -> RequestedProfile:
-    if window is None:
-        return RequestedProfile("", "invalid request", by, "refused", answers)
-    refused = [answer for answer in answers if answer.partition(": ")[2].startswith(REFUSED)]
     if window.id in recorded:
         state = "recorded"
-    elif answers and len(refused) == len(answers):
-        state = "refused"
+    elif given:
+        state = "refused" if all(answer.answer.state == "refused" for answer in given) else "taken"
     else:
-        state = "taken" if answers else "waiting"
-    return RequestedProfile(window.id, window.describe(), by, state, answers)
+        state = "waiting"
+    answers = sorted(f"{answer.worker}: {answer.answer}" for answer in given)
+    return RequestedProfile(window.id, window.describe(), by, state, tuple(answers))
 
 
 def windows(run: Run, *kinds: str) -> list[dict[str, Any]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.reader.run import Run
+from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import Documentation, read_documentation
-from leadline.store import layout
 from leadline.store.actions import read_actions
-from leadline.store.documents import read_document
+from leadline.store.run_state import read_rule, read_rule_summary
 
 _VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting")
 
@@ -51,7 +50,7 @@ class FindingView:
     count: int
     """Evaluated steps during which it fired."""
     evidence: tuple[tuple[str, str], ...]
-    actions: tuple[Mapping[str, Any], ...]
+    actions: tuple[LoggedAction, ...]
 
     @property
     def anchor(self) -> str:
@@ -87,13 +86,14 @@ class RuleView:
 
 def rule_views(run: Run) -> list[RuleView]:
     """Return every rule, ordered by verdict: fired, error, undecided, clear; causes before their consequences."""
-    summary = read_document(os.path.join(run.path, layout.RULE_SUMMARY)) or {}
-    summaries = {str(entry.get("name")): entry for entry in summary.get("rules", []) if isinstance(entry, dict)}
+    summary = read_rule_summary(run.path) or RuleSummary()
+    summaries = {rule.name: rule for rule in summary.rules}
     specs = {spec.alias: spec for spec in run.manifest.rules}
     findings = _findings(run)
     aliases = list(dict.fromkeys([*summaries, *specs, *findings]))
     views = [
-        _view(run, alias, specs.get(alias), summaries.get(alias, {}), findings.get(alias, ())) for alias in aliases
+        _view(run, alias, specs.get(alias), summaries.get(alias, SummarizedRule()), findings.get(alias, ()))
+        for alias in aliases
     ]
     return sorted(views, key=lambda view: (_VERDICT_ORDER.index(view.verdict), view.explained_by is not None))
 
@@ -105,33 +105,32 @@ def finding_views(views: list[RuleView]) -> list[FindingView]:
 
 
 def _view(
-    run: Run, alias: str, spec: RuleSpec | None, summary: Mapping[str, Any], findings: tuple[FindingView, ...]
+    run: Run, alias: str, spec: RuleSpec | None, summary: SummarizedRule, findings: tuple[FindingView, ...]
 ) -> RuleView:
-    status = read_document(os.path.join(run.path, layout.rule_status(alias)))
-    status = {**summary, **(status if isinstance(status, dict) else {})}
-    rule = str(status.get("rule") or (spec.rule if spec else alias))
+    document = read_rule(run.path, alias)
+    state = document or summary
+    rule = state.rule or (spec.rule if spec else alias)
     documentation = read_documentation(rule)
-    parameters = status.get("parameters") or (spec.parameters if spec else {})
+    parameters = document.parameters if document is not None else {}
     return RuleView(
         alias=alias,
         rule=rule,
-        status=str(status.get("status") or ""),
-        verdict=_verdict(status),
-        why=str(status.get("why") or ""),
-        explained_by=summary.get("explained_by"),
-        judged_steps=status.get("judged_steps"),
+        status=state.status,
+        verdict=_verdict(state),
+        why=state.why,
+        explained_by=summary.explained_by,
+        judged_steps=document.judged_steps if document is not None else None,
         findings=findings,
-        settings=_settings(parameters, documentation),
+        settings=_settings(parameters or (spec.parameters if spec else {}), documentation),
         documentation=documentation,
         actions=tuple(str(action) for action in run.manifest.actions if action.rule in (alias, "*")),
     )
 
 
-def _verdict(status: Mapping[str, Any]) -> str:
-    if status.get("status") == "Error":
+def _verdict(state: SummarizedRule | RuleDocument) -> str:
+    if state.status == "Error":
         return "error"
-    verdict = str(status.get("verdict") or "waiting")
-    return verdict if verdict in _VERDICT_ORDER else "waiting"
+    return state.verdict if state.verdict in _VERDICT_ORDER else "waiting"
 
 
 def _settings(values: Mapping[str, Any], documentation: Documentation | None) -> tuple[Setting, ...]:
@@ -160,9 +159,9 @@ def _is_equal(value: Any, default: Any) -> bool:
 
 def _findings(run: Run) -> dict[str, tuple[FindingView, ...]]:
     """Return findings by rule."""
-    actions: dict[tuple[str, Any], list[Mapping[str, Any]]] = {}
+    actions: dict[tuple[str, int | None], list[LoggedAction]] = {}
     for entry in read_actions(run.path):
-        actions.setdefault((str(entry["rule"]), entry.get("finding")), []).append(entry)
+        actions.setdefault((entry.rule, entry.finding), []).append(entry)
     findings_by_rule: dict[str, list[FindingView]] = {}
     for row in run.findings().to_pylist():
         performed = tuple(actions.get((row["rule"], row["step"]), ()))
@@ -172,7 +171,7 @@ def _findings(run: Run) -> dict[str, tuple[FindingView, ...]]:
     }
 
 
-def _finding(row: Mapping[str, Any], actions: tuple[Mapping[str, Any], ...]) -> FindingView:
+def _finding(row: Mapping[str, Any], actions: tuple[LoggedAction, ...]) -> FindingView:
     evidence = json.loads(row["evidence"])
     items = evidence if isinstance(evidence, dict) else {}
     return FindingView(

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.analysis.overview import steps_of
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.reader.run import Run
+from leadline.records import describe
 from leadline.records.formatting import duration, iso
 from leadline.records.names import JOB_ENDED
+from leadline.records.totals import steps_by_mode
 
 _EXCLUDED = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 _MAX_ROWS = 500
@@ -36,16 +37,23 @@ def facts(one: Run, other: Run) -> list[FactComparison]:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    started, ended = run.manifest.started_ns, run.status_document.get("ended_ns")
-    steps = steps_of(list(run.worker_documents().values()))
-    has_ended = run.status in JOB_ENDED and isinstance(ended, int)
+    started, ended = run.manifest.started_ns, run.status_document.ended_ns
+    workers = run.worker_documents()
+    if ended is None and run.status in JOB_ENDED:  # its agent is gone: the last sign of life
+        ended = max((worker.time_ns for worker in workers.values()), default=None)
     return {
         "status": run.status,
         "started": iso(started) or "–",
-        "duration": duration((ended - started) / 1e9) if has_ended and isinstance(ended, int) else "running",
+        "duration": _format_duration(run.status, started, ended),
         "workers": str(len(run.workers())),
-        "steps": ", ".join(f"{count:,} {mode}" for mode, count in steps.items()) or "none",
+        "steps": describe.steps(steps_by_mode(workers.values())),
     }
+
+
+def _format_duration(status: str, started_ns: int, ended_ns: int | None) -> str:
+    if status not in JOB_ENDED:
+        return "running"
+    return "–" if ended_ns is None else duration(max(0, ended_ns - started_ns) / 1e9)
 
 
 def configuration(one: Run, other: Run) -> list[FactComparison]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.dashboard.change_stamp import stamp
-from leadline.reader.summary import RunSummary, summarize
+from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 
@@ -92,7 +92,7 @@ class RunList:
 
 
 def _read_entry(path: str) -> _Entry | None:
-    """Read a run's documents; None: incomplete or damaged."""
+    """Read a run's documents; None: there is no run."""
     stamps = _stamps(path)
     summary = summarize(path)
     return _Entry(stamps, _row(summary, hash(stamps) & 0xFFFFFFFF)) if summary is not None else None
@@ -103,7 +103,7 @@ def _stamps(path: str) -> tuple[tuple[int, int], ...]:
 
 
 def _row(run: RunSummary, version: int) -> RunRow:
-    is_over = run.status in JOB_ENDED
+    is_over = run.status in JOB_ENDED or run.status == DAMAGED
     end_ns = (run.ended_ns or run.started_ns) if is_over else time.time_ns()
     return RunRow(
         name=os.path.basename(run.path),

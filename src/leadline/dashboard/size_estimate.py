@@ -8,11 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from leadline.analysis.overview import steps_of
 from leadline.reader.run import Run
-from leadline.records.formatting import number, size
-from leadline.records.overhead import format_share, step_share
+from leadline.records.formatting import number, share, size
 from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.totals import step_share, steps_by_mode
 
 _VALUE_BYTES: Final = 8
 _ELEMENT_BYTES: Final = 4
@@ -118,16 +117,16 @@ def describe(plan: CapturePlan, items: list[SizeLine], run: Run) -> list[str]:
         sentences.append(
             f"Not included, because this run captured none: {', '.join(unknown[:6])}{' …' * (len(unknown) > 6)}."
         )
-    share = step_share(workers)
-    if share is not None:
+    ratio = step_share(workers)
+    if ratio is not None:
         preset = run.manifest.preset
-        sentences.append(f"Measured: this run (preset {preset}) had an overhead of {format_share(share)} of step time.")
+        sentences.append(f"Measured: this run (preset {preset}) had an overhead of {share(ratio)} of step time.")
     sentences.append("leadline doctor -- COMMAND measures the overhead of each preset for a script.")
     return sentences
 
 
 def _steps_per_second(run: Run) -> float | None:
     workers = list(run.worker_documents().values())
-    steps = steps_of(workers).get("train", 0)
-    seconds = max((int(worker.get("loop_ns") or 0) for worker in workers), default=0) / 1e9
+    steps = steps_by_mode(workers).get("train", 0)
+    seconds = max((worker.loop_ns for worker in workers), default=0) / 1e9
     return steps / seconds if steps and seconds else None

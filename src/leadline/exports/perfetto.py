@@ -16,6 +16,7 @@ from leadline.exports.machine import write_machine
 from leadline.exports.span import Span
 from leadline.exports.trace import Trace, TraceSpan
 from leadline.exports.training import rows_of, write_workers
+from leadline.records.documents import Transition
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
 from leadline.store.documents import replace_file
@@ -98,7 +99,7 @@ def _about(run: Run, origin_ns: int, span: Span) -> dict[str, Any]:
 def _put_job(trace: Trace, run: Run, span: Span) -> int:
     """Write the job's status and the findings; return the number of findings."""
     pid = trace.process(f"run {run.name}", "status and findings")
-    transitions = run.status_document.get("transitions", [])
+    transitions = run.status_document.transitions
     for transition, following in zip(transitions, [*transitions[1:], None], strict=True):
         _put_status(trace, pid, transition, following, span)
     findings = 0
@@ -112,12 +113,10 @@ def _put_job(trace: Trace, run: Run, span: Span) -> int:
     return findings
 
 
-def _put_status(
-    trace: Trace, pid: int, transition: dict[str, Any], following: dict[str, Any] | None, span: Span
-) -> None:
-    start_ns, status = transition["time_ns"], transition["status"]
+def _put_status(trace: Trace, pid: int, transition: Transition, following: Transition | None, span: Span) -> None:
+    start_ns, status = transition.time_ns, transition.status
     if following is not None:
-        slices = [TraceSpan(status, start_ns, max(0, following["time_ns"] - start_ns), {}, "status")]
-        trace.put(pid, "job", slices if span.overlaps(start_ns, following["time_ns"]) else ())
+        slices = [TraceSpan(status, start_ns, max(0, following.time_ns - start_ns), {}, "status")]
+        trace.put(pid, "job", slices if span.overlaps(start_ns, following.time_ns) else ())
     elif span.contains(start_ns):
         trace.mark(pid, "job", status, start_ns, {"is_over": status in JOB_ENDED})

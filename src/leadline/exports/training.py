@@ -18,6 +18,7 @@ from leadline.reader.python_profiles import CallTrees, FunctionTables
 from leadline.reader.recorded_window import RecordedWindow
 from leadline.reader.tables import filter_equal
 from leadline.reader.traces import read_slices
+from leadline.records.documents import WorkerDocument
 
 if TYPE_CHECKING:
     from leadline.reader.run import Run
@@ -44,8 +45,8 @@ def write_workers(trace: Trace, run: Run, span: Span) -> list[str]:
     lost: list[str] = []
     documents, horovod, known = run.worker_documents(), run.horovod(), read_windows(run.path)
     for worker in sorted({*run.workers(), *run.archive.timeline, *(window.worker for window in known)}):
-        document = documents.get(worker, {})
-        parts = (document.get("node") and f"on {document['node']}", document.get("framework"))
+        document = documents.get(worker, WorkerDocument())
+        parts = (f"on {document.node}" if document.node else "", document.framework)
         pid = trace.process(worker, ", ".join(part for part in parts if part))
         _put_timeline(trace, pid, run.timeline(worker=worker, start_ns=span.start_ns, end_ns=span.end_ns))
         windows = [window for window in known if window.worker == worker and _overlaps(window, span)]

@@ -7,18 +7,19 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.actions.action import Outcome
 from leadline.actions.registry import canonical, find_action, is_built_in
 from leadline.judge.action_queue import ActionQueue
 from leadline.judge.action_transports import ActionProcess, InlineAction
 from leadline.judge.delivery import Delivery, JobContext, Report, Result
+from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
 from leadline.records.notification import Notification
 from leadline.store import layout
-from leadline.store.actions import latest_lines
+from leadline.store.actions import latest_entries
 from leadline.store.documents import append_line
 
 _LOG = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ class ActionDispatcher:
     def __init__(self, run: str, manifest: Manifest, context: JobContext, *, is_acting: bool = True) -> None:
         self._run, self._manifest, self._context = run, manifest, context
         self._path = os.path.join(run, layout.ACTIONS)
-        self._unwritten: list[dict[str, Any]] = []
-        self._before = latest_lines(run) if is_acting else {}
+        self._unwritten: list[LoggedAction] = []
+        self._before = latest_entries(run) if is_acting else {}
         self._entries: list[_Entry] = []
         for spec in manifest.actions if is_acting else ():
             self._add(spec)
@@ -154,19 +155,21 @@ class ActionDispatcher:
 
     def _write_line(self, entry: _Entry, delivery: Delivery, result: Result, outcome: Outcome) -> None:
         notification = delivery.notification
-        line = {
-            "rule": notification.rule or JOB,
-            "action": entry.name,
-            "outcome": outcome.outcome,
-            "state": result,
-            "time_ns": time.time_ns(),
-            "step": outcome.step,
-            "request": outcome.request,
-            "finding": notification.step if notification.kind == "finding" else None,
-            "notice": notification.id,
-            "attempts": delivery.attempts,
-        }
-        self._unwritten.append(line if entry.position == 0 else {**line, "entry": entry.position})
+        self._unwritten.append(
+            LoggedAction(
+                rule=notification.rule or JOB,
+                action=entry.name,
+                outcome=outcome.outcome,
+                state=result,
+                time_ns=time.time_ns(),
+                step=outcome.step,
+                request=outcome.request,
+                finding=notification.step if notification.kind == "finding" else None,
+                notice=notification.id,
+                attempts=delivery.attempts,
+                entry=entry.position,
+            )
+        )
         self.write()
 
     def _announce(self, entry: _Entry, notification: Notification, result: Result, outcome: Outcome) -> None:

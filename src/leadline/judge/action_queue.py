@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,12 +10,12 @@ from typing import Any, Final
 from leadline.actions.action import Outcome, Place
 from leadline.judge.action_transports import ActionTransport
 from leadline.judge.delivery import Delivery, JobContext, RateLimit, Report, RetryPolicy
+from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
-from leadline.records.request import FAILED, REFUSED, TRAINING_ENDED, Acknowledgement
-from leadline.store import layout
-from leadline.store.actions import FINAL_STATES, Line, request_outcome
-from leadline.store.documents import read_document
+from leadline.records.request import TRAINING_ENDED, Acknowledgement, Answer
+from leadline.store.actions import joint_answer, result_of
+from leadline.store.control import read_acknowledgements
 
 _DEFAULT_POLICY: Final = RetryPolicy(dry_run=False, cooldown=0.0, is_once=False, retries=5, backoff=1.0, timeout=30.0)
 """The policy of an action whose worker ended before it reported its own."""
@@ -80,7 +79,7 @@ class ActionQueue:
         """The descriptor that becomes readable when the worker answers."""
         return self._transport.descriptor
 
-    def add(self, notification: Notification, known: Line | None = None) -> str | None:
+    def add(self, notification: Notification, known: LoggedAction | None = None) -> str | None:
         """Add a notification.
 
         Args:
@@ -170,10 +169,9 @@ class ActionQueue:
         """Skip what an earlier judge has done; a request that it made is awaited."""
         self._waiting.remove(delivery)
         self._rate_limit.record_delivered(delivery.notification)
-        known = delivery.known or {}
-        if self.is_inline and known["state"] not in FINAL_STATES:
-            asked = Outcome(known["outcome"], known["step"], known["request"])
-            self._requested[known["request"]] = (delivery, asked)
+        known = delivery.known
+        if self.is_inline and known is not None and known.request and not known.is_final:
+            self._requested[known.request] = (delivery, Outcome(known.outcome, known.step, known.request))
 
     def _reason_to_skip(self, delivery: Delivery) -> str:
         policy = self._policy or _DEFAULT_POLICY
@@ -241,7 +239,7 @@ class ActionQueue:
         self._report(delivery, "failed", Outcome(delivery.failure))
 
     def _check_requests(self) -> None:
-        answers = self._read_acknowledgements()
+        answers = read_acknowledgements(self._run, self._requested) if self._requested else {}
         accepts = self._context.accepts_requests("worker") if self._requested else False
         running = {worker.worker for worker in self._context.workers()} if accepts else set()
         for request, (delivery, asked) in list(self._requested.items()):
@@ -253,28 +251,11 @@ class ActionQueue:
                 self._complete_request(delivery, asked, acknowledgements)
 
     def _complete_request(self, delivery: Delivery, asked: Outcome, answers: Sequence[Acknowledgement]) -> None:
-        state, outcome = request_outcome(asked.outcome, answers)
-        if state == "done":
-            self._report(delivery, "done", Outcome(outcome, asked.step, asked.request))
-        elif outcome == f"{REFUSED}{TRAINING_ENDED}":
+        answer = joint_answer(answers)
+        if answer.is_accepted:
+            self._report(delivery, "done", Outcome(result_of(asked.outcome, answers), asked.step, asked.request))
+        elif answer == Answer("refused", TRAINING_ENDED):
             self._report(delivery, "skipped", Outcome(_TOO_LATE, asked.step, asked.request))
         else:
             self._waiting.append(delivery)
-            why = outcome.removeprefix(FAILED).removeprefix(REFUSED)
-            self._fail(delivery, why, is_final=outcome.startswith(REFUSED))
-
-    def _read_acknowledgements(self) -> dict[str, list[Acknowledgement]]:
-        """Return the acknowledgements of the pending requests, by request."""
-        folder = os.path.join(self._run, layout.ACKS)
-        try:
-            names = sorted(os.listdir(folder)) if self._requested else []
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
-        answers: dict[str, list[Acknowledgement]] = {}
-        for name in names:
-            request = name.partition(".")[0]
-            if request in self._requested and name.endswith(".json"):
-                document = read_document(os.path.join(folder, name))
-                if isinstance(document, dict):
-                    answers.setdefault(request, []).append(Acknowledgement(**document))
-        return answers
+            self._fail(delivery, answer.reason, is_final=answer.state == "refused")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from leadline.records.manifest import Manifest, RuleSpec
-from leadline.records.request import REFUSED, RULE, Acknowledgement, Request
-from leadline.store.control import RequestReader, read_acknowledgements, read_requests, write_acknowledgement
+from leadline.records.request import AddRules, Answer, UnreadableRequest
+from leadline.store.control import RequestReader, acknowledge, read_acknowledgements, read_requests
 
 JUDGE: Final = "judge"
 """The worker name in the judge's acknowledgements."""
+_UNREADABLE: Final = Answer("refused", "it cannot be read")
 
 Add = Callable[[Sequence[RuleSpec]], None]
 
@@ -23,8 +23,9 @@ def rules_of(run: str, manifest: Manifest) -> tuple[RuleSpec, ...]:
     """
     rules = {spec.alias: spec for spec in manifest.rules}
     for request in read_requests(run):
-        for spec in _specs(request) or ():
-            rules.setdefault(spec.alias, spec)
+        if isinstance(request, AddRules) and _has_valid_names(request):
+            for spec in request.rules:
+                rules.setdefault(spec.alias, spec)
     return tuple(rules.values())
 
 
@@ -39,8 +40,8 @@ class AddedRules:
     def __init__(self, run: str, known: Callable[[], Collection[str]], add: Add) -> None:
         self._run, self._known, self._add = run, known, add
         self._inbox = RequestReader(run)
-        answered = {answer.id for answer in read_acknowledgements(run) if answer.worker == JUDGE}
-        self._inbox.skip(answered)
+        answers = read_acknowledgements(run)
+        self._inbox.skip(name for name in answers if any(answer.worker == JUDGE for answer in answers[name]))
         self._initial = frozenset(known())
 
     def take(self, step: int) -> None:
@@ -50,34 +51,23 @@ class AddedRules:
             step: The last step that was evaluated.
         """
         for request in self._inbox.take():
-            if request.kind == RULE:
-                self._answer(request, self._take(request), step)
+            if isinstance(request, AddRules):
+                acknowledge(self._run, request.id, JUDGE, step, self._take(request))
+            elif isinstance(request, UnreadableRequest) and request.named == AddRules.kind:
+                acknowledge(self._run, request.id, JUDGE, step, _UNREADABLE)
 
-    def _take(self, request: Request) -> str:
-        specs = _specs(request)
-        if specs is None:
-            return f"{REFUSED}it cannot be read"
-        new = [spec for spec in specs if spec.alias not in self._known()]
+    def _take(self, request: AddRules) -> Answer:
+        if not _has_valid_names(request):
+            return _UNREADABLE
+        new = [spec for spec in request.rules if spec.alias not in self._known()]
         if new:
             self._add(new)
-        elif not {spec.alias for spec in specs} <= self._initial:
-            return f"{REFUSED}a rule of that name exists already"
-        return "taken"
-
-    def _answer(self, request: Request, outcome: str, step: int) -> None:
-        try:
-            write_acknowledgement(self._run, Acknowledgement(request.id, JUDGE, step, time.time_ns(), outcome))
-        except OSError:
-            return  # a full disk must not keep the rule from being evaluated
+        elif not {spec.alias for spec in request.rules} <= self._initial:
+            return Answer("refused", "a rule of that name exists already")
+        return Answer()
 
 
-def _specs(request: Request) -> tuple[RuleSpec, ...] | None:
-    """Return the rules of a request; None: it is invalid."""
-    if request.kind != RULE:
-        return ()
-    try:
-        specs = tuple(RuleSpec(**rule) for rule in request.parameters.get("rules", ()))
-    except TypeError:
-        return None
-    is_valid = all(isinstance(spec.alias, str) and spec.alias.strip(". /") and "/" not in spec.alias for spec in specs)
-    return specs if is_valid else None
+def _has_valid_names(request: AddRules) -> bool:
+    """Return whether all aliases can be names of folders."""
+    aliases = [spec.alias for spec in request.rules]
+    return all(isinstance(alias, str) and alias.strip(". /") and "/" not in alias for alias in aliases)

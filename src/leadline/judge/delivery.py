@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from leadline.actions.action import Action, Outcome, TrainingProgress
+from leadline.records.documents import LoggedAction
 from leadline.records.notification import Notification
-from leadline.store.actions import FINAL_STATES, Line
 
 MAX_WAIT_SECONDS: Final = 60.0
 
@@ -46,7 +46,7 @@ class Delivery:
     """Why the last attempt failed."""
     not_before: float = 0.0
     """When the next attempt may start, on the monotonic clock."""
-    known: Line | None = None
+    known: LoggedAction | None = None
     """The last line that an earlier judge logged for it."""
     announcement: str | None = None
     """What is to be announced of it in the terminal."""
@@ -54,7 +54,7 @@ class Delivery:
     @property
     def was_done(self) -> bool:
         """Whether an earlier judge delivered it."""
-        return self.known is not None and (self.known["state"] in FINAL_STATES or bool(self.known.get("request")))
+        return self.known is not None and (self.known.is_final or self.known.request is not None)
 
     def fail(self, policy: RetryPolicy, now: float, why: str, after_seconds: float | None = None) -> bool:
         """Record a failed attempt, and return whether another one follows."""

@@ -16,7 +16,7 @@ from leadline.reader.feed import MAX_STEP, Feed
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
 from leadline.reader.other_run import OtherRun
-from leadline.reader.throttling import Throttling, ThrottlingHistory, format_throttling
+from leadline.reader.throttling import Throttling, ThrottlingHistory, why_undecided
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
@@ -148,7 +148,7 @@ class RuleTrack:
         if self.episodes.count:
             verdict, why = "fired", ""
         elif self.missed:
-            verdict, why = "undecided", format_throttling(self.missed)
+            verdict, why = "undecided", why_undecided(self.missed)
         elif self.clear_steps:
             verdict, why = "clear", ""
         else:

@@ -23,11 +23,14 @@ from leadline.judge.rule_results import RuleResultStore
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.run_watch import RunWatch
+from leadline.records import describe
+from leadline.records.documents import WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
 from leadline.store import layout
+from leadline.store.run_state import read_status, read_workers
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 POLL_SECONDS: Final = 0.1
@@ -108,7 +111,7 @@ class Judge:
         finally:
             for process in self._rule_processes:
                 process.close()
-        self._check_missing_data(liveness.read_workers(self._run))
+        self._check_missing_data(read_workers(self._run))
         self._rule_results.complete()
         self._notify_job()
         self._notify_rules()
@@ -193,7 +196,7 @@ class Judge:
     def _notify_job(self) -> None:
         """Dispatch the changed states of the job to the actions that follow them."""
         if self._dispatcher.queues:
-            document, status = liveness.read_status(self._run), liveness.effective_status(self._run)
+            document, status = read_status(self._run), liveness.effective_status(self._run)
             for notification in self._notifications.of_job(document, self._rule_results.states(), status=status):
                 self._dispatcher.dispatch(notification)
 
@@ -206,11 +209,11 @@ class Judge:
         has_changed = self._watch.has_changed()
         if status_ns != self._status_ns or now - self._liveness_at >= _LIVENESS_SECONDS:
             self._status_ns, self._liveness_at = status_ns, now
-            workers = liveness.read_workers(self._run)
+            workers = read_workers(self._run)
             self._check_missing_data(workers)
             gone = frozenset(liveness.finished_workers(self._run, workers))
             self._is_over = liveness.is_over(self._run)
-            if liveness.read_status(self._run).get("status") == "Stopping":
+            if read_status(self._run).status == "Stopping":
                 self._poll_seconds = _FAST_POLL_SECONDS  # the user waits for the end
             self._notify_job()
             has_changed = has_changed or self._is_over or gone != self._gone
@@ -229,7 +232,7 @@ class Judge:
             process.start(is_over=self._is_over)
             self._rule_processes.append(process)
 
-    def _check_missing_data(self, workers: Mapping[str, Mapping[str, Any]]) -> None:
+    def _check_missing_data(self, workers: Mapping[str, WorkerDocument]) -> None:
         """Record for each rule whether a worker dropped data that it needs, or disabled capture."""
         for alias, needs in self._needs.items():
             has_phases = alias in self._reads_phases
@@ -304,7 +307,7 @@ class Judge:
             self._rule_results.announce(finding, action)
 
     def _running(self) -> tuple[TrainingProgress, ...]:
-        return self._progress.progress(liveness.read_workers(self._run), self._gone)
+        return self._progress.progress(read_workers(self._run), self._gone)
 
     def _accepts_requests(self, place: str) -> bool:
         """Return whether the agent, or a worker, still takes requests."""
@@ -312,7 +315,7 @@ class Judge:
             return self._is_following and liveness.has_agent(self._run)
         if self._is_over and liveness.is_over(self._run):
             return False
-        workers = liveness.read_workers(self._run)
+        workers = read_workers(self._run)
         return not workers or bool(set(workers) - liveness.finished_workers(self._run, workers))
 
     def _results(self) -> Results:
@@ -366,13 +369,13 @@ def _not_written(error: OSError) -> LeadlineError:
     return LeadlineError(f"{message}; judge again")
 
 
-def _missing(worker: Mapping[str, Any], needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:
+def _missing(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:
     """Return why data that a rule needs is missing; empty: none is."""
-    off, lost = worker.get("off"), worker.get("lost")
+    off, lost = worker.off, worker.lost
     if off and (needs or has_phases):
-        return f"capture disabled at step {off['step']:,}: {off['error']}"
-    if lost and ((lost["rows"] and (needs or has_phases)) or (lost["tensors"] and any(need.raw for need in needs))):
-        return f"data dropped since step {lost['since_step']:,}: {lost['reason']}"
+        return describe.disabled_capture(off)
+    if lost and ((lost.rows and (needs or has_phases)) or (lost.tensors and any(need.raw for need in needs))):
+        return describe.dropped_data(lost)
     return ""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from leadline.records import describe
+from leadline.records.documents import RunStatus
 from leadline.records.finding import Finding
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB, JOB_ENDED
@@ -115,32 +117,30 @@ class Notifications:
             message=message,
         )
 
-    def of_job(self, document: Mapping[str, Any], rules: Sequence[RuleState], *, status: str) -> list[Notification]:
+    def of_job(self, document: RunStatus, rules: Sequence[RuleState], *, status: str) -> list[Notification]:
         """Return notifications of the transitions of the job that were not reported yet.
 
         Args:
             document: ``status.json``.
             status: The effective status, which differs from the document's if the agent is gone.
         """
-        transitions = list(document.get("transitions") or ())
-        last = transitions[-1]["status"] if transitions else self.job_status
+        transitions = document.transitions
+        last = transitions[-1].status if transitions else self.job_status
         new = transitions[self._transitions :]
-        notices = [self._of_job(entry["status"], entry["time_ns"], rules, document) for entry in new]
+        notices = [self._of_job(entry.status, entry.time_ns, rules, document) for entry in new]
         self._transitions = len(transitions)
         if status in JOB_ENDED and last not in JOB_ENDED and self.job_status != status:
-            ended_ns = max([self._manifest.started_ns, *(entry["time_ns"] for entry in transitions)])
-            notices.append(self._of_job(status, ended_ns, rules, {}))
+            ended_ns = max([self._manifest.started_ns, *(entry.time_ns for entry in transitions)])
+            notices.append(self._of_job(status, ended_ns, rules, RunStatus()))
         return notices
 
-    def _of_job(
-        self, status: str, time_ns: int, rules: Sequence[RuleState], document: Mapping[str, Any]
-    ) -> Notification:
+    def _of_job(self, status: str, time_ns: int, rules: Sequence[RuleState], document: RunStatus) -> Notification:
         previous, self.job_status = self.job_status, status
-        has_ended = status in JOB_ENDED and document.get("status") == status
-        exit_status = document.get("exit_status") if has_ended else None
-        by = document.get("stopped_by") if status in ("Stopping", "Stopped") else None
+        has_ended = status in JOB_ENDED and document.status == status
+        exit_status = document.exit_status if has_ended else None
+        by = document.stopped_by if status in ("Stopping", "Stopped") else None
         message = _JOB_MESSAGES.get(status, f"the run is {status}")
-        message += f" by {str(by).removeprefix('rule:')}" if by else ""
+        message += f" by {describe.sender(by)}" if by else ""
         message += f", exit status {exit_status}" if exit_status is not None else ""
         facts = {"exit_status": exit_status, "stopped_by": by}
         return self._notice(

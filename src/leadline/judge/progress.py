@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from leadline.actions.action import TrainingProgress
+from leadline.records.documents import WorkerDocument
 
 _MAX_POINTS: Final = 16
 
@@ -24,15 +25,15 @@ class WorkerProgress:
             if not points or points[-1][0] < step:
                 points.append((step, time_ns))
 
-    def progress(self, workers: Mapping[str, Mapping[str, Any]], gone: Iterable[str]) -> tuple[TrainingProgress, ...]:
+    def progress(self, workers: Mapping[str, WorkerDocument], gone: Iterable[str]) -> tuple[TrainingProgress, ...]:
         """Return the progress of running workers; a worker's document may know a later step than its stream."""
         running = (set(workers) | set(self._points)) - set(gone)
-        return tuple(self._of(worker, workers.get(worker, {})) for worker in sorted(running))
+        return tuple(self._of(worker, workers.get(worker, WorkerDocument())) for worker in sorted(running))
 
-    def _of(self, worker: str, document: Mapping[str, Any]) -> TrainingProgress:
+    def _of(self, worker: str, document: WorkerDocument) -> TrainingProgress:
         points = self._points.get(worker) or deque([(-1, 0)])
         (first, first_ns), (last, last_ns) = points[0], points[-1]
         seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
-        reported = (int(document.get("step", -1)), int(document.get("time_ns", 0)))
+        reported = (document.step, document.time_ns)
         step, time_ns = max((last, last_ns), reported)
         return TrainingProgress(worker, step, time_ns, max(0.0, seconds))

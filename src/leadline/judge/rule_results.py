@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leadline.judge.causes import FiredRule, causes
+from leadline.records.documents import Announcement, PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.notification import RuleState
 from leadline.store import layout
-from leadline.store.documents import append_line, make_folder, read_document, write_document
+from leadline.store.documents import append_line, make_folder, write_document
+from leadline.store.run_state import read_rule_summary
 
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
@@ -92,8 +94,8 @@ class RuleResultStore:
         self.is_complete = False
         self._run, self._is_written = run, is_written
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
-        self._announcements: list[dict[str, Any]] = []
-        self._time: dict[str, Any] | None = None
+        self._announcements: list[Announcement] = []
+        self._time: TimeSummary | None = None
         self._written: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
         self._summary_at = self._counts_at = 0.0
@@ -160,21 +162,14 @@ class RuleResultStore:
     def announce(self, finding: Finding, action: str | None) -> None:
         """Announce a new finding in the terminal, once."""
         known = {
-            (announcement["step"], announcement["message"])
+            (announcement.step, announcement.message)
             for announcement in self._announcements
-            if announcement["rule"] == finding.rule and "kind" not in announcement
+            if announcement.rule == finding.rule and announcement.kind is None
         }
         if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
             return
-        self._announcements.append(
-            {
-                "id": len(self._announcements) + 1,
-                "step": finding.step,
-                "rule": finding.rule,
-                "message": finding.message,
-                "action": action,
-            }
-        )
+        number = len(self._announcements) + 1
+        self._announcements.append(Announcement(number, finding.step, finding.rule, finding.message, action))
         self._is_stale = True
 
     def write(self, *, at_once: bool = False) -> None:
@@ -205,21 +200,19 @@ class RuleResultStore:
             write_document(os.path.join(self._run, layout.RULE_SUMMARY), self.summary())
             self._summary_at, self._is_stale = now, False
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> RuleSummary:
         """Return ``rules/summary.json``; rules that fired come first, causes before their effects."""
         explained = self.causes()
-        return {
-            "complete": self.is_complete,
-            "delivering": self.delivering,
-            "judged_step": self.judged_step,
-            "updated_ns": time.time_ns(),
-            "announcements": self._announcements,
-            "time": self._time,
-            "rules": [
-                self._summary_entry(self.entries[alias], explained.get(alias))
-                for alias in self.sorted_by_cause(explained)
-            ],
-        }
+        aliases = self.sorted_by_cause(explained)
+        return RuleSummary(
+            complete=self.is_complete,
+            delivering=tuple(self.delivering),
+            judged_step=self.judged_step,
+            updated_ns=time.time_ns(),
+            announcements=tuple(self._announcements),
+            time=self._time,
+            rules=tuple(self._summary_entry(self.entries[alias], explained.get(alias)) for alias in aliases),
+        )
 
     def causes(self) -> dict[str, str]:
         """Return the alias of the root cause of each rule whose findings are explained by another rule."""
@@ -242,23 +235,23 @@ class RuleResultStore:
 
         return sorted(self.entries, key=sort_key)
 
-    def _summary_entry(self, entry: RuleEntry, cause: str | None) -> dict[str, Any]:
+    def _summary_entry(self, entry: RuleEntry, cause: str | None) -> SummarizedRule:
         first = entry.findings[min(entry.findings)] if entry.findings else None
         suggestion = first.suggestion if first else None
         if cause is not None:
             suggestion = f"the advice of {cause} first; this usually follows from it"
-        return {
-            "name": entry.spec.alias,
-            "rule": entry.spec.rule,
-            "status": entry.status(is_complete=self.is_complete),
-            "verdict": entry.current_verdict(is_complete=self.is_complete),
-            "why": entry.reason,
-            "findings": len(entry.findings),
-            "step": first.step if first else None,
-            "message": first.message if first else None,
-            "suggestion": suggestion,
-            "explained_by": cause,
-        }
+        return SummarizedRule(
+            name=entry.spec.alias,
+            rule=entry.spec.rule,
+            status=entry.status(is_complete=self.is_complete),
+            verdict=entry.current_verdict(is_complete=self.is_complete),
+            why=entry.reason,
+            findings=len(entry.findings),
+            step=first.step if first else None,
+            message=first.message if first else None,
+            suggestion=suggestion,
+            explained_by=cause,
+        )
 
     def complete(self) -> None:
         """Mark a complete run as completely evaluated."""
@@ -295,21 +288,21 @@ class RuleResultStore:
     def announce_action(self, rule: str, message: str, is_failure: bool) -> None:
         """Announce the outcome of an action in the terminal, once."""
         kind = "failure" if is_failure else "action"
-        line = {"step": None, "rule": rule, "message": message, "action": None, "kind": kind}
-        if all({**announcement, "id": 0} != {**line, "id": 0} for announcement in self._announcements):
-            self._announcements.append({"id": len(self._announcements) + 1, **line})
+        line = Announcement(len(self._announcements) + 1, rule=rule, message=message, kind=kind)
+        if all(replace(announcement, id=line.id) != line for announcement in self._announcements):
+            self._announcements.append(line)
             self._is_stale = True
 
-    def _time_breakdown(self) -> dict[str, Any] | None:
+    def _time_breakdown(self) -> TimeSummary | None:
         """Return the largest phases and the bottleneck, for the summary in the terminal; None: no step was timed."""
         # imports pyarrow, which the judge needs only here
         from leadline.analysis.time_breakdown import phases, read_time_breakdown
 
         fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
         breakdown = read_time_breakdown(self._run, fired)
-        parts = phases(breakdown.steps)[:_MAX_PHASES]
+        parts = tuple(map(PhaseShare.from_dict, phases(breakdown.steps)[:_MAX_PHASES]))
         bottleneck = breakdown.bottleneck
-        return {"phases": parts, "bound": bottleneck.summary() if bottleneck else None} if parts else None
+        return TimeSummary(parts, bottleneck.summary() if bottleneck else None) if parts else None
 
     def _mark_changed(self, alias: str) -> None:
         self.entries[alias].changed_ns = time.time_ns()
@@ -323,26 +316,25 @@ class RuleResultStore:
         state = (status, entry.current_verdict(is_complete=self.is_complete), len(entry.findings))
         if not with_counts and self._written.get(alias) == state:
             return
-        document = {
-            "name": alias,
-            "rule": entry.spec.rule,
-            "parameters": dict(entry.parameters),
-            "status": status,
-            "verdict": state[1],
-            "why": entry.reason,
-            "judged_steps": entry.judged_steps,
-            "findings": len(entry.findings),
-            "updated_ns": time.time_ns(),
-            **({"product": dict(entry.product)} if entry.product else {}),
-        }
+        document = RuleDocument(
+            name=alias,
+            rule=entry.spec.rule,
+            parameters=dict(entry.parameters),
+            status=status,
+            verdict=state[1],
+            why=entry.reason,
+            judged_steps=entry.judged_steps,
+            findings=len(entry.findings),
+            updated_ns=time.time_ns(),
+            product=dict(entry.product),
+        )
         write_document(os.path.join(self._run, layout.rule_status(alias)), document)
         self._written[alias] = state
         self._changed.discard(alias)
 
     def _begin_documents(self) -> None:
-        before = read_document(os.path.join(self._run, layout.RULE_SUMMARY))
-        if isinstance(before, dict):
-            self._announcements = list(before.get("announcements", ()))
+        before = read_rule_summary(self._run)
+        self._announcements = list(before.announcements) if before is not None else []
         make_folder(os.path.join(self._run, layout.RULES))
         for alias in self.entries:
             self._begin_document(alias)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from leadline.monitor.sampler import Sampler
+from leadline.records.documents import DroppedSamples
 from leadline.records.metric import INTERVALS_MS, Channel
-from leadline.records.request import REFUSED, Request
+from leadline.records.request import Answer, SetInterval
 from leadline.store import layout
 from leadline.store.codec import SYSTEM, float64_buffer, int64_buffer, system_metadata
 from leadline.store.segments import Segment, SegmentFolder
@@ -127,26 +128,23 @@ class Monitor:
         """Return the descriptions of the sampled GPUs."""
         return [gpu for sampler in self._samplers or () for gpu in getattr(sampler, "gpus", ())]
 
-    def dropped(self) -> dict[str, Any] | None:
+    def dropped(self) -> DroppedSamples | None:
         """Return the count and reason of samples that could not be stored; None if all were."""
         return self._store.dropped()
-
-    def describe_dropped(self) -> str:
-        """Return a one-line description of the dropped samples."""
-        return self._store.describe_dropped()
 
     def take_warnings(self) -> list[str]:
         """Return new warnings for the user, each only once."""
         return self._store.take_warnings()
 
 
-def set_interval(monitor: Monitor, request: Request) -> str:
-    """Apply a ``leadline set`` request; return the outcome for its acknowledgement."""
-    interval_ms = request.parameters.get("interval_ms")
+def set_interval(monitor: Monitor, request: SetInterval) -> Answer:
+    """Apply a ``leadline set`` request; return the answer for its acknowledgement."""
+    interval_ms = request.interval_ms
     if interval_ms not in INTERVALS_MS:
-        return f"{REFUSED}interval_ms must be one of {', '.join(map(str, INTERVALS_MS))}, not {interval_ms!r}"
+        accepted = ", ".join(map(str, INTERVALS_MS))
+        return Answer("refused", f"interval_ms must be one of {accepted}, not {interval_ms}")
     monitor.set_interval(interval_ms / 1000)
-    return "taken"
+    return Answer()
 
 
 class _SystemStore:
@@ -211,14 +209,10 @@ class _SystemStore:
             )
         self._dropped_samples += 1
 
-    def dropped(self) -> dict[str, Any] | None:
+    def dropped(self) -> DroppedSamples | None:
         if not self._dropped_samples:
             return None
-        return {"samples": self._dropped_samples, "since_ns": self._dropped_since_ns, "reason": self._reason}
-
-    def describe_dropped(self) -> str:
-        word = "sample" if self._dropped_samples == 1 else "samples"
-        return f"{self._dropped_samples:,} system metric {word}: {self._reason}"
+        return DroppedSamples(self._dropped_samples, self._dropped_since_ns, self._reason)
 
     def take_warnings(self) -> list[str]:
         warnings, self._warnings = self._warnings, []

@@ -83,7 +83,7 @@ def _runs_at(path: str) -> list[str]:
 
 
 def list_runs(root: str | os.PathLike[str] | None = None) -> list[RunSummary]:
-    """Return the runs in a runs directory, the latest first; runs without a readable manifest are left out.
+    """Return the runs in a runs directory, the latest first; those without a readable manifest are ``Damaged``.
 
     Only the few fields that a list shows are read, without a cache: ten thousand runs take about a second.
     """

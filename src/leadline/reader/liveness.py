@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
 
+from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.store.run_state import read_nodes, read_status, read_workers
 
 SILENT_SECONDS = 30.0
 """A node on another host that has not written for this long is considered gone."""
@@ -39,41 +39,19 @@ def _boot_seconds() -> float:
         return time.time() - float(file.read().split()[0])
 
 
-def read_workers(run: str) -> dict[str, dict[str, Any]]:
-    """Read the worker documents; a document that is being rewritten is retried."""
-    documents = {}
-    for name in _names(run, layout.WORKERS):
-        document = _read_with_retry(os.path.join(run, layout.WORKERS, name))
-        if isinstance(document, dict):
-            documents[name.removesuffix(".json")] = document
-    return documents
-
-
-def read_nodes(run: str) -> list[dict[str, Any]]:
-    """Read the node documents."""
-    documents = (read_document(os.path.join(run, layout.NODES, name)) for name in _names(run, layout.NODES))
-    return [document for document in documents if isinstance(document, dict)]
-
-
-def finished_workers(run: str, workers: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def finished_workers(run: str, workers: Mapping[str, WorkerDocument]) -> set[str]:
     """Return the workers that have ended, according to themselves, an agent or the process table of this host."""
-    finished = {worker for node in read_nodes(run) for worker in node.get("gone", ())}
+    finished = {worker for node in read_nodes(run) for worker in node.gone}
     for worker, document in workers.items():
-        if document.get("state") == "ended" or _is_gone(document, document.get("pid"), document.get("time_ns")):
+        if document.state == "ended" or _is_gone(document.node, document.pid, document.time_ns):
             finished.add(worker)
     return finished
-
-
-def read_status(run: str) -> dict[str, Any]:
-    """Read the job's status document; empty if it does not exist yet."""
-    document = read_document(os.path.join(run, layout.STATUS))
-    return document if isinstance(document, dict) else {}
 
 
 def has_agent(run: str) -> bool:
     """Return whether the agent that writes the run's status is running on this host."""
     document = read_status(run)
-    return is_here(document.get("node")) and is_process_alive(document.get("agent_pid"))
+    return is_here(document.node) and is_process_alive(document.agent_pid)
 
 
 def is_over(run: str) -> bool:
@@ -84,18 +62,18 @@ def is_over(run: str) -> bool:
 def effective_status(run: str) -> str:
     """Return the job's status; if its agent is gone, the status that its workers' documents imply."""
     document = read_status(run)
-    status = str(document.get("status", "Starting"))
-    if status in JOB_ENDED or not document:
+    status = document.status
+    if status in JOB_ENDED or document == RunStatus():
         return status
-    is_away = not is_here(document.get("node"))
-    if not (_is_silent(run) if is_away else _is_gone(document, document.get("agent_pid"), None)):
+    is_away = not is_here(document.node)
+    if not (_is_silent(run) if is_away else _is_gone(document.node, document.agent_pid)):
         return status
     workers = read_workers(run)
     if not is_away and set(workers) - finished_workers(run, workers):
         return status
     if workers:
-        return "Completed" if all(worker.get("state") == "ended" for worker in workers.values()) else "Interrupted"
-    return "Interrupted" if is_away or _is_gone(document, document.get("job_pid"), None) else status
+        return "Completed" if all(worker.state == "ended" for worker in workers.values()) else "Interrupted"
+    return "Interrupted" if is_away or _is_gone(document.node, document.job_pid) else status
 
 
 def _is_silent(run: str) -> bool:
@@ -108,28 +86,10 @@ def _is_silent(run: str) -> bool:
     return time.time() - latest > SILENT_SECONDS
 
 
-def _is_gone(document: Mapping[str, Any], pid: Any, known_at_ns: Any) -> bool:
-    if not isinstance(pid, int):
-        return False
-    return is_here(document.get("node")) and not is_process_alive(pid, known_at_ns)
+def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) -> bool:
+    return pid is not None and is_here(node) and not is_process_alive(pid, known_at_ns or None)
 
 
-def is_here(node: Any) -> bool:
+def is_here(node: str | None) -> bool:
     """Return whether a node is this host."""
     return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
-
-
-def _names(run: str, folder: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(os.path.join(run, folder)) if name.endswith(".json"))
-    except FileNotFoundError:
-        return []
-
-
-def _read_with_retry(path: str) -> Any:
-    for _ in range(5):
-        document = read_document(path)
-        if document is not None:
-            return document
-        time.sleep(0.001)
-    return None

@@ -10,6 +10,7 @@ from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Window
 from leadline.records.needs import TensorNeed
+from leadline.store.run_state import read_workers
 
 _Position = tuple[int, str, int]
 
@@ -38,7 +39,7 @@ class OtherRun:
         if is_over and self._was_over:
             return
         self._was_over = is_over
-        gone = liveness.finished_workers(self._path, liveness.read_workers(self._path))
+        gone = liveness.finished_workers(self._path, read_workers(self._path))
         self._feed.refresh(is_over=is_over, gone=gone)
         if self._feed.has_late_data:
             self._begin()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,9 +17,11 @@ from leadline.reader.feed import CLOCK
 from leadline.reader.find_runs import find_run, list_runs, read_manifest
 from leadline.reader.profiles import ProfileQueries
 from leadline.reader.tensor import Tensor
+from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
+from leadline.store.run_state import read_status, read_workers
 
 __all__ = ["Run", "list_runs", "open_run"]
 
@@ -83,9 +84,9 @@ class Run(ProfileQueries):
         return liveness.effective_status(self.path)
 
     @property
-    def status_document(self) -> dict[str, Any]:
+    def status_document(self) -> RunStatus:
         """The status document written by the agent: ``stopped_by``, ``exit_status``, ``transitions`` …"""
-        return liveness.read_status(self.path)
+        return read_status(self.path)
 
     @property
     def damage(self) -> list[str]:
@@ -97,7 +98,7 @@ class Run(ProfileQueries):
 
     def refresh(self) -> Run:
         """Read the data written since the last call; only new bytes are read."""
-        workers = liveness.read_workers(self.path)
+        workers = read_workers(self.path)
         gone = liveness.finished_workers(self.path, workers)
         is_over = self.status in JOB_ENDED
         self.archive.refresh(is_over=is_over, gone=gone)
@@ -119,21 +120,19 @@ class Run(ProfileQueries):
 
     def workers(self) -> list[str]:
         """Return the workers that have written data or a worker document."""
-        documented = set(liveness.read_workers(self.path))
+        documented = set(read_workers(self.path))
         if self.archive.is_deferred(layout.SERIES):
             return sorted(documented | set(streams_of(self.path, layout.SERIES)))
         return sorted({worker for worker, _ in self.archive.series} | documented)
 
-    def worker_documents(self) -> dict[str, dict[str, Any]]:
+    def worker_documents(self) -> dict[str, WorkerDocument]:
         """Return the worker documents, by worker."""
-        return liveness.read_workers(self.path)
+        return read_workers(self.path)
 
     def modes(self) -> list[str]:
         """Return the modes in which something was captured; for large runs, the modes of the recorded steps."""
         if self.archive.is_deferred(layout.SERIES):
-            return sorted(
-                {mode for document in liveness.read_workers(self.path).values() for mode in document.get("steps", {})}
-            )
+            return sorted({mode for document in read_workers(self.path).values() for mode in document.steps})
         return sorted({mode for _, mode in self.archive.points()})
 
     def steps(self, mode: str | None = None) -> list[int]:

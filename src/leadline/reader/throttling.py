@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from leadline.records.documents import ThrottledItem
+from leadline.records.formatting import listed
 from leadline.records.needs import TensorNeed
 from leadline.records.plan import Schedule
 
@@ -31,6 +33,22 @@ class Throttling:
     """The first step of the mode at which ``captured`` applies."""
     until_step: int | None = None
     """The first step at which it no longer applies; None if it still does."""
+
+    @classmethod
+    def of(cls, worker: str, item: ThrottledItem) -> Throttling:
+        """Create a record from the details of an event."""
+        requested = Schedule(item.from_every, item.from_seconds, item.start, item.end)
+        return cls(
+            worker=worker,
+            collection=item.collection,
+            statistics=frozenset(item.statistics),
+            raw=item.raw,
+            mode=item.mode,
+            sources=frozenset(item.sources),
+            requested=requested,
+            captured=replace(requested, every=item.to_every, every_seconds=item.to_seconds),
+            since_step=item.since_step,
+        )
 
     @property
     def is_over(self) -> bool:
@@ -83,7 +101,7 @@ class ThrottlingHistory:
 
     def add(self, worker: str, args: Mapping[str, Any]) -> None:
         """Add an event."""
-        new = _read(worker, args)
+        new = Throttling.of(worker, ThrottledItem.from_dict(args))
         for index, known in enumerate(self._all):
             if known.until_step is None and _item_key(known) == _item_key(new):
                 self._all[index] = replace(known, until_step=new.since_step)
@@ -107,32 +125,16 @@ def _item_key(item: Throttling) -> tuple[Any, ...]:
     return item.worker, item.collection, item.statistics, item.raw, item.mode, item.sources, item.requested
 
 
-def _read(worker: str, args: Mapping[str, Any]) -> Throttling:
-    requested = Schedule(args["from_every"], args.get("from_seconds"), args.get("start", 0), args.get("end"))
-    return Throttling(
-        worker=worker,
-        collection=args["collection"],
-        statistics=frozenset(args.get("statistics", ())),
-        raw=bool(args.get("raw")),
-        mode=args.get("mode", "train"),
-        sources=frozenset(args.get("sources", ())),
-        requested=requested,
-        captured=replace(requested, every=args["to_every"], every_seconds=args.get("to_seconds")),
-        since_step=int(args["since_step"]),
-    )
-
-
-def format_throttling(throttling: Iterable[Throttling]) -> str:
-    """Return one line on what was throttled, the reason why a clear rule is undecided."""
+def why_undecided(throttling: Iterable[Throttling]) -> str:
+    """Return why a clear rule is undecided: what was throttled, in one line; empty if nothing was."""
     items = sorted(throttling, key=lambda item: item.since_step)
     if not items:
         return ""
     widest = max(items, key=_factor)
     names = list(dict.fromkeys(item.collection or "tensors" for item in items))
-    listed = " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
     first = items[0].since_step
     return (
-        f"{listed} throttled since step {first:,} to stay within the overhead budget: {_interval(widest)}; "
+        f"{listed(names)} throttled since step {first:,} to stay within the overhead budget: {_interval(widest)}; "
         "--budget off disables throttling"
     )
 

@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.reader import liveness
 from leadline.reader.detailed_windows import DetailedWindows
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
 from leadline.reader.operator_times import OperatorTimes
 from leadline.reader.segments import Range, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.window import Scan
+from leadline.records.documents import WorkerDocument
 from leadline.records.needs import Needs
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
+from leadline.store.run_state import read_nodes, read_workers
 
 SECOND_NS: Final = 1_000_000_000
 GRID_NS: Final = SECOND_NS
@@ -196,14 +197,13 @@ class TimeGrid:
         return self._intervals[cell]
 
     def _read_facts(self, run: str) -> None:
-        cores = {str(node.get("node")): node.get("cpu_count") for node in liveness.read_nodes(run)}
-        facts = {worker: _facts(document, cores) for worker, document in liveness.read_workers(run).items()}
+        cores = {node.node: node.cpu_count for node in read_nodes(run)}
+        facts = {worker: _facts(document, cores) for worker, document in read_workers(run).items()}
         if facts != self.facts:
             self.facts = facts
             self.has_late_data = self.has_late_data or self._next != 1
 
 
-def _facts(document: Mapping[str, Any], cores: Mapping[str, Any]) -> dict[str, Any]:
-    node = str(document.get("node"))
-    facts = document.get("facts")
-    return {**(facts if isinstance(facts, dict) else {}), "node": node, "cores": cores.get(node)}
+def _facts(document: WorkerDocument, cores: Mapping[str, int | None]) -> dict[str, Any]:
+    node = document.node or ""
+    return {**document.facts, "node": node, "cores": cores.get(node)}

@@ -7,8 +7,6 @@ import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from leadline.records.overhead import format_share
-
 
 def number(value: int) -> str:
     """``3,750``."""
@@ -52,7 +50,10 @@ def size(count: int) -> str:
 
 def share(ratio: float) -> str:
     """``0.7 %``; ``under 0.1 %`` for smaller values above 0."""
-    return format_share(ratio)
+    percent = 100 * ratio
+    if 0 < percent < 0.1:
+        return "under 0.1 %"
+    return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
 
 
 def listed(names: Sequence[str]) -> str:

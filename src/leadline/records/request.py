@@ -1,48 +1,237 @@
-"""Control requests to a running job, and their acknowledgements."""
+"""Control requests to a running job, and the answers to them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Final, Literal, get_args
 
-AGENT_KINDS: Final = frozenset({"run_command", "set"})
-"""The kinds that agents handle and workers ignore; a worker refuses any other kind that it does not know."""
-RULE: Final = "rule"
-"""The kind of request that adds rules to a running job: the judge runs them, the workers capture their needs."""
+from leadline.records.manifest import RuleSpec
+from leadline.records.plan import CaptureItem, item_from_dict
+from leadline.records.profile_window import KINDS, ProfileWindow
+
 TRAINING_ENDED: Final = "the training had ended"
 """The reason for refusing a request that arrives too late."""
-REFUSED: Final = "refused: "
-"""Prefix of the outcome of a request that is refused for good."""
-FAILED: Final = "failed: "
-"""Prefix of the outcome of a request that may be retried."""
+_COMMAND_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One immutable request; its id is the name of its file."""
+    """What all requests have; the id is the name of the request's file."""
+
+    kind: ClassVar[str]
 
     id: str
-    kind: str
-    """``stop``, ``track``, ``run_command`` …"""
-    step: int | None = None
-    """The global step from which it applies; None: at once."""
     reason: str = ""
     """The displayed reason in one line: ``exploding_tensor`` …"""
     by: str = ""
     """The sender: ``rule:<name>``, ``user``, ``agent``."""
     time_ns: int = 0
+
+    @property
+    def is_by_rule(self) -> bool:
+        return self.by.startswith("rule:")
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(Request):
+    """Stop the job: workers at a step boundary, the agent with signals."""
+
+    kind: ClassVar[str] = "stop"
+
+    step: int | None = None
+    """The global step from which it applies; None: at once."""
     grace_seconds: float = 30.0
     """Time for the job to react before signals are sent."""
-    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SetInterval(Request):
+    """Sample the system metrics at another interval; addressed to the agents."""
+
+    kind: ClassVar[str] = "set"
+
+    interval_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Request):
+    """Record profile windows; addressed to the workers."""
+
+    kind: ClassVar[str] = "profile"
+
+    windows: tuple[ProfileWindow, ...] = ()
+    off: bool = False
+    """Whether open windows end with the step and pending ones are cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddRules(Request):
+    """Evaluate more rules: the judge runs them, the workers capture their needs."""
+
+    kind: ClassVar[str] = "rule"
+
+    rules: tuple[RuleSpec, ...] = ()
+    items: tuple[CaptureItem, ...] = ()
+    """The captures that the rules need in addition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Track(Request):
+    """Log the state of a rule to the script's own trackers; addressed to the workers."""
+
+    kind: ClassVar[str] = "track"
+
+    rule: str = ""
+    value: float = math.nan
+    status: str = ""
+    step: int | None = None
+    message: str = ""
+    to: str = "every"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteCommand(Request):
+    """Run a shell command of the run's actions; addressed to the agent."""
+
+    kind: ClassVar[str] = "run_command"
+
+    command: str = ""
+    timeout: float = _COMMAND_SECONDS
+    notice: dict[str, Any] = field(default_factory=dict)
+    """The notification, as plain JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableRequest(Request):
+    """A request of a kind that this version does not know, or with invalid parameters."""
+
+    kind: ClassVar[str] = ""
+
+    named: str = ""
+    """The kind in the document."""
+    problem: str = ""
+
+
+ControlRequest = Stop | SetInterval | Profile | AddRules | Track | ExecuteCommand | UnreadableRequest
+_COMMON: Final = frozenset(item.name for item in fields(Request))
+
+
+def request_to_dict(request: ControlRequest) -> dict[str, Any]:
+    """Return a request as plain JSON values."""
+    values = asdict(request)
+    common = {name: values.pop(name) for name in _COMMON}
+    own = {name: values.pop(name) for name in ("step", "grace_seconds")} if isinstance(request, Stop) else {}
+    return {**common, "kind": request.kind, **own, "parameters": values}
+
+
+def request_from_dict(data: Any) -> ControlRequest:
+    """Create a request from ``request_to_dict`` output; keys of newer versions are ignored.
+
+    Raises:
+        TypeError: It is not a request.
+    """
+    if not isinstance(data, Mapping) or not isinstance(data.get("id"), str) or not isinstance(data.get("kind"), str):
+        raise TypeError("a request has an id and a kind")
+    kind, parameters = data["kind"], data.get("parameters") or {}
+    common = {name: data[name] for name in _COMMON if name in data}
+    try:
+        request = _decode(kind, common, data, parameters)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        return UnreadableRequest(**common, named=kind, problem=f"invalid request: {error}")
+    return request or UnreadableRequest(**common, named=kind, problem=f"unknown request kind {kind!r}")
+
+
+def _decode(
+    kind: str, common: Mapping[str, Any], data: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> ControlRequest | None:
+    match kind:
+        case Stop.kind:
+            return Stop(**common, step=data.get("step"), grace_seconds=float(data.get("grace_seconds", 30.0)))
+        case SetInterval.kind:
+            interval_ms = parameters.get("interval_ms")
+            return SetInterval(**common, interval_ms=interval_ms if isinstance(interval_ms, int) else 0)
+        case Profile.kind:
+            windows = tuple(map(_window, parameters.get("windows", ())))
+            return Profile(**common, windows=windows, off=bool(parameters.get("off")))
+        case AddRules.kind:
+            rules = tuple(RuleSpec(**rule) for rule in parameters.get("rules", ()))
+            return AddRules(**common, rules=rules, items=tuple(map(item_from_dict, parameters.get("items", ()))))
+        case Track.kind:
+            known = {name: parameters[name] for name in ("status", "step", "message", "to") if name in parameters}
+            return Track(**common, rule=parameters["rule"], value=float(parameters["value"]), **known)
+        case ExecuteCommand.kind:
+            timeout, notice = parameters.get("timeout"), parameters.get("notice")
+            is_limit = isinstance(timeout, (int, float)) and 0 < timeout < math.inf
+            return ExecuteCommand(
+                **common,
+                command=str(parameters.get("command", "")),
+                timeout=float(timeout or 0) if is_limit else _COMMAND_SECONDS,
+                notice=notice if isinstance(notice, dict) else {},
+            )
+    return None
+
+
+def _window(data: Any) -> ProfileWindow:
+    window = ProfileWindow.from_dict(data)
+    if window.kind not in KINDS:
+        raise ValueError(f"unknown kind of window {window.kind!r}")
+    window.describe()  # fails on values of other types
+    return window
+
+
+AnswerState = Literal["taken", "done", "refused", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a process did with a request."""
+
+    state: AnswerState = "taken"
+    """``taken``: it takes effect; ``done``, with its result; ``refused`` for good; ``failed``, and may be retried."""
+    reason: str = ""
+    """Details, the result, or why it was refused or has failed."""
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.state in ("taken", "done")
+
+    def __str__(self) -> str:
+        """Return the answer as it is stored: ``taken``, ``refused: <why>``, ``logged to wandb run abc``."""
+        if self.state == "done":
+            return self.reason
+        return f"{self.state}: {self.reason}" if self.reason else self.state
+
+    @classmethod
+    def parse(cls, text: str) -> Answer:
+        """Create an answer from its stored form."""
+        state, _, reason = text.partition(": ")
+        return cls(state, reason) if state in get_args(AnswerState) else cls("done", text)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """The answer of a worker or agent to a request."""
+    """The answer of a worker, an agent or the judge to a request."""
 
     id: str
     worker: str
     step: int
+    """The step at which the request was applied; -1 for a process without steps."""
     time_ns: int
-    outcome: str = "taken"
-    """``taken``, or a result such as ``logged to wandb run abc``, ``refused: <why>`` or ``failed: <why>``."""
+    answer: Answer = Answer()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the acknowledgement as plain JSON values."""
+        common = {"id": self.id, "worker": self.worker, "step": self.step, "time_ns": self.time_ns}
+        return {**common, "outcome": str(self.answer)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Acknowledgement:
+        """Create an acknowledgement from ``to_dict`` output.
+
+        Raises:
+            TypeError, KeyError: It is not an acknowledgement.
+        """
+        answer = Answer.parse(str(data["outcome"]))
+        return cls(str(data["id"]), str(data["worker"]), int(data["step"]), int(data["time_ns"]), answer)

@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from leadline.reader import liveness
-from leadline.records.formatting import model, size
+from leadline.records import describe
+from leadline.records.formatting import size
 from leadline.records.plan import CaptureItem
 from leadline.reports.section import Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
+from leadline.store.run_state import read_nodes
 
 
 def configuration(sources: Sources) -> Section:
@@ -102,32 +103,25 @@ def _versions(sources: Sources) -> Table:
 
 def _nodes(sources: Sources) -> Table:
     rows = []
-    for node in liveness.read_nodes(sources.run.path):
-        gpus = [str(gpu.get("name")) for gpu in node.get("gpus") or ()]
+    for node in read_nodes(sources.run.path):
+        gpus = node.gpu_names
         rows.append(
             {
-                "node": node.get("node"),
-                "cores": node.get("cpu_count"),
-                "memory": _bytes(node),
+                "node": node.node,
+                "cores": node.cpu_count,
+                "memory": size(node.memory_bytes) if node.memory_bytes is not None else None,
                 "gpus": ", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "none",
-                "system": node.get("platform") or node.get("system"),
             }
         )
-    columns: Columns = {"node": "node", "cores": "cores", "memory": "memory", "gpus": "GPUs", "system": "system"}
+    columns: Columns = {"node": "node", "cores": "cores", "memory": "memory", "gpus": "GPUs"}
     return table_of(rows, columns, title="Nodes")
-
-
-def _bytes(node: Mapping[str, Any]) -> str | None:
-    count = node.get("memory_bytes")
-    return size(count) if isinstance(count, int) else None
 
 
 def _workers(sources: Sources) -> Table:
     rows = []
-    for worker in sources.summary["workers"]:
-        models = ", ".join(model(entry["name"], entry["parameters"]) for entry in worker["models"] or ())
-        notes = "; ".join(worker["notes"] or ())
-        rows.append({**worker, "models": models, "optimizers": ", ".join(worker["optimizers"] or ()), "notes": notes})
+    for worker in sources.run.worker_documents().values():
+        lists = {"optimizers": ", ".join(worker.optimizers), "notes": "; ".join(worker.notes)}
+        rows.append({**worker.fields(), "models": ", ".join(describe.models([worker])), **lists})
     columns: Columns = {
         "worker": "worker",
         "node": "node",

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from leadline.analysis.operators import seconds_by_kind, top_operators
 from leadline.charts import profile_charts, shares, step_charts, theme
+from leadline.records import describe
 from leadline.records.formatting import duration, share
 from leadline.reports.section import Cell, Chart, Column, Columns, Section, Table, empty, table_of
 from leadline.reports.sources import Sources
@@ -59,9 +60,8 @@ def _charts(sources: Sources) -> tuple[Chart, ...]:
 
 def _outcome(sources: Sources) -> str:
     summary, job = sources.summary, sources.job
-    steps = ", ".join(f"{count:,} {mode} steps" for mode, count in summary["steps"].items()) or "no steps"
     loop = f", {share(job.loop_seconds / job.seconds)} of it in the training loop" if job.loop_started_ns else ""
-    return f"{summary['status']} after {duration(job.seconds)}{loop}; {steps}."
+    return f"{summary['status']} after {duration(job.seconds)}{loop}; {describe.steps(summary['steps'])}."
 
 
 def framework(sources: Sources) -> Section:

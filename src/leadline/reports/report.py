@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
-from leadline.records.formatting import duration, model, share, size
-from leadline.records.overhead import format_throttling
+from leadline.records import describe
+from leadline.records.formatting import duration
+from leadline.records.totals import throttled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
@@ -61,21 +62,18 @@ def build(
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     """The facts at the top of the report."""
     summary, job = sources.summary, sources.job
-    models = {
-        model(entry["name"], entry["parameters"]) for worker in summary["workers"] for entry in worker["models"] or ()
-    }
-    steps = ", ".join(f"{count:,} {mode}" for mode, count in summary["steps"].items()) or "none"
-    stopped = f", stopped by {summary['stopped_by'].removeprefix('rule:')}" if summary["stopped_by"] else ""
+    workers = list(sources.run.worker_documents().values())
+    stopped = f", stopped by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     facts = {
         "status": summary["status"] + stopped,
         "command": " ".join(summary["command"]),
         "started": sources.format_time(sources.run.manifest.started_ns),
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
-        "steps": steps,
-        "model": ", ".join(sorted(models)),
+        "steps": describe.steps(summary["steps"]),
+        "model": ", ".join(describe.models(workers)),
         "rules": _verdicts(summary["rules"]),
-        "overhead": _overhead(summary["cost"]),
-        "throttled": "; ".join(format_throttling(summary["cost"]["thinned"])),
+        "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
+        "throttled": "; ".join(describe.throttling(throttled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",
     }
@@ -89,8 +87,3 @@ def _verdicts(rules: list[dict[str, Any]]) -> str:
     text = f"{len(fired)} of {len(rules)} fired" + (f": {', '.join(fired)}" if fired else "")
     undecided = sum(rule["verdict"] == "undecided" and not rule["findings"] for rule in rules)
     return text + (f"; {undecided} undecided" if undecided else "")
-
-
-def _overhead(cost: dict[str, Any]) -> str:
-    steps = "" if cost["step_share"] is None else f"{share(cost['step_share'])} of the step time, "
-    return f"{steps}{size(cost['bytes'])} on disk"

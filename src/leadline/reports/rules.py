@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any, Final
 
+from leadline.records.documents import RuleDocument
 from leadline.records.formatting import counted
 from leadline.reports.section import Column, Columns, Section, Table, empty, format_cell, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
 from leadline.rules.registry import canonical
-from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.store.run_state import read_rule
 
 PROFILING: Final = (
     "max_initialization_time",
@@ -59,10 +58,9 @@ def read_states(sources: Sources) -> list[dict[str, Any]]:
     """The results of the profiler rules: by their own status, in the product of profiler_report, or of this report."""
     rows: dict[str, dict[str, Any]] = {}
     for rule in sources.summary["rules"]:
-        document = read_document(os.path.join(sources.run.path, layout.rule_status(rule["name"])))
-        document = document if isinstance(document, dict) else {}
+        document = read_rule(sources.run.path, rule["name"]) or RuleDocument()
         if canonical(rule["rule"]) == "profiler_report":
-            for result in document.get("product", {}).get("rules", ()):
+            for result in document.product.get("rules", ()):
                 rows.setdefault(result["rule"], result)
         elif canonical(rule["rule"]) in PROFILING:
             rows[rule["rule"]] = _result(rule, document)
@@ -71,7 +69,7 @@ def read_states(sources: Sources) -> list[dict[str, Any]]:
     return [rows[name] for name in PROFILING if name in rows]
 
 
-def _result(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+def _result(rule: dict[str, Any], document: RuleDocument) -> dict[str, Any]:
     """The result of a rule of the run in the form of profiler_report."""
     findings = rule["findings"]
     keys = ("step", "message", "suggestion", "evidence")
@@ -79,8 +77,8 @@ def _result(rule: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         "rule": rule["rule"],
         "verdict": rule["verdict"] or rule["status"],
         "times_triggered": len(findings),
-        "moments": document.get("judged_steps"),
-        "parameters": document.get("parameters", {}),
+        "moments": document.judged_steps,
+        "parameters": document.parameters,
         "why": rule["why"] or "",
         "first": {key: findings[0][key] for key in keys} if findings else {},
     }

@@ -6,15 +6,20 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Container, Iterable
-from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from leadline.records.request import Acknowledgement, Request
+from leadline.records.request import (
+    Acknowledgement,
+    Answer,
+    ControlRequest,
+    request_from_dict,
+    request_to_dict,
+)
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, read_document, write_document
 from leadline.store.folder_watch import FolderWatch
 
-T = TypeVar("T", Request, Acknowledgement)
+T = TypeVar("T")
 
 
 def new_request_id() -> str:
@@ -22,26 +27,26 @@ def new_request_id() -> str:
     return f"{time.time_ns():020d}-{secrets.token_hex(3)}"
 
 
-def write_request(run: str, request: Request) -> None:
+def write_request(run: str, request: ControlRequest) -> None:
     """Write a request for all processes of the run.
 
     Raises:
         OSError: It could not be written.
     """
     make_subfolder(os.path.join(run, layout.CONTROL))
-    write_document(os.path.join(run, layout.request(request.id)), asdict(request))
+    write_document(os.path.join(run, layout.request(request.id)), request_to_dict(request))
 
 
 def read_requests(
-    run: str, *, on_invalid: Callable[[str], None] | None = None, known: Container[str] = ()
-) -> list[Request]:
+    run: str, *, on_invalid: Callable[[str], None] = lambda path: None, known: Container[str] = ()
+) -> list[ControlRequest]:
     """Return all requests of the run, oldest first.
 
     Args:
         on_invalid: Called with the path of a file that is not a request.
         known: Ids of requests to skip.
     """
-    return _read(os.path.join(run, layout.CONTROL), Request, on_invalid, known)
+    return _read(os.path.join(run, layout.CONTROL), request_from_dict, on_invalid, known=known)
 
 
 class RequestReader:
@@ -52,7 +57,7 @@ class RequestReader:
         on_invalid: Called with what cannot be read.
     """
 
-    def __init__(self, run: str, on_invalid: Callable[[str], None] | None = None) -> None:
+    def __init__(self, run: str, on_invalid: Callable[[str], None] = lambda problem: None) -> None:
         self._run, self._on_invalid = run, on_invalid
         self._watch = FolderWatch(os.path.join(run, layout.CONTROL))
         self._known: set[str] = set()
@@ -61,7 +66,7 @@ class RequestReader:
         """Mark requests as read."""
         self._known.update(identifiers)
 
-    def take(self) -> list[Request]:
+    def take(self) -> list[ControlRequest]:
         """Return the requests since the last call, oldest first."""
         if not self._watch.has_changed():
             return []
@@ -69,49 +74,65 @@ class RequestReader:
             requests = read_requests(self._run, on_invalid=self._on_invalid, known=self._known)
         except OSError as error:
             self._watch.forget()
-            if self._on_invalid is not None:
-                self._on_invalid(str(error))
+            self._on_invalid(str(error))
             return []
         self.skip(request.id for request in requests)
         return requests
 
 
-def write_acknowledgement(run: str, acknowledgement: Acknowledgement) -> None:
-    """Write the acknowledgement of a request.
+def acknowledge(run: str, request: str, worker: str, step: int, answer: Answer) -> str:
+    """Write the answer of a worker, an agent or the judge to a request; return why that failed, "" if it did not.
 
-    Raises:
-        OSError: It could not be written.
+    Args:
+        request: The id of the request.
+        step: The step at which it was applied; -1 for a process without steps.
     """
-    make_subfolder(os.path.join(run, layout.CONTROL))
-    make_subfolder(os.path.join(run, layout.ACKS))
-    path = os.path.join(run, layout.acknowledgement(acknowledgement.id, acknowledgement.worker))
-    write_document(path, asdict(acknowledgement))
-
-
-def read_acknowledgements(run: str) -> list[Acknowledgement]:
-    """Return all acknowledgements of the run."""
-    return _read(os.path.join(run, layout.ACKS), Acknowledgement, None)
-
-
-def _read(folder: str, kind: type[T], on_invalid: Callable[[str], None] | None, known: Container[str] = ()) -> list[T]:
-    records = []
-    for path in _documents(folder, known, on_invalid):
-        try:
-            records.append(kind(**read_document(path)))  # type: ignore[arg-type]
-        except TypeError:
-            if on_invalid is not None:
-                on_invalid(path)
-    return records
-
-
-def _documents(folder: str, known: Container[str], on_invalid: Callable[[str], None] | None) -> list[str]:
+    acknowledgement = Acknowledgement(request, worker, step, time.time_ns(), answer)
     try:
-        names = os.listdir(folder)
+        make_subfolder(os.path.join(run, layout.CONTROL))
+        make_subfolder(os.path.join(run, layout.ACKS))
+        write_document(os.path.join(run, layout.acknowledgement(request, worker)), acknowledgement.to_dict())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def read_acknowledgements(run: str, requests: Container[str] | None = None) -> dict[str, list[Acknowledgement]]:
+    """Return the acknowledgements of the run, by request.
+
+    Args:
+        requests: Only those of these requests; None: all.
+    """
+    answers: dict[str, list[Acknowledgement]] = {}
+    for acknowledgement in _read(os.path.join(run, layout.ACKS), Acknowledgement.from_dict, wanted=requests):
+        answers.setdefault(acknowledgement.id, []).append(acknowledgement)
+    return answers
+
+
+def _read(
+    folder: str,
+    decode: Callable[[Any], T],
+    on_invalid: Callable[[str], None] = lambda path: None,
+    *,
+    known: Container[str] = (),
+    wanted: Container[str] | None = None,
+) -> list[T]:
+    """Return the records in a folder, except those of known and only those of wanted requests."""
+    try:
+        names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
     except NotADirectoryError:
-        if on_invalid is not None:
-            on_invalid(folder)
+        on_invalid(folder)
         return []
-    wanted = (name for name in sorted(names) if name.endswith(".json") and name.removesuffix(".json") not in known)
-    return [os.path.join(folder, name) for name in wanted]
+    records = []
+    for name in names:
+        request = name.partition(".")[0]
+        if not name.endswith(".json") or request in known or (wanted is not None and request not in wanted):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            records.append(decode(read_document(path)))
+        except (TypeError, KeyError, ValueError):
+            on_invalid(path)
+    return records

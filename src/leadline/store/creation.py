@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from leadline.errors import ConfigurationError, RunExistsError
+from leadline.records.documents import RunStatus, Transition
 from leadline.records.manifest import Manifest
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
@@ -56,5 +57,5 @@ def join_run(path: str, manifest: Manifest) -> None:
 
 def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None = None) -> None:
     """Write the status of a run without an agent."""
-    document = {"status": status, "transitions": [{"status": status, "time_ns": time_ns}], "ended_ns": ended_ns}
-    write_document(os.path.join(path, layout.STATUS), {**document, "job_pid": os.getpid(), "agent_pid": None})
+    document = RunStatus(status, (Transition(status, time_ns),), job_pid=os.getpid(), ended_ns=ended_ns)
+    write_document(os.path.join(path, layout.STATUS), document)

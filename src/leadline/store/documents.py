@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO, Any, Final
+
+from leadline.records.documents import Document
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _PAGE = 4096
+_READ_ATTEMPTS: Final = 5
+_READ_PAUSE_SECONDS: Final = 0.001
 
 
 def encode(value: Any) -> bytes:
     """Encode as one line of JSON in UTF-8; NaN and infinity become strings, since JSON cannot represent them."""
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
+    """Return a record, or a value that contains some, as plain JSON values."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[repr(value)]
+    if isinstance(value, Document):
+        value = value.fields()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [to_json(item) for item in value]
     return value
 
 
@@ -99,6 +107,21 @@ def read_document(path: str) -> Any | None:
         return None
     except ValueError:
         return None
+
+
+def read_with_retries(path: str) -> dict[str, Any] | None:
+    """Return a document that may be rewritten in place at this very moment; None: it is missing or no object.
+
+    Raises:
+        OSError: It exists but cannot be read.
+    """
+    for attempt in range(_READ_ATTEMPTS):
+        if attempt:
+            time.sleep(_READ_PAUSE_SECONDS)
+        document = read_document(path)
+        if isinstance(document, dict):
+            return document
+    return None
 
 
 def append_line(path: str, value: Any) -> None:

@@ -7,9 +7,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
@@ -42,17 +43,6 @@ class _Row:
 
 
 @dataclass(slots=True)
-class DroppedData:
-    """Data that could not be written."""
-
-    since_step: int
-    reason: str
-    rows: int = 0
-    tensors: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
 class _Stream:
     """The open segments of one part of a worker, and their common sequence."""
 
@@ -79,7 +69,7 @@ class Writer:
         *,
         host_bytes: int,
         disk_bytes: int | None,
-        document: Callable[[], Mapping[str, Any]],
+        document: Callable[[], WorkerDocument],
         guarded: Callable[[Callable[[], None]], Callable[[], None]],
     ) -> None:
         """
@@ -348,9 +338,8 @@ class Writer:
         if self.dropped is None:
             self.dropped = DroppedData(step, reason or "write failed")
             self._next_document_at = 0.0
-        self.dropped.rows += rows
-        self.dropped.tensors += tensors
-        self.dropped.bytes += size
+        known = self.dropped
+        self.dropped = replace(known, rows=known.rows + rows, tensors=known.tensors + tensors, bytes=known.bytes + size)
 
     def _write_document(self) -> None:
         now = time.monotonic()
@@ -363,18 +352,15 @@ class Writer:
             self._last_document = encoded
             self._document.write(document)
 
-    def _full_document(self, state: str) -> dict[str, Any]:
-        dropped = None
-        if self.dropped is not None:
-            dropped = {name: getattr(self.dropped, name) for name in DroppedData.__slots__}
-        return {
-            **self._describe(),
-            "state": state,
-            "ended_ns": time.time_ns() if state == "ended" else None,
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "lost": dropped,
-        }
+    def _full_document(self, state: str) -> WorkerDocument:
+        return replace(
+            self._describe(),
+            state=state,
+            ended_ns=time.time_ns() if state == "ended" else None,
+            rows=self.rows,
+            bytes=self.bytes,
+            lost=self.dropped,
+        )
 
 
 def _batches(captures: list[TensorCapture]) -> list[list[TensorCapture]]:

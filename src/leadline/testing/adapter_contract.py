@@ -83,8 +83,8 @@ class AdapterContract:
     def test_everything_is_on_disk_and_capture_stays_enabled(self) -> None:
         assert self.result("watched")["is_complete"]
         (document,) = self.run_of("watched").worker_documents().values()
-        assert (document["off"], document["lost"]) == (None, None)
-        assert document["framework"].startswith(self.framework)
+        assert (document.off, document.lost) == (None, None)
+        assert document.framework.startswith(self.framework)
 
     @pytest.mark.parametrize("scenario", ["watched", "disabled", "failing"])
     def test_the_result_is_bit_identical(self, scenario: str) -> None:
@@ -102,8 +102,9 @@ class AdapterContract:
 
     def test_a_failure_of_ours_is_reported(self) -> None:
         (document,) = self.run_of("failing").worker_documents().values()
-        assert "planted" in document["off"]["error"]
-        assert document["off"]["step"] == adapter_driver.FAIL_AT
+        assert document.off is not None
+        assert "planted" in document.off.error
+        assert document.off.step == adapter_driver.FAIL_AT
 
     def test_it_stops_at_the_end_of_the_requested_step(self) -> None:
         result = self.result("stopped")

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from leadline.errors import TrainingStopped
 from leadline.hook import StandaloneRun
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.records.series import StepStamp
 from leadline.store.control import write_request
 from leadline.training.recorder.step_output import StepOutput
@@ -88,9 +88,7 @@ class Driver:
         """Request a stop at the end of a step."""
         before = self._traces()
         standalone = self._begin()
-        request = Request(
-            "1-stop", "stop", step=STOP_AT, reason="the contract requests it", by="contract", time_ns=time.time_ns()
-        )
+        request = Stop("1-stop", step=STOP_AT, reason="the contract requests it", by="contract", time_ns=time.time_ns())
         write_request(standalone.run, request)
         result: dict[str, Any] = {"stopped": ""}
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from leadline.records.documents import NodeDocument, RunStatus, Transition, WorkerDocument
 from leadline.records.event import Event
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.metric import Channel
@@ -234,17 +235,8 @@ class RunWriter:
 
     def set_status(self, status: str, **changes: Any) -> None:
         """Write ``status.json``, as the agent does."""
-        document = {
-            "status": status,
-            "transitions": [{"status": status, "time_ns": self.manifest.started_ns}],
-            "stopped_by": None,
-            "exit_status": None,
-            "agent_pid": os.getpid(),
-            "job_pid": os.getpid(),
-            "node": "node",
-            "ended_ns": None,
-            **changes,
-        }
+        began, pid = Transition(status, self.manifest.started_ns), os.getpid()
+        document = RunStatus(status, (began,), agent_pid=pid, job_pid=pid, node="node").fields() | changes
         write_document(os.path.join(self.path, layout.STATUS), document)
 
     def write_all(self, parts: Sequence[Part]) -> RunWriter:
@@ -295,45 +287,24 @@ class RunWriter:
     def write_worker(self, worker: str, **changes: Any) -> None:
         """Write the document of a worker."""
         step = self._steps.get(worker, -1)
-        document = {
-            "worker": worker,
-            "node": "node",
-            "pid": os.getpid(),
-            "started_ns": self.manifest.started_ns,
-            "state": "running",
-            "ended_ns": None,
-            "framework": "none",
-            "models": [],
-            "optimizers": [],
-            "watching": "",
-            "steps": {"train": step + 1},
-            "step": step,
-            "time_ns": START_NS,
-            "rows": 0,
-            "bytes": 0,
-            "own_ns": 0,
-            "loop_ns": 1,
-            "lost": None,
-            "off": None,
-            "notes": [],
-            **changes,
-        }
-        write_document(os.path.join(self.path, layout.worker_document(worker)), document)
+        document = WorkerDocument(
+            worker=worker,
+            node="node",
+            pid=os.getpid(),
+            started_ns=self.manifest.started_ns,
+            framework="none",
+            steps={"train": step + 1},
+            step=step,
+            time_ns=START_NS,
+            loop_ns=1,
+            state="running",
+        ).fields()
+        write_document(os.path.join(self.path, layout.worker_document(worker)), document | changes)
 
     def write_node(self, node: str, **changes: Any) -> None:
         """Write the document of a node, as its agent does."""
-        document = {
-            "node": node,
-            "agent_pid": os.getpid(),
-            "started_ns": self.manifest.started_ns,
-            "cpu_count": 2,
-            "memory_bytes": 1 << 30,
-            "gpus": [],
-            "absent": {},
-            "lost": None,
-            "gone": [],
-            **changes,
-        }
+        started_ns = self.manifest.started_ns
+        document = NodeDocument(node, os.getpid(), started_ns, cpu_count=2, memory_bytes=1 << 30).fields() | changes
         write_document(os.path.join(self.path, layout.node_document(node)), document)
 
     def _write_window(self, part: DetailedProfile) -> None:

@@ -14,6 +14,7 @@ from leadline.actions.run_command import RunCommand
 from leadline.config.secrets import missing, resolve
 from leadline.errors import ConfigurationError
 from leadline.records.notification import Notification
+from leadline.records.request import ExecuteCommand
 from leadline.store import control, layout
 
 NOTICE = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
@@ -29,11 +30,9 @@ def test_the_request_has_the_command_as_written(tmp_path: Path) -> None:
     outcome = RunCommand(command=COMMAND, timeout=7.0).run(make_context(tmp_path))
     (request,) = control.read_requests(str(tmp_path))
     assert (request.kind, request.by, request.reason, request.time_ns) == ("run_command", "rule:e", "loss is NaN", 5)
-    assert request.parameters == {
-        "command": COMMAND,
-        "timeout": 7.0,
-        "notice": json.loads(json.dumps(NOTICE.to_dict())),
-    }
+    assert isinstance(request, ExecuteCommand)
+    assert (request.command, request.timeout) == (COMMAND, 7.0)
+    assert request.notice == json.loads(json.dumps(NOTICE.to_dict()))
     assert (outcome.outcome, outcome.request) == (f"asked to run {COMMAND}", request.id)
 
 

@@ -12,6 +12,7 @@ from leadline.actions.registry import find_action, make_action
 from leadline.actions.stop_training import StopTraining, stop_step
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.notification import Notification
+from leadline.records.request import Stop
 from leadline.store import control, layout
 
 SECOND_NS = 1_000_000_000
@@ -49,6 +50,7 @@ def make_context(path: Path) -> ActionContext:
 def test_the_request_has_origin_and_reason(tmp_path: Path) -> None:
     outcome = StopTraining(grace=3.0).run(make_context(tmp_path))
     (request,) = control.read_requests(str(tmp_path))
+    assert isinstance(request, Stop)
     assert (request.kind, request.step, request.by, request.reason) == ("stop", 10, "rule:e", "loss is NaN")
     assert request.grace_seconds == 3.0
     assert (outcome.step, outcome.request, outcome.announcement) == (10, request.id, "stopping at step 10")

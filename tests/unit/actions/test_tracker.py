@@ -14,6 +14,7 @@ from leadline.actions.registry import make_action
 from leadline.actions.tracker import Tracker
 from leadline.errors import ConfigurationError
 from leadline.records.notification import Notification, NotificationKind, RuleState
+from leadline.records.request import Track
 from leadline.store import control, layout
 
 FINDING = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
@@ -36,21 +37,17 @@ def asked(path: Path, notification: Notification) -> float:
     outcome = Tracker().run(make_context(path, notification))
     request = control.read_requests(str(path))[-1]
     assert outcome.request == request.id
-    return float(request.parameters["value"])
+    assert isinstance(request, Track)
+    return request.value
 
 
 def test_the_request_has_everything_that_a_worker_needs(tmp_path: Path) -> None:
     outcome = make_action("tracker", {"to": "mlflow"}).run(make_context(tmp_path, FINDING))
     (request,) = control.read_requests(str(tmp_path))
-    assert (request.kind, request.by, request.step) == ("track", "rule:e", None)
-    assert request.parameters == {
-        "rule": "e",
-        "value": 1.0,
-        "status": "IssuesFound",
-        "step": 7,
-        "message": "loss is NaN",
-        "to": "mlflow",
-    }
+    assert isinstance(request, Track)
+    assert (request.kind, request.by, request.rule, request.value) == ("track", "rule:e", "e", 1.0)
+    assert (request.status, request.step, request.to) == ("IssuesFound", 7, "mlflow")
+    assert request.message == "loss is NaN"
     assert (outcome.outcome, outcome.request) == ("asked to log 1", request.id)
 
 
@@ -62,7 +59,8 @@ def test_an_episode_that_opens_or_closes(tmp_path: Path, kind: NotificationKind,
 def test_a_finding_closes_after_its_last_step(tmp_path: Path) -> None:
     Tracker().run(make_context(tmp_path, replace(FINDING, kind="closed")))
     (request,) = control.read_requests(str(tmp_path))
-    assert request.parameters["step"] == 8
+    assert isinstance(request, Track)
+    assert request.step == 8
 
 
 def test_a_status_has_the_current_value_of_the_rule(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ from leadline.agent import commands
 from leadline.agent.commands import Commands, event_environment
 from leadline.agent.signals import SignalGate
 from leadline.process.child import Child
-from leadline.records.request import Request
+from leadline.records.documents import ManifestDocument, PlannedAction
+from leadline.records.request import Answer, ExecuteCommand, request_from_dict
 from leadline.store import control, layout
 from leadline.training.bootstrap import SITE
 
-MANIFEST = {"folder": "/", "actions": [{"action": "run_command", "parameters": {"command": each}} for each in "abc"]}
+ACTIONS = tuple(PlannedAction("run_command", {"command": name}) for name in "abc")
+MANIFEST = ManifestDocument(folder="/", actions=ACTIONS)
 
 
 class FakeChild:
@@ -66,12 +68,13 @@ class Agent:
         self.answers: dict[str, str] = {}
         self.commands = Commands(str(run), MANIFEST, environment or {}, cast(SignalGate, machine), answer=self.answer)
 
-    def answer(self, request: Request, outcome: str) -> None:
-        self.answers[request.id] = outcome
+    def answer(self, request: ExecuteCommand, answer: Answer) -> None:
+        self.answers[request.id] = str(answer)
 
     def take(self, *names: str, **parameters: Any) -> None:
         for each in names:
-            self.commands.take(Request(f"id-{each}", "run_command", parameters={"command": each} | parameters))
+            data = {"id": f"id-{each}", "kind": "run_command", "parameters": {"command": each} | parameters}
+            self.commands.take(cast(ExecuteCommand, request_from_dict(data)))
 
     def exit(self, pid: int, code: int, now: float, *, leaving: int = 0) -> None:
         self.machine.alive[pid] = leaving
@@ -102,8 +105,8 @@ def test_commands_run_one_at_a_time_in_order(agent: Agent) -> None:
 
 def test_only_commands_of_the_manifest_are_run(agent: Agent) -> None:
     agent.take("d")
-    agent.commands.take(Request("no-command", "run_command"))
-    agent.commands.take(Request("../../elsewhere", "run_command", parameters={"command": "a"}))
+    agent.commands.take(ExecuteCommand("no-command"))
+    agent.commands.take(ExecuteCommand("../../elsewhere", command="a"))
     agent.commands.advance(0.0)
     why = "refused: the run was not started with that command"
     assert agent.answers == {"id-d": why, "no-command": why}
@@ -113,7 +116,7 @@ def test_only_commands_of_the_manifest_are_run(agent: Agent) -> None:
 
 def test_older_requests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / layout.CONTROL).mkdir()
-    control.write_request(str(tmp_path), Request("id-a", "run_command", parameters={"command": "a"}))
+    control.write_request(str(tmp_path), ExecuteCommand("id-a", command="a"))
     agent = Agent(tmp_path, Machine(monkeypatch))
     agent.take("a")
     assert agent.answers == {"id-a": "refused: it was requested before this agent started"}

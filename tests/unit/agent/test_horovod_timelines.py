@@ -9,9 +9,10 @@ import pytest
 
 from leadline.agent import horovod
 from leadline.agent.horovod import HorovodTimelines
+from leadline.records.documents import WorkerDocument
 from leadline.store import layout
 
-WORKERS = {"rank0-7": {"node": "here", "pid": 7}, "rank1-8": {"node": "here", "pid": 8}}
+WORKERS = {name: WorkerDocument(name, "here", pid) for name, pid in (("rank0-7", 7), ("rank1-8", 8))}
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_a_file_from_before_the_run_is_not_copied(proc: Path) -> None:
 
 def test_other_nodes_and_processes_without_the_variable_are_ignored(proc: Path) -> None:
     (proc.parent / "t.json").write_text("[\n")
-    followed(proc).poll({"a": {"node": "there", "pid": 7}, "b": {"node": "here", "pid": 9}})
+    followed(proc).poll({"a": WorkerDocument("a", "there", 7), "b": WorkerDocument("b", "here", 9)})
     assert not (proc.parent / "run" / layout.PROFILES).exists()
 
 
@@ -75,7 +76,7 @@ def test_a_process_that_is_gone_has_the_agents_environment(proc: Path, monkeypat
     file = proc.parent / "t.json"
     file.write_text("[\n")
     monkeypatch.setenv("HOROVOD_TIMELINE", str(file))
-    followed(proc).poll({"rank0-99": {"node": "here", "pid": 99}})
+    followed(proc).poll({"rank0-99": WorkerDocument("rank0-99", "here", 99)})
     assert copy(proc, worker="rank0-99").read_text() == "[\n"
 
 

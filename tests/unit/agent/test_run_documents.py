@@ -11,6 +11,7 @@ import pytest
 
 from leadline.agent import run_documents as subject
 from leadline.agent.run_documents import RunDocuments
+from leadline.records.documents import NodeDocument
 from leadline.store import layout
 from leadline.store.documents import read_document, write_document
 
@@ -81,10 +82,10 @@ def test_the_manifest_is_completed(run: Path) -> None:
 def test_the_node_is_written_when_it_changed(run: Path) -> None:
     log = RunDocuments(str(run), "n")
     path = run / layout.node_document("n")
-    log.set_node({"gone": []})
+    log.set_node(NodeDocument("n"))
     before = path.stat().st_mtime_ns
-    log.set_node({"gone": []})
+    log.set_node(NodeDocument("n"))
     assert path.stat().st_mtime_ns == before
-    log.set_node({"gone": ["a"]})
-    assert read_document(str(path)) == {"gone": ["a"]}
+    log.set_node(NodeDocument("n", gone=("a",)))
+    assert NodeDocument.from_dict(read_document(str(path))) == NodeDocument("n", gone=("a",))
     log.close()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from leadline.agent.summary import MAX_LINES, RunOutcome, summary_lines
+from leadline.records.documents import LoggedAction, RuleSummary, WorkerDocument
 
-WORKER = {"steps": {"train": 3750}, "own_ns": 7, "loop_ns": 1000}
+WORKER = WorkerDocument(steps={"train": 3750}, own_ns=7, loop_ns=1000)
 
 
 def rule(name: str, **changes: Any) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def ending(*rules: dict[str, Any], complete: bool = True, **changes: Any) -> Run
         "seconds": 372.0,
         "workers": (WORKER,),
         "run_bytes": 41_000_000,
-        "summary": {"complete": complete, "rules": list(rules)},
+        "summary": RuleSummary.from_dict({"complete": complete, "rules": list(rules)}),
         "has_rules": True,
     }
     return RunOutcome(**(facts | changes))
@@ -78,10 +79,10 @@ def test_the_headline_says_how_the_run_ended(changes: dict[str, Any], start: str
 
 
 def test_unknown_steps_and_overhead_are_left_out() -> None:
-    assert lines(workers=({"steps": {}},), run_bytes=0)[0] == (
+    assert lines(workers=(WorkerDocument(),), run_bytes=0)[0] == (
         "leadline  finished: exit 0, 6 m 12 s. Overhead: 0 bytes written."
     )
-    assert ", 3 eval steps and 1 predict step." in lines(workers=({"steps": {"eval": 3, "predict": 1}},))[0]
+    assert ", 3 eval steps, 1 predict step." in lines(workers=(WorkerDocument(steps={"eval": 3, "predict": 1}),))[0]
 
 
 def test_the_steps_of_several_workers_are_not_added() -> None:
@@ -97,10 +98,10 @@ def test_findings_come_first_in_aligned_columns_with_their_advice() -> None:
     )
     assert shown[1] == "leadline  1 of 4 rules fired, 1 clear, 1 undecided, 1 failed"
     assert shown[2:] == [
-        "  exploding_tensor  step 1312   loss NaN",
-        "                                try: clip gradients",
-        "  broken            error       ZeroDivisionError: division by zero",
-        "  undecided         undecided   no GPU on this node",
+        "  exploding_tensor  step 1,312   loss NaN",
+        "                                 try: clip gradients",
+        "  broken            error        ZeroDivisionError: division by zero",
+        "  undecided         undecided    no GPU on this node",
         "  report: leadline report          dashboard: leadline ui",
     ]
 
@@ -151,21 +152,23 @@ def test_the_time_breakdown_has_the_bottleneck_and_its_advice() -> None:
     phases = [{"phase": "data", "seconds": 6.2, "share": 0.62}, {"phase": "forward", "seconds": 3.8, "share": 0.38}]
     bound = {"kind": "input", "phase": "data", "message": "62 % of the step time is waiting for data", "try": "workers"}
     bounded = {"complete": True, "rules": [rule("a")], "time": {"phases": phases, "bound": bound}}
-    shown = lines(rule("a"), summary=bounded)
+    shown = lines(rule("a"), summary=RuleSummary.from_dict(bounded))
     assert shown[2:4] == [
         "leadline  time: data 62 %, forward 38 %; bottleneck: input, 62 % of the step time is waiting for data",
         "                try: workers",
     ]
     unbound = {"complete": True, "rules": [], "time": {"phases": phases, "bound": None}}
-    assert "leadline  time: data 62 %, forward 38 %" in lines(summary=unbound)
+    assert "leadline  time: data 62 %, forward 38 %" in lines(summary=RuleSummary.from_dict(unbound))
 
 
 def test_without_a_timed_step_there_is_no_time_breakdown() -> None:
-    assert not any("time:" in line for line in lines(rule("a"), summary={"complete": True, "rules": [], "time": None}))
+    assert not any("time:" in line for line in lines(rule("a"), summary=RuleSummary(complete=True)))
 
 
-def action(state: str = "done", rule: str = "stall_mail", action: str = "notify:$MAIL", outcome: str = "sent") -> Any:
-    return {"rule": rule, "action": action, "state": state, "outcome": outcome}
+def action(
+    state: str = "done", rule: str = "stall_mail", action: str = "notify:$MAIL", outcome: str = "sent"
+) -> LoggedAction:
+    return LoggedAction(rule=rule, action=action, state=state, outcome=outcome)
 
 
 def test_actions_are_counted_and_failures_are_listed() -> None:

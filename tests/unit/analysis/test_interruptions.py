@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from leadline.analysis.digest import Digest
 from leadline.analysis.interruptions import interruptions
 from leadline.reader.run import Run
+from leadline.records.documents import RunStatus, Transition
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
 from leadline.testing.timelines import merge_by_time, training
 
@@ -27,14 +27,14 @@ def steps(tmp_path: Path) -> pa.Table:
 
 
 def test_a_long_pause_between_steps_is_an_interruption(steps: pa.Table) -> None:
-    assert interruptions({}, steps) == [(START_NS + 2 * SECOND_NS, START_NS + 32 * SECOND_NS)]
+    assert interruptions(RunStatus(), steps) == [(START_NS + 2 * SECOND_NS, START_NS + 32 * SECOND_NS)]
 
 
 def test_a_pause_of_a_single_worker_is_not_an_interruption(steps: pa.Table, tmp_path: Path) -> None:
     busy = training([{"forward": 1000.0}] * 40, worker="rank1-2", has_captures=False)
     RunWriter(tmp_path / "other").write_all(busy).end()
     both = pa.concat_tables([steps, Digest(Run(str(tmp_path / "other"))).steps(points=4000)])
-    assert interruptions({}, both) == []
+    assert interruptions(RunStatus(), both) == []
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,6 @@ def test_a_pause_of_a_single_worker_is_not_an_interruption(steps: pa.Table, tmp_
 def test_the_time_from_an_end_to_a_restart_is_an_interruption(
     statuses: list[str], expected: list[tuple[int, int]]
 ) -> None:
-    result: dict[str, Any] = {
-        "transitions": [{"status": each, "time_ns": place} for place, each in enumerate(statuses, 1)]
-    }
+    result = RunStatus(transitions=tuple(Transition(each, place) for place, each in enumerate(statuses, 1)))
     nothing = pa.table({"start_ns": pa.array([], pa.int64())})
     assert interruptions(result, nothing) == expected

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 
 from rich.console import Console
 
 from leadline.cli.action_log import action_log
+from leadline.records.documents import LoggedAction
 
 
-def entry(name: str, state: str, outcome: str = "sent", rule: str = "r") -> dict[str, Any]:
-    return {"rule": rule, "action": name, "state": state, "outcome": outcome}
+def entry(name: str, state: str, outcome: str = "sent", rule: str = "r") -> LoggedAction:
+    return LoggedAction(rule=rule, action=name, state=state, outcome=outcome)
 
 
-def shown(*actions: dict[str, Any]) -> list[str]:
+def shown(*actions: LoggedAction) -> list[str]:
     file = io.StringIO()
     Console(file=file, width=120).print(action_log(list(actions)))
     return [line.rstrip() for line in file.getvalue().splitlines()]

@@ -18,6 +18,7 @@ from leadline.cli.rule_results import rule_block
 from leadline.cli.run_page import _warnings, head
 from leadline.cli.sparklines import sparkline
 from leadline.cli.utilization import machine_block
+from leadline.records.documents import WorkerDocument
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
 from leadline.testing.timelines import CPU, MEMORY, merge_by_time, sampled, training
@@ -49,18 +50,8 @@ def finding(step: int, message: str) -> dict[str, Any]:
     return {"step": step, "last_step": step, "message": message, "suggestion": "lower the rate"}
 
 
-def worker(number: int, **changes: Any) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "worker": f"rank{number}",
-        "node": f"node{number // 8}",
-        "state": "running",
-        "lost": None,
-        "off": None,
-        "notes": [],
-        "models": [],
-        "optimizers": [],
-    }
-    return {**entry, **changes}
+def worker(number: int, state: str) -> WorkerDocument:
+    return WorkerDocument(f"rank{number}", f"node{number // 8}", state=state, notes=("no CUDA",))
 
 
 @pytest.fixture
@@ -138,14 +129,11 @@ def test_a_thousand_workers_are_counted() -> None:
         "command": ["x"],
         "cost": {"step_share": None, "bytes": 1, "thinned": []},
         "uri": "/r",
-        "workers": [
-            worker(number, state="ended" if number < 2 else "running", notes=["no CUDA"]) for number in range(1000)
-        ],
-        "damage": [f"part {number}" for number in range(50)],
     }
-    page = rendered(head(summary), 200)
+    workers = [worker(number, "ended" if number < 2 else "running") for number in range(1000)]
+    page = rendered(head(summary, workers), 200)
     assert "1,000 on 125 nodes: 998 running, 2 ended" in page
-    warnings = rendered(_warnings(summary), 200).splitlines()
+    warnings = rendered(_warnings(workers, [f"part {number}" for number in range(50)]), 200).splitlines()
     assert warnings[0] == "1,000 workers: no CUDA"
     assert warnings[-1].startswith("and 43 more lines")
     assert len(page.splitlines()) + len(warnings) < 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,13 @@ from leadline.control.requests import (
     settings_requests,
     stop_request,
 )
-from leadline.control.responses import format_answer, format_interval, interval_ms, request_statuses
+from leadline.control.responses import interval_ms, request_statuses
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
+from leadline.records import describe
 from leadline.records.manifest import RuleSpec
-from leadline.records.request import Acknowledgement, Request
-from leadline.store.control import read_requests, write_acknowledgement
+from leadline.records.request import Acknowledgement, Answer, ControlRequest, request_to_dict
+from leadline.store.control import acknowledge, read_requests
 from leadline.testing.runs import Capture, RunWriter
 
 
@@ -33,8 +33,8 @@ def live(tmp_path: Path, *rules: str) -> tuple[Run, RunWriter]:
     return Run(writer.path), writer
 
 
-def answer(run: Run, request: Request, who: str, outcome: str = "taken", step: int = 7) -> None:
-    write_acknowledgement(run.uri, Acknowledgement(request.id, who, step, time.time_ns(), outcome))
+def answer(run: Run, request: ControlRequest, who: str, outcome: str = "taken", step: int = 7) -> None:
+    acknowledge(run.uri, request.id, who, step, Answer.parse(outcome))
 
 
 def test_a_job_that_has_ended_accepts_no_requests(tmp_path: Path) -> None:
@@ -62,11 +62,12 @@ def test_invalid_settings_are_refused_before_any_request() -> None:
 
 
 def test_the_default_profile_is_one_step_at_the_next_step() -> None:
-    request, (window,) = profile_request(reason="test")
+    request = profile_request(reason="test")
+    (window,) = request.windows
     assert (window.kind, window.step, window.steps, window.seconds) == ("detailed", None, None, None)
     assert window.describe() == "detailed from the next step, 1 step"
-    assert request.parameters["windows"] == [window.to_dict()]
-    _, windows = profile_request(python="cprofile:cpu", has_loader=True, at="120", length="10s", reason="test")
+    assert request_to_dict(request)["parameters"] == {"windows": (window.to_dict(),), "off": False}
+    windows = profile_request(python="cprofile:cpu", has_loader=True, at="120", length="10s", reason="test").windows
     assert [(window.kind, window.timer, window.step, window.seconds) for window in windows] == [
         ("cprofile", "cpu", 120, 10.0),
         ("dataloader", "total", 120, 10.0),
@@ -76,9 +77,9 @@ def test_the_default_profile_is_one_step_at_the_next_step() -> None:
 def test_a_rule_request_contains_the_captures_missing_from_the_plan(tmp_path: Path) -> None:
     run, _ = live(tmp_path, "loss_spike")
     request = rule_request(parse_rule("small=vanishing_gradient:threshold=1e-9"), run, reason="test")
-    (spec,), (item,) = request.parameters["rules"], request.parameters["items"]
-    assert (spec["alias"], spec["rule"], spec["parameters"]) == ("small", "vanishing_gradient", {"threshold": 1e-9})
-    assert (item["collection"], item["statistics"], item["source"]) == ("gradients", ("abs_mean",), "rule:small")
+    (spec,), (item,) = request.rules, request.items
+    assert (spec.alias, spec.rule, spec.parameters) == ("small", "vanishing_gradient", {"threshold": 1e-9})
+    assert (item.collection, item.statistics, item.source) == ("gradients", ("abs_mean",), "rule:small")
     with pytest.raises(ConfigurationError, match="already has a rule named 'loss_spike'"):
         rule_request(parse_rule("loss_spike"), run, reason="test")
     with pytest.raises(UnknownNameError, match="did you mean 'threshold'"):
@@ -95,13 +96,13 @@ def test_the_status_of_each_request(tmp_path: Path) -> None:
     assert interval_ms(run) == 500, "a pending request has no effect"
     answer(run, interval, "agent-node", step=-1)
     assert interval_ms(run) == 100
-    profile = ask(run, profile_request(reason="test")[0])
+    profile = ask(run, profile_request(reason="test"))
     answer(run, profile, "rank0-1", "refused: another profiler runs here")
     off = ask(run, profile_off_request(reason="test"))
     last, refused, accepted = request_statuses(run)
-    assert (last.id, last.state) == (off.id, "waiting")
+    assert (last.request.id, last.state) == (off.id, "waiting")
     assert (refused.state, refused.answers[0].step) == ("refused", 7)
-    assert (accepted.state, accepted.answers[0].who, accepted.answers[0].step) == ("taken", "node", None)
+    assert (accepted.state, accepted.answers[0].worker, accepted.answers[0].step) == ("taken", "agent-node", -1)
     writer.end()
     run.refresh()
     assert [status.state for status in request_statuses(run)] == ["missed", "refused", "taken"]
@@ -117,7 +118,7 @@ def test_a_stop_is_accepted_by_a_job_that_cannot_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("interval", "text"), [(100, "100 ms"), (1000, "1 s"), (5000, "5 s"), (60_000, "1 min")])
 def test_format_interval(interval: int, text: str) -> None:
-    assert format_interval(interval) == text
+    assert describe.interval(interval) == text
 
 
 @pytest.mark.parametrize(
@@ -125,10 +126,10 @@ def test_format_interval(interval: int, text: str) -> None:
     [
         ("agent-vm", "taken", "accepted by host vm"),
         ("rank0-7", "taken: captures losses", "accepted by rank0-7: captures losses"),
-        ("rank0-7", "taken: a; taken: b", "accepted by rank0-7: a; b"),
+        ("rank0-7", "taken: a; refused: b", "accepted by rank0-7: a; refused: b"),
         ("rank0-7", "refused: another profiler runs here", "refused by rank0-7: another profiler runs here"),
         ("judge", "failed: no memory", "failed on judge: no memory"),
     ],
 )
 def test_format_answer(worker: str, outcome: str, text: str) -> None:
-    assert format_answer(Acknowledgement("1", worker, 3, 0, outcome)) == text
+    assert describe.response(Acknowledgement("1", worker, 3, 0, Answer.parse(outcome))) == text

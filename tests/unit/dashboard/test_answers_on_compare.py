@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.testing.runs import Capture, RunWriter
+from leadline.testing.runs import SECOND_NS, START_NS, Capture, RunWriter
 
 Open = Callable[..., TestClient]
 PAGE = {"accept": "text/html"}
@@ -44,6 +46,25 @@ def test_differing_settings_are_listed_first(two: Path) -> None:
     }
     assert [each.differs for each in rows] == sorted((each.differs for each in rows), reverse=True)
     assert ("interval_ms", "500", "500") in [(each.name, each.one, each.other) for each in rows]
+
+
+def test_the_duration_of_an_interrupted_run_ends_with_its_last_sign_of_life(tmp_path: Path) -> None:
+    nobody, host = 2**22 + 1, os.uname().nodename
+    for name, end_ns in (("killed", START_NS + 90 * SECOND_NS), ("silent", None)):
+        writer = RunWriter(tmp_path / name)
+        writer.write_all([Capture(step, {"loss": {"value": 5.0}}) for step in range(5)])
+        writer.set_status("InProgress", node=host, agent_pid=nobody, job_pid=nobody)
+        if end_ns is not None:
+            writer.write_worker("rank0-1", node=host, pid=nobody, time_ns=end_ns)
+        else:
+            shutil.rmtree(tmp_path / name / layout.WORKERS)
+    RunWriter(tmp_path / "running").set_status("InProgress")
+    killed, silent, running = (Run(str(tmp_path / name)) for name in ("killed", "silent", "running"))
+    told = {fact.name: (fact.one, fact.other) for fact in run_difference.facts(killed, silent)}
+    assert told["status"] == ("Interrupted", "Interrupted")
+    assert told["duration"] == ("1 m 30 s", "–")
+    (duration,) = (fact.one for fact in run_difference.facts(running, killed) if fact.name == "duration")
+    assert duration == "running"
 
 
 def test_rules_of_both_runs_are_compared(two: Path) -> None:

@@ -19,9 +19,9 @@ from starlette.testclient import TestClient
 from leadline.dashboard import profile_view as view
 from leadline.reader.run import Run
 from leadline.records.profile_window import ProfileWindow
-from leadline.records.request import Acknowledgement, Request
+from leadline.records.request import Answer, Profile
 from leadline.store import layout
-from leadline.store.control import write_acknowledgement, write_request
+from leadline.store.control import acknowledge, write_request
 from leadline.store.documents import write_document
 from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter
 
@@ -49,10 +49,10 @@ def cells(text: str, table: str) -> list[list[str]]:
 
 
 def ask(path: Path, number: int, window: ProfileWindow, *outcomes: str) -> None:
-    request = Request(f"{number:020d}-a", "profile", by="user", parameters={"windows": [window.to_dict()]})
+    request = Profile(f"{number:020d}-a", by="user", windows=(window,))
     write_request(str(path), request)
     for worker, outcome in enumerate(outcomes):
-        write_acknowledgement(str(path), Acknowledgement(request.id, f"rank{worker}-1", 4, 1, outcome))
+        acknowledge(str(path), request.id, f"rank{worker}-1", 4, Answer.parse(outcome))
 
 
 def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -> None:
@@ -72,11 +72,16 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
 
 def test_an_invalid_request_does_not_hide_the_others(client: TestClient, tmp_path: Path) -> None:
     story = tmp_path / "story"
+
+    def give(name: str, windows: object) -> None:
+        document = {"id": name, "kind": "profile", "parameters": {"windows": windows}}
+        write_document(str(story / layout.request(name)), document)
+
     for place, given in enumerate([7, {"kind": 5}, None, {"kind": "detailed", "step": "x"}]):
-        write_request(str(story), Request(f"{place:020d}-b", "profile", parameters={"windows": [given]}))
-    write_request(str(story), Request(f"{9:020d}-b", "profile", parameters={"windows": 5}))
+        give(f"{place:020d}-b", [given])
+    give(f"{9:020d}-b", 5)
     ask(story, 10, ProfileWindow("detailed", step=3, id="good"))
-    assert [row[0] for row in cells(page(client, "windows"), "requests-table")] == ["–"] * 4 + ["good"]
+    assert [row[0] for row in cells(page(client, "windows"), "requests-table")] == ["–"] * 5 + ["good"]
 
 
 def test_operators_are_grouped_as_requested(client: TestClient, tmp_path: Path) -> None:

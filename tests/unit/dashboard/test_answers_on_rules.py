@@ -85,7 +85,7 @@ def test_a_finding_shows_its_actions(tmp_path: Path, open_dashboard: Open) -> No
         },
     )
     (found,) = finding_views(rule_views(Run(str(tmp_path / "story"))))
-    assert [each["outcome"] for each in found.actions] == ["asked to stop at step 8: applied at step 9"]
+    assert [each.outcome for each in found.actions] == ["asked to stop at step 8: applied at step 9"]
     assert "applied at step 9" in open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text
 
 

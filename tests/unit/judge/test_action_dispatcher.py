@@ -97,6 +97,7 @@ def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
         "finding": 7,
         "notice": "e/opened/7",
         "attempts": 1,
+        "entry": 0,
     }
     assert (second["state"], second["outcome"], second["entry"]) == (
         "dry run",
@@ -123,7 +124,7 @@ def test_the_next_judge_completes_what_was_in_progress_and_repeats_nothing_else(
     first.dispatcher.dispatch(finding(1))
     first.finish()
     first.dispatcher.dispatch(finding(2))
-    assert [each["state"] for each in read_actions(first.run)] == ["done", "asked"]
+    assert [each.state for each in read_actions(first.run)] == ["done", "asked"]
     second = Scenario(tmp_path, action)
     for step in (1, 2):
         second.dispatcher.dispatch(finding(step))

@@ -18,9 +18,9 @@ from leadline.judge import action_queue, action_transports
 from leadline.judge.action_queue import ActionQueue
 from leadline.judge.action_transports import ActionProcess
 from leadline.judge.delivery import JobContext
-from leadline.store.actions import Line
+from leadline.records.documents import LoggedAction
 
-DONE: Line = {"state": "done", "outcome": "sent", "request": None, "step": None}
+DONE = LoggedAction(state="done", outcome="sent")
 
 
 def is_readable(descriptor: int) -> bool:
@@ -59,7 +59,7 @@ class QueueRig:
             self.queue.receive()
         self.queue.advance(time.monotonic())
 
-    def deliver(self, *notices: Any, known: Line | None = None) -> None:
+    def deliver(self, *notices: Any, known: LoggedAction | None = None) -> None:
         for each in notices:
             self.queue.add(each, known)
         wait_until(lambda: not self.queue.pending, self.advance)
@@ -197,7 +197,7 @@ def test_a_request_of_a_custom_action_stays_asked_and_is_made_once(rig: QueueRig
     rig = replaced(rig, "Requests")
     rig.deliver(finding(7))
     assert rig.reports.all == [("e/opened/7", "asked", "asked to note")]
-    rig.deliver(finding(7), known={"state": "asked", "request": "request-7"})
+    rig.deliver(finding(7), known=LoggedAction(state="asked", request="request-7"))
     assert rig.noted == ["e/opened/7"]
     rig.close()
 

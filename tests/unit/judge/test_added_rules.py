@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.judge import judge_run
 from leadline.records.manifest import RuleSpec
-from leadline.records.request import Request
-from leadline.store.control import new_request_id, read_acknowledgements, write_request
+from leadline.records.request import AddRules, Request, request_to_dict
+from leadline.store import layout
+from leadline.store.control import new_request_id, read_acknowledgements
+from leadline.store.documents import write_document
 from leadline.testing.runs import Capture, RunWriter
 
 
 def give(run: str, *specs: RuleSpec, **parameters: object) -> Request:
-    told = {"rules": [asdict(each) for each in specs], "items": [], **parameters}
-    request = Request(id=new_request_id(), kind="rule", by="user", time_ns=time.time_ns(), parameters=told)
-    write_request(run, request)
+    request = AddRules(new_request_id(), by="user", time_ns=time.time_ns(), rules=specs)
+    document = request_to_dict(request)
+    write_document(
+        f"{run}/{layout.request(request.id)}", {**document, "parameters": document["parameters"] | parameters}
+    )
     return request
 
 
@@ -60,7 +63,8 @@ def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
     added.take(5)
     added.take(6)
     assert [each.alias for each in taken] == ["bad"]
-    said = {each.id: (each.worker, each.step, each.outcome) for each in read_acknowledgements(writer.path)}
+    answers = read_acknowledgements(writer.path)
+    said = {name: (each.worker, each.step, str(each.answer)) for name, (each,) in answers.items()}
     assert said == {
         first.id: ("judge", 4, "taken"),
         again.id: ("judge", 5, "refused: a rule of that name exists already"),

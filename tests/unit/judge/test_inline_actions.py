@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,11 +26,11 @@ from leadline.judge.action_queue import ActionQueue
 from leadline.judge.action_transports import InlineAction
 from leadline.judge.delivery import JobContext
 from leadline.judge.judge import EndedEarly
+from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec
-from leadline.records.request import Acknowledgement
+from leadline.records.request import Answer
 from leadline.store import layout
-from leadline.store.actions import Line
-from leadline.store.control import write_acknowledgement
+from leadline.store.control import acknowledge
 from leadline.store.documents import make_folder
 
 WORKERS = tuple(TrainingProgress(name, 7, 0, 0.1) for name in ("rank0-1", "rank1-2"))
@@ -81,7 +82,7 @@ class InlineRig:
         )
 
     def answer(self, step: int, worker: str, outcome: str = "taken") -> None:
-        write_acknowledgement(self.run, Acknowledgement(f"request-{step}", worker, 12, 0, outcome))
+        acknowledge(self.run, f"request-{step}", worker, 12, Answer.parse(outcome))
 
     def advance(self) -> None:
         """Advance the queue as the judge does, ten seconds after the last time."""
@@ -261,9 +262,9 @@ def test_an_answer_that_arrives_at_the_very_end_counts(run: Path) -> None:
 def test_a_restarted_judge_awaits_the_answer_and_makes_no_second_request(run: Path) -> None:
     Asks.errors.append(AssertionError("it was asked again"))
     rig = InlineRig(run, Asks(episodes="once"))
-    known: Line = {"state": "asked", "outcome": "asked to stop", "step": 9, "request": "request-7"}
+    known = LoggedAction(state="asked", outcome="asked to stop", step=9, request="request-7")
     rig.queue.add(finding(7), known)
-    rig.queue.add(finding(5), {**known, "state": "done"})
+    rig.queue.add(finding(5), replace(known, state="done"))
     for worker in ("rank0-1", "rank1-2"):
         rig.answer(7, worker)
     rig.advance()

@@ -332,7 +332,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     [
         (
             {"lost": {"since_step": 5, "reason": "No space left on device", "rows": 3, "tensors": 0, "bytes": 9}},
-            "data dropped since step 5: No space left on device",
+            "dropped 3 rows since step 5: No space left on device",
         ),
         ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture disabled at step 4: ValueError: planted"),
     ],

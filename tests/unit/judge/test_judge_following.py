@@ -72,7 +72,7 @@ def test_an_action_that_follows_everything_receives_every_status_from_the_start_
     assert not closed["rules"][0]["is_open"]
     last = {each["name"]: (each["status"], each["verdict"]) for each in told[-1]["rules"]}
     assert last == {"exploding_tensor": ("IssuesFound", "fired"), "vanishing_gradient": ("NoIssuesFound", "undecided")}
-    assert {each["state"] for each in read_actions(writer.path)} == {"done"}
+    assert {each.state for each in read_actions(writer.path)} == {"done"}
 
 
 def test_a_restarted_judge_repeats_only_volatile_actions(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_last_step_of_a_run_is_delivered_and_slow_deliveries_are_given_up(
     assert all(each["complete"] for each in waiting)
     assert waiting[-1]["delivering"] == ["mine.py:Note"]
     assert (tmp_path / "noted").read_text().split() == ["exploding_tensor/opened/7", "closed"]
-    states = {(each["notice"], each.get("entry", 0)): each["state"] for each in read_actions(writer.path)}
+    states = {(each.notice, each.entry): each.state for each in read_actions(writer.path)}
     assert states["exploding_tensor/opened/7", 0] == "done"
     assert states["exploding_tensor/opened/7", 1] == "given up"
     after = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leadline.judge.notifications import Notifications
+from leadline.records.documents import RunStatus, Transition
 from leadline.records.finding import Finding
 from leadline.records.manifest import Manifest
 from leadline.records.notification import Notification, RuleState
@@ -91,8 +92,8 @@ def test_a_finding_is_not_reported_again_as_a_status(notices: Notifications) -> 
     assert notices.of_finding(replace(OPENED, id=2, step=9), "finding", [FIRED]).previous == "IssuesFound"
 
 
-def status(*names: str) -> dict[str, Any]:
-    return {"transitions": [{"status": name, "time_ns": index} for index, name in enumerate(names)]}
+def status(*names: str, **fields: Any) -> RunStatus:
+    return RunStatus(transitions=tuple(Transition(name, index) for index, name in enumerate(names)), **fields)
 
 
 def test_every_transition_of_the_job_is_reported_once(notices: Notifications) -> None:
@@ -119,7 +120,7 @@ def test_every_transition_of_the_job_is_reported_once(notices: Notifications) ->
     ],
 )
 def test_the_message_says_how_the_job_ended(notices: Notifications, document: dict[str, Any], said: str) -> None:
-    (notification,) = notices.of_job(status(document["status"]) | document, [], status=document["status"])
+    (notification,) = notices.of_job(status(document["status"], **document), [], status=document["status"])
     assert notification.message == said
     facts = {name: document[name] for name in ("exit_status", "stopped_by") if document.get(name) is not None}
     assert notification.evidence == facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from leadline.actions.action import TrainingProgress
 from leadline.judge.progress import WorkerProgress
+from leadline.records.documents import WorkerDocument
 
 SECOND_NS = 1_000_000_000
 
@@ -20,7 +21,8 @@ def test_the_speed_of_every_running_worker() -> None:
 def test_the_document_of_a_worker_may_know_a_later_step() -> None:
     pace = WorkerProgress()
     pace.update({"rank0-1": (3, 30)})
-    documents = {"rank0-1": {"step": 5, "time_ns": 50}, "rank1-2": {"step": -1, "time_ns": 0}, "rank2-3": {}}
+    known = WorkerDocument(step=5, time_ns=50)
+    documents = {"rank0-1": known, "rank1-2": WorkerDocument(), "rank2-3": WorkerDocument()}
     assert pace.progress(documents, gone=()) == (
         TrainingProgress("rank0-1", 5, 50, 0.0),
         TrainingProgress("rank1-2", -1, 0, 0.0),

@@ -13,6 +13,7 @@ import pyarrow.ipc
 import pytest
 
 from leadline.monitor.monitor import Monitor
+from leadline.records.documents import DroppedSamples
 from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.segments import Segment
@@ -129,14 +130,13 @@ def test_a_full_disk_is_reported_once_counted_and_retried(
         clock.now = float(tick)
         running.sample()
     assert tries == [1.0, 6.0, 11.0]
-    assert running.dropped() == {"samples": 13, "since_ns": 10**9, "reason": "No space left on device"}
+    assert running.dropped() == DroppedSamples(13, 10**9, "No space left on device")
     assert len(running.take_warnings()) == 1
     assert running.take_warnings() == []
     monkeypatch.setattr(Segment, "append", real_append)
     clock.now = 16.0
     running.sample()
     assert rows_of_whole(run)[-1][1] == 1  # the sequence has no gap
-    assert running.describe_dropped() == "13 system metric samples: No space left on device"
 
 
 def rows_of_whole(run: Path) -> list[tuple[int, int, str, float]]:

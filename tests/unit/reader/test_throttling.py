@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.judge.evaluator import Evaluator
-from leadline.reader.throttling import ThrottlingHistory, format_throttling
+from leadline.reader.throttling import ThrottlingHistory, why_undecided
 from leadline.reader.window import Window
 from leadline.records.event import Event
 from leadline.records.needs import Needs, TensorNeed
@@ -221,7 +221,7 @@ def test_the_reason_contains_every_collection_and_the_widest_interval() -> None:
         args = {**throttled(51, to, every=50).event.args, "collection": collection}
         throttling.add("rank0-1", json.loads(json.dumps(args)))
     found = throttling.affecting("any", [TensorNeed("all", statistics=("abs_mean",))])
-    assert format_throttling(found) == (
+    assert why_undecided(found) == (
         "gradients and weights throttled since step 51 to stay within the overhead budget: "
         "every 400 steps instead of every 50; --budget off disables throttling"
     )
@@ -233,7 +233,7 @@ def test_the_reason_contains_intervals_in_seconds() -> None:
     throttling.add("rank0-1", args)
     (found,) = throttling.affecting("any", [TensorNeed("gradients", statistics=("abs_mean",))])
     assert (found.has_missed_by("train", 5), found.has_missed_by("train", 6)) == (False, True)
-    assert "every 8 s instead of every 2 s" in format_throttling([found])
+    assert "every 8 s instead of every 2 s" in why_undecided([found])
 
 
 def test_other_modes_are_not_affected() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.store import control, layout
 from leadline.store.control import RequestReader
 
@@ -25,10 +25,10 @@ def ids(inbox: RequestReader) -> list[str]:
 def test_every_request_is_returned_once_oldest_first(tmp_path: Path) -> None:
     inbox, complaints = make(tmp_path)
     for name in ("2", "1"):
-        control.write_request(str(tmp_path), Request(name, "stop"))
+        control.write_request(str(tmp_path), Stop(name))
     assert ids(inbox) == ["1", "2"]
     assert ids(inbox) == []
-    control.write_request(str(tmp_path), Request("3", "stop"))
+    control.write_request(str(tmp_path), Stop("3"))
     assert ids(inbox) == ["3"]
     assert complaints == []
 
@@ -36,10 +36,10 @@ def test_every_request_is_returned_once_oldest_first(tmp_path: Path) -> None:
 def test_a_second_change_within_one_tick_is_detected(tmp_path: Path) -> None:
     inbox, _ = make(tmp_path)
     folder = tmp_path / layout.CONTROL
-    control.write_request(str(tmp_path), Request("1", "stop"))
+    control.write_request(str(tmp_path), Stop("1"))
     times = (folder.stat().st_atime_ns, folder.stat().st_mtime_ns)
     assert ids(inbox) == ["1"]
-    control.write_request(str(tmp_path), Request("2", "stop"))
+    control.write_request(str(tmp_path), Stop("2"))
     os.utime(folder, ns=times)
     assert ids(inbox) == ["2"]
 
@@ -47,7 +47,7 @@ def test_a_second_change_within_one_tick_is_detected(tmp_path: Path) -> None:
 def test_skipped_requests_are_not_returned(tmp_path: Path) -> None:
     inbox, _ = make(tmp_path)
     for name in ("1", "2"):
-        control.write_request(str(tmp_path), Request(name, "stop"))
+        control.write_request(str(tmp_path), Stop(name))
     inbox.skip(["1"])
     assert ids(inbox) == ["2"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from leadline.records.documents import WorkerDocument
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import layout
@@ -30,7 +31,9 @@ def stamp(step: int) -> StepStamp:
 
 def open_writer(run: Path, **settings: Any) -> Writer:
     defaults: dict[str, Any] = {"host_bytes": 64 << 20, "disk_bytes": None}
-    return Writer(str(run), "rank0-1", document=lambda: {"worker": "rank0-1"}, guarded=_plain, **defaults | settings)
+    return Writer(
+        str(run), "rank0-1", document=lambda: WorkerDocument("rank0-1"), guarded=_plain, **defaults | settings
+    )
 
 
 def _plain(function: Callable[[], None]) -> Callable[[], None]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from leadline.actions.action import ActionContext
-from leadline.reader import liveness
+from leadline.records.documents import RunStatus
 from leadline.records.names import JOB_STATUSES
 from leadline.records.notification import Notification, RuleState
+from leadline.store.run_state import read_status, read_workers
 
 GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
 GAUGES: Final[Mapping[GaugeName, str]] = {
@@ -74,7 +75,8 @@ class RunMetrics:
             folder, notification, step, follows = self._folder, self._notification, self._step, self._follows
         if notification is None:
             return []
-        status = str(liveness.read_status(folder).get("status") or notification.job_status)
+        stored = read_status(folder)
+        status = notification.job_status if stored == RunStatus() else stored.status
         step = max([step, *_steps(folder)])
         # changes of rules that the action does not follow would not be noticed
         rules = [rule for rule in notification.rules if follows in ("*", rule.name)]
@@ -88,4 +90,4 @@ class RunMetrics:
 
 def _steps(folder: str) -> Iterable[int]:
     """Return the step of each worker, from its document."""
-    return (int(document.get("step", -1)) for document in liveness.read_workers(folder).values())
+    return (document.step for document in read_workers(folder).values())

@@ -19,13 +19,13 @@ from leadline.config.options import ActionEntry, format_value, parse_action
 from leadline.config.resolve import resolve
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig
 from leadline.config.toml_file import to_toml
-from leadline.control.responses import format_interval
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import rule_choices
 from leadline.dashboard.size_estimate import describe, estimate_items
 from leadline.errors import ConfigurationError, LeadlineError, located
 from leadline.judge.rule_plan import default_rules
 from leadline.reader.run import Run
+from leadline.records.describe import interval as format_interval
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES

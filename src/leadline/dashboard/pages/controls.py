@@ -16,11 +16,12 @@ from starlette.routing import Route
 
 from leadline.control import requests as control_requests
 from leadline.control.added_rule import active_rules
-from leadline.control.responses import format_interval, interval_ms, request_statuses
+from leadline.control.responses import interval_ms, request_statuses
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import rule_choices
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
+from leadline.records import describe
 from leadline.records import request as records
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
@@ -41,9 +42,9 @@ def controls(request: Request) -> Response:
     context = {
         "run": run,
         "uri": run.uri,
-        "interval": format_interval(interval_ms(run)),
+        "interval": describe.interval(interval_ms(run)),
         "interval_ms": interval_ms(run),
-        "intervals": {interval: format_interval(interval) for interval in INTERVALS_MS},
+        "intervals": {interval: describe.interval(interval) for interval in INTERVALS_MS},
         "python": _PYTHON,
         "is_over": run.status in JOB_ENDED,
         "rules": rule_choices(),
@@ -54,7 +55,7 @@ def controls(request: Request) -> Response:
     return render(request, "controls.html", context)
 
 
-def form_endpoint(make: Callable[[Run, Mapping[str, str]], records.Request]) -> Callable[[Request], Any]:
+def form_endpoint(make: Callable[[Run, Mapping[str, str]], records.ControlRequest]) -> Callable[[Request], Any]:
     """Return an endpoint that turns a form into a control request."""
 
     async def respond(request: Request) -> Response:
@@ -65,7 +66,7 @@ def form_endpoint(make: Callable[[Run, Mapping[str, str]], records.Request]) -> 
 
 
 def _submit(
-    request: Request, fields: Mapping[str, str], make: Callable[[Run, Mapping[str, str]], records.Request]
+    request: Request, fields: Mapping[str, str], make: Callable[[Run, Mapping[str, str]], records.ControlRequest]
 ) -> Response:
     run = Run(site(request).run_cache.path(request.path_params["run"]))
     try:
@@ -83,11 +84,11 @@ def read_form(body: bytes) -> dict[str, str]:
     return {key: value.strip() for key, value in pairs if value.strip()}
 
 
-def _interval(_: Run, fields: Mapping[str, str]) -> records.Request:
+def _interval(_: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     return control_requests.interval_request(fields.get("interval_ms", ""), reason=_REASON, key="the interval")
 
 
-def _profile(_: Run, fields: Mapping[str, str]) -> records.Request:
+def _profile(_: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     """Build a profile request; blank fields mean one step, starting at the next."""
     if "step" in fields and "time" in fields:
         raise ConfigurationError("give a first step or a time, not both")
@@ -95,7 +96,7 @@ def _profile(_: Run, fields: Mapping[str, str]) -> records.Request:
         raise ConfigurationError("give a number of steps or of seconds, not both")
     if not {"detailed", "python", "dataloader"} & set(fields):
         raise ConfigurationError("choose what to record")
-    request, _windows = control_requests.profile_request(
+    return control_requests.profile_request(
         at=fields.get("step") or fields.get("time"),
         length=fields.get("steps") or (f"{fields['seconds']}s" if "seconds" in fields else None),
         is_detailed="detailed" in fields,
@@ -103,14 +104,13 @@ def _profile(_: Run, fields: Mapping[str, str]) -> records.Request:
         has_loader="dataloader" in fields,
         reason=_REASON,
     )
-    return request
 
 
-def _profile_off(_: Run, fields: Mapping[str, str]) -> records.Request:
+def _profile_off(_: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     return control_requests.profile_off_request(reason=_REASON)
 
 
-def _rule(run: Run, fields: Mapping[str, str]) -> records.Request:
+def _rule(run: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     if fields.get("rule") not in {rule.name for rule in rule_choices()}:
         raise ConfigurationError("choose a rule")  # rules from files and modules are accepted only in a terminal
     if not re.fullmatch(r"[A-Za-z_][\w-]*", fields.get("alias", "alias")):
@@ -120,7 +120,7 @@ def _rule(run: Run, fields: Mapping[str, str]) -> records.Request:
     return control_requests.rule_request(rule, run, reason=_REASON)
 
 
-def _stop(_: Run, fields: Mapping[str, str]) -> records.Request:
+def _stop(_: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     try:
         grace = float(fields.get("grace", control_requests.GRACE_SECONDS))
     except ValueError:

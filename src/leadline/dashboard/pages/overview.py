@@ -13,7 +13,6 @@ from starlette.routing import Route
 
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.cluster_usage import cluster_usage
-from leadline.analysis.overview import steps_of
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
 from leadline.dashboard import overview_view
@@ -21,8 +20,9 @@ from leadline.dashboard.page import open_run, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
 from leadline.dashboard.rule_view import rule_views
 from leadline.dashboard.run_cache import OpenedRun
-from leadline.records.formatting import model
+from leadline.records import describe
 from leadline.records.names import JOB_ENDED
+from leadline.records.totals import steps_by_mode
 from leadline.store.actions import read_actions
 
 _MAX_LOSSES: Final = 4
@@ -61,7 +61,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "cost": overview_view.cost(run),
         "warnings": overview_view.warnings(run, digest.damage),
         "actions": read_actions(run.path),
-        "steps": steps_of(list(run.worker_documents().values())),
+        "steps": steps_by_mode(run.worker_documents().values()),
         "losses": _losses(opened),
         "is_over": run.status in JOB_ENDED,
         "progress": digest.progress,
@@ -89,12 +89,8 @@ def _rules_context(opened: OpenedRun, name: str) -> dict[str, Any]:
 def _models(opened: OpenedRun) -> list[str]:
     """Return the models and optimizers: ``ResNet (36 parameter tensors)``, ``SGD``."""
     documents = opened.run.worker_documents().values()
-    models = {
-        model(model_info["name"], model_info["parameters"])
-        for document in documents
-        for model_info in document["models"]
-    }
-    return [*sorted(models), *sorted({optimizer for document in documents for optimizer in document["optimizers"]})]
+    optimizers = {optimizer for document in documents for optimizer in document.optimizers}
+    return [*describe.models(documents), *sorted(optimizers)]
 
 
 def _losses(opened: OpenedRun) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.installed import Frameworks
 from leadline.records.plan import CapturePlan, item_from_dict, may_select_family
-from leadline.records.request import Request
+from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.documents import make_subfolder, read_document, write_document
@@ -145,14 +145,13 @@ class DoctorProbe:
             self._take_inventory()
         self._write_report()
         run = self._context.run
-        if any(request.kind == "stop" for request in read_requests(run)):
+        if any(isinstance(request, Stop) for request in read_requests(run)):
             return
         step = self._recorder.clock.mode_step("train") + 1 if self._frameworks.is_distributed() else None
         write_request(
             run,
-            Request(
+            Stop(
                 new_request_id(),
-                "stop",
                 step=step,
                 reason="leadline doctor is done",
                 by="doctor",

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS, Kind, ProfileWindow
-from leadline.records.request import REFUSED
 from leadline.store import layout
 from leadline.training.profiler.background_writer import BackgroundWriter
 from leadline.training.recording import Opener, ProfileUnavailableError, Recording
@@ -112,7 +111,7 @@ class ProfileWindows:
             if _SLOTS[window.kind] not in self._open:
                 self._begin(window, 0)
             else:
-                self._report(window.id, f"{REFUSED}another window of the process' start is open")
+                self._report(window.id, "refused: another window of the process' start is open")
 
     def end_start(self) -> None:
         """Close the windows of the process' start: the first step begins."""
@@ -193,7 +192,7 @@ class ProfileWindows:
             recording = self._openers[window.kind](window)
             recording.begin(step)
         except ProfileUnavailableError as error:
-            self._report(window.id, f"{REFUSED}{error}")
+            self._report(window.id, f"refused: {error}")
             return
         is_late = window.step is not None and step > window.step
         notes = [f"began at step {step:,}: another window was open"] if is_late else []

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
-from leadline.records.request import REFUSED, Acknowledgement, Request
-from leadline.store.control import write_acknowledgement
+from leadline.records.request import Answer, Profile
+from leadline.store.control import acknowledge
 from leadline.training.guard import Guard
 from leadline.training.profiler.callstacks import open_callstacks
 from leadline.training.profiler.functions import open_functions
@@ -18,8 +17,6 @@ from leadline.training.recording import Opener
 from leadline.training.step_context import StepContext
 from leadline.training.timeline.step_timeline import StepTimeline
 
-KIND: Final = "profile"
-"""The kind of requests for profile windows."""
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
 
@@ -51,7 +48,7 @@ class ProfileRequests:
         for window in windows:
             refusal = self._windows.add(window, 0)
             if refusal:
-                self._set_outcome(window.id, f"{REFUSED}{refusal}")
+                self._set_outcome(window.id, f"refused: {refusal}")
         timeline.on_begin = lambda: self._guard.run(self._begin_first_step)
         timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._context.step)
         self._guard.run(self._windows.begin_start)
@@ -62,7 +59,7 @@ class ProfileRequests:
     def mark(self, phase: str) -> None:
         self._guard.run(self._windows.mark, phase)
 
-    def handle(self, request: Request) -> None:
+    def handle(self, request: Profile) -> None:
         """Add the windows of a request, and acknowledge it."""
         self._guard.run(self._handle, request)
 
@@ -81,22 +78,23 @@ class ProfileRequests:
         self._windows.end_start()
         self._windows.begin_step(0, "")
 
-    def _handle(self, request: Request) -> None:
+    def _handle(self, request: Profile) -> None:
         context = self._context
-        step, outcomes = context.step, []
-        if request.parameters.get("off"):
-            outcomes.append(f"taken: {counted(self._windows.cancel(step), 'window')} ended")
-        for data in request.parameters.get("windows", ()):
-            window = ProfileWindow.from_dict(data)
+        step, accepted, refused = context.step, [], []
+        if request.off:
+            accepted.append(f"{counted(self._windows.cancel(step), 'window')} ended")
+        for window in request.windows:
             refusal = self._windows.add(window, step)
-            outcomes.append(f"{REFUSED}{refusal}" if refusal else f"taken: {window.describe()}")
             if refusal:
-                self._set_outcome(window.id, outcomes[-1])
-        outcome = "; ".join(outcomes) or "taken"
-        acknowledgement = Acknowledgement(request.id, context.worker, step - 1, time.time_ns(), outcome)
-        try:
-            write_acknowledgement(context.run, acknowledgement)
-        except OSError:
+                refused.append(refusal)
+                self._set_outcome(window.id, f"refused: {refusal}")
+            else:
+                accepted.append(window.describe())
+        if refused and not accepted:
+            answer = Answer("refused", "; ".join(refused))
+        else:
+            answer = Answer("taken", "; ".join([*accepted, *(f"refused: {refusal}" for refusal in refused)]))
+        if acknowledge(context.run, request.id, context.worker, step - 1, answer):
             context.note("a profile request could not be acknowledged: the disk is full or not writable")
 
     def _set_outcome(self, window: str, outcome: str) -> None:

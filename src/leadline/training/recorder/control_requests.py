@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from leadline.errors import TrainingStopped
-from leadline.records.request import AGENT_KINDS, REFUSED, Acknowledgement, Request
-from leadline.store.control import RequestReader, write_acknowledgement
+from leadline.records.request import Answer, ControlRequest, Request, Stop, UnreadableRequest
+from leadline.store.control import RequestReader, acknowledge
 from leadline.training.step_context import StepContext
+
+T = TypeVar("T", bound=Request)
 
 _CHECK_NS: Final = 50_000_000
 
@@ -17,18 +19,18 @@ _CHECK_NS: Final = 50_000_000
 class ControlRequests:
     """Checks for control requests, at most every 50 ms.
 
-    **Leaves the agents' requests alone**, and refuses requests of unknown kinds.
+    **Leaves the agents' requests alone**, and refuses those that it cannot read.
     """
 
     def __init__(self, context: StepContext) -> None:
         self._context = context
         self._inbox = RequestReader(context.run)
         self._checked_ns = 0
-        self._handlers: dict[str, Callable[[Request], None]] = {"stop": self._request_stop}
-        self._stop: Request | None = None
+        self._handlers: dict[type[Request], Callable[[Any], None]] = {Stop: self._request_stop}
+        self._stop: Stop | None = None
         self._is_stop_acknowledged = False
 
-    def serve(self, kind: str, handle: Callable[[Request], None]) -> None:
+    def serve(self, kind: type[T], handle: Callable[[T], None]) -> None:
         """Register a handler for requests of a kind.
 
         Args:
@@ -55,18 +57,15 @@ class ControlRequests:
 
     def _check(self, step: int) -> None:
         for request in self._inbox.take():
-            if request.kind in self._handlers:
-                self._handlers[request.kind](request)
-            elif request.kind not in AGENT_KINDS:
-                self._acknowledge(request, step, f"{REFUSED}unknown request kind {request.kind!r}")
+            if isinstance(request, UnreadableRequest):
+                self._acknowledge(request, step, Answer("refused", request.problem))
+            elif type(request) in self._handlers:
+                self._handlers[type(request)](request)
 
-    def _request_stop(self, request: Request) -> None:
+    def _request_stop(self, request: Stop) -> None:
         if self._stop is None:
             self._stop = request
 
-    def _acknowledge(self, request: Request, step: int, outcome: str = "taken") -> None:
-        acknowledgement = Acknowledgement(request.id, self._context.worker, step, time.time_ns(), outcome)
-        try:
-            write_acknowledgement(self._context.run, acknowledgement)
-        except OSError:
-            return  # a full disk must not prevent a stop
+    def _acknowledge(self, request: ControlRequest, step: int, answer: Answer | None = None) -> None:
+        # a full disk must not prevent a stop
+        acknowledge(self._context.run, request.id, self._context.worker, step, answer or Answer())

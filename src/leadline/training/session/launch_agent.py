@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from leadline.errors import ConfigurationError, LeadlineError, RunExistsError
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.documents import read_document
 from leadline.store.presence import acquire_lock, node_name, register_process, release_lock
+from leadline.store.run_state import read_status
 
 if TYPE_CHECKING:
     from leadline.config.run_config import RunConfig
@@ -66,10 +66,10 @@ def _local_path(location: str) -> str:
 def _launch(run: str, node: str, lock: int, config: RunConfig | None) -> None:
     from leadline.config.run_config import RunConfig
 
-    status = read_document(os.path.join(run, layout.STATUS)) or {}
+    status = read_status(run)
     try:
-        if status.get("status") == "Stopped":
-            by = f" by {status['stopped_by']}" if status.get("stopped_by") else ""
+        if status.status == "Stopped":
+            by = f" by {status.stopped_by}" if status.stopped_by else ""
             raise RunExistsError(f"the run at {run} was stopped{by}; set LEADLINE_RUN to a new location")
         start_agent(replace(config or RunConfig(), at=run), lock)
     except BaseException:
@@ -150,8 +150,7 @@ def _linger_if_needed(run: str) -> None:
 def _linger(run: str, pid: int) -> None:
     end = time.monotonic() + _LINGER_SECONDS
     while os.getpid() == pid and time.monotonic() < end:
-        status = read_document(os.path.join(run, layout.STATUS)) or {}
-        agent = status.get("agent_pid")
-        if status.get("status") in JOB_ENDED and not (agent and os.path.exists(f"/proc/{agent}")):
+        status = read_status(run)
+        if status.status in JOB_ENDED and not (status.agent_pid and os.path.exists(f"/proc/{status.agent_pid}")):
             return
         time.sleep(_POLL_SECONDS)

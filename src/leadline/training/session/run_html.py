@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
+from leadline.records import describe
+from leadline.records.documents import ManifestDocument, RuleSummary, RunStatus, SummarizedRule, WorkerDocument
+from leadline.records.formatting import counted
 from leadline.records.names import JOB_ENDED
-from leadline.records.overhead import format_share, format_throttling, step_share, throttled
-from leadline.store import layout
-from leadline.store.documents import read_document
+from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
 _STYLE: Final = (
     "<style>"
@@ -27,36 +29,22 @@ _STYLE: Final = (
     "</style>"
 )
 """Text has the color of the notebook; only marked text has a color of ours, readable on light and dark backgrounds."""
-_ORDER: Final = {"found": 0, "warning": 1, "quiet": 2, "clear": 3}
+_STYLES: Final = {"fired": "found", "error": "warning", "undecided": "quiet", "clear": "clear"}
+"""The style of a rule's state; rules are shown in this order."""
 
 
 def verdict_html(run: str) -> str:
     """Return status, steps, losses and the state of each rule as HTML; all data of the run is escaped."""
-    manifest = _document(run, layout.MANIFEST)
-    if not manifest:
-        return _page(f"<b>{escape(os.path.basename(run))}</b> <span class=warning>its directory was removed</span>")
-    status = _document(run, layout.STATUS)
-    workers = _workers(run)
-    rules = _document(run, layout.RULE_SUMMARY).get("rules") or []
-    head, foot = _head(manifest, status, workers), _foot(run)
-    return _page(head, *_warnings(workers), _rules(rules, manifest), _overhead(workers), foot)
-
-
-def _document(run: str, name: str) -> dict[str, Any]:
+    name = os.path.basename(run)
     try:
-        document = read_document(os.path.join(run, name))
-    except OSError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _workers(run: str) -> list[dict[str, Any]]:
-    try:
-        names = sorted(os.listdir(os.path.join(run, layout.WORKERS)))
-    except OSError:
-        return []
-    documents = (_document(run, f"{layout.WORKERS}/{name}") for name in names if name.endswith(".json"))
-    return [document for document in documents if document]
+        manifest, status = read_manifest_document(run), read_status(run)
+        workers, summary = list(read_workers(run).values()), read_rule_summary(run) or RuleSummary()
+    except OSError as error:
+        return _page(f"<b>{escape(name)}</b> <span class=warning>{escape(str(error))}</span>")
+    if manifest is None:
+        return _page(f"<b>{escape(name)}</b> <span class=warning>its directory was removed</span>")
+    head, foot = _head(manifest, status, workers), _quiet(f"leadline show {name} · leadline stop {name}")
+    return _page(head, *_warnings(workers), _rules(summary.rules, len(manifest.rules)), _overhead(workers), foot)
 
 
 def _page(*parts: str) -> str:
@@ -64,90 +52,47 @@ def _page(*parts: str) -> str:
     return f"{_STYLE}<div class=leadline>{body}</div>"
 
 
-def _head(manifest: Mapping[str, Any], status: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> str:
-    facts = [_steps(workers), *_losses(workers)]
-    state = str(status.get("status", "Starting"))
+def _quiet(text: str) -> str:
+    return f"<span class=quiet>{escape(text)}</span>"
+
+
+def _head(manifest: ManifestDocument, status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
+    losses = workers[0].losses if workers else {}
+    facts = [describe.steps(steps_by_mode(workers), nothing="no step yet")]
+    facts += [f"{name} {_number(value)}" for name, value in losses.items()]
+    state = status.status
     kind = "quiet" if state in ("Starting", "InProgress") else "clear" if state == "Completed" else "warning"
-    by = str(status.get("stopped_by") or "").removeprefix("rule:")
-    stopped = f" by {escape(by)}" if by and state in JOB_ENDED else ""
-    name = escape(str(manifest.get("name", "")))
-    return f"<b>{name}</b> <span class={kind}>{escape(state)}{stopped}</span> · " + " · ".join(filter(None, facts))
+    by = f" by {describe.sender(status.stopped_by)}" if status.stopped_by and state in JOB_ENDED else ""
+    title = f"<b>{escape(manifest.name)}</b> <span class={kind}>{escape(state + by)}</span>"
+    return f"{title} · {escape(' · '.join(facts))}"
 
 
-def _steps(workers: Sequence[Mapping[str, Any]]) -> str:
-    counts: dict[str, int] = {}
-    for worker in workers:
-        for mode, count in (worker.get("steps") or {}).items():
-            counts[mode] = max(counts.get(mode, 0), int(count))
-    parts = [f"{count:,} {'' if mode == 'train' else escape(mode) + ' '}steps" for mode, count in counts.items()]
-    return ", ".join(parts) or "no step yet"
+def _number(value: float | str | None) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
 
 
-def _losses(workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    losses = (workers[0].get("losses") or {}) if workers else {}
-    return [f"{escape(str(name))} {_number(value)}" for name, value in losses.items()]
+def _warnings(workers: Sequence[WorkerDocument]) -> list[str]:
+    lines = [f"{worker.worker}: {line}" for worker in workers for line in describe.problems(worker).values()]
+    return [f"<span class=warning>{escape(line)}</span>" for line in lines]
 
 
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else escape(str(value))
-
-
-def _warnings(workers: Sequence[Mapping[str, Any]]) -> list[str]:
-    lines = []
-    for worker in workers:
-        name = escape(str(worker.get("worker", "")))
-        off, lost = worker.get("off"), worker.get("lost")
-        if off:
-            lines.append(
-                f"{name}: capture disabled at step {escape(str(off.get('step')))}: {escape(str(off['error']))}"
-            )
-        if lost:
-            lines.append(
-                f"{name}: captures dropped since step {escape(str(lost.get('since_step')))}: "
-                f"{escape(str(lost.get('reason')))}"
-            )
-    return [f"<span class=warning>{line}</span>" for line in lines]
-
-
-def _rules(rules: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> str:
+def _rules(rules: Sequence[SummarizedRule], planned: int) -> str:
     if not rules:
-        count = len(manifest.get("rules") or ())
-        rules_text = "1 rule" if count == 1 else f"{count} rules"
-        return f"<span class=quiet>{rules_text}, not evaluated yet</span>" if count else ""
-    rows = sorted(((_kind(rule), rule) for rule in rules), key=lambda row: _ORDER[row[0]])
-    return "<table>" + "".join(_row(kind, rule) for kind, rule in rows) + "</table>"
+        return _quiet(f"{counted(planned, 'rule')}, not evaluated yet") if planned else ""
+    shown = [(rule, style) for state, style in _STYLES.items() for rule in rules if describe.rule_state(rule) == state]
+    return f"<table>{''.join(_row(rule, style) for rule, style in shown)}</table>"
 
 
-def _kind(rule: Mapping[str, Any]) -> str:
-    if rule.get("findings") or rule.get("status") == "IssuesFound":
-        return "found"
-    if rule.get("status") == "Error":
-        return "warning"
-    return "clear" if rule.get("verdict") == "clear" else "quiet"
+def _row(rule: SummarizedRule, style: str) -> str:
+    has_fired = style == "found"
+    message = escape((rule.message if has_fired else rule.why) or "")
+    if has_fired and rule.suggestion:
+        message += f"<br>{_quiet(describe.advice(rule.suggestion))}"
+    place = escape(describe.rule_place(rule))
+    return f"<tr><td>{escape(rule.name)}</td><td class={style}>{place}</td><td>{message}</td></tr>"
 
 
-def _row(kind: str, rule: Mapping[str, Any]) -> str:
-    labels = {"found": _place(rule), "warning": "error", "clear": "clear", "quiet": "undecided"}
-    message = escape(str((rule.get("message") if kind == "found" else rule.get("why")) or ""))
-    if kind == "found" and rule.get("suggestion"):
-        message += f"<br><span class=quiet>try: {escape(str(rule['suggestion']).removeprefix('try: '))}</span>"
-    name = escape(str(rule.get("name", "")))
-    return f"<tr><td>{name}</td><td class={kind}>{escape(labels[kind])}</td><td>{message}</td></tr>"
-
-
-def _place(rule: Mapping[str, Any]) -> str:
-    step = rule.get("step")
-    return f"step {step:,}" if isinstance(step, int) and step >= 0 else "found"
-
-
-def _overhead(workers: Sequence[Mapping[str, Any]]) -> str:
-    share, throttling = step_share(workers), format_throttling(throttled(workers))
-    if share is None:
-        return ""
-    parts = [f"overhead {format_share(share)} of the step time", *(f"throttled: {entry}" for entry in throttling)]
-    return f"<span class=quiet>{escape('; '.join(parts))}</span>"
-
-
-def _foot(run: str) -> str:
-    name = escape(os.path.basename(run))
-    return f"<span class=quiet>leadline show {name} · leadline stop {name}</span>"
+def _overhead(workers: Sequence[WorkerDocument]) -> str:
+    overhead = describe.overhead(step_share(workers))
+    throttling = [f"throttled: {line}" for line in describe.throttling(throttled(workers))]
+    return _quiet("; ".join([f"overhead {overhead}", *throttling])) if overhead else ""

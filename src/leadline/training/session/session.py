@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.records.documents import DisabledCapture
 from leadline.records.manifest import Manifest
 from leadline.records.plan import CapturePlan, may_select_family
-from leadline.records.request import RULE
+from leadline.records.request import AddRules, Profile, Track
 from leadline.store import layout
-from leadline.training.session.worker_document import WorkerDocument, worker_name
+from leadline.training.session.worker_document import WorkerDocumentBuilder, worker_name
 
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
@@ -47,13 +48,11 @@ class Session:
         from leadline.frameworks.loggers.registry import Loggers
         from leadline.training.guard import Guard
         from leadline.training.profiler.framework_openers import framework_openers
-        from leadline.training.profiler.requests import KIND as PROFILE
         from leadline.training.profiler.requests import ProfileRequests
         from leadline.training.recorder.control_requests import ControlRequests
         from leadline.training.recorder.step_recorder import StepRecorder
         from leadline.training.session.added_rules import AddedRuleCaptures
         from leadline.training.session.oom_report import OutOfMemoryReport
-        from leadline.training.session.tracker_logging import KIND as TRACK
         from leadline.training.session.tracker_logging import TrackerLogging
         from leadline.training.step_context import StepContext
 
@@ -76,7 +75,7 @@ class Session:
             listener=self._profiling,
             imported_ns=imported_ns,
         )
-        self._document = WorkerDocument(
+        self._document = WorkerDocumentBuilder(
             context, manifest, node, recorder=self.recorder, frameworks=frameworks, profiling=self._profiling
         )
         self._doctor_probe = self._make_doctor_probe(control)
@@ -86,9 +85,9 @@ class Session:
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
         self._profiling.begin(manifest.profile, self.recorder.timeline)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
-        control.serve(RULE, self._added_rules.handle)
-        control.serve(TRACK, self._trackers.wake)
-        control.serve(PROFILE, self._profiling.handle)
+        control.serve(AddRules, self._added_rules.handle)
+        control.serve(Track, self._trackers.wake)
+        control.serve(Profile, self._profiling.handle)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
         atexit.register(self.close)
 
@@ -172,13 +171,13 @@ class Session:
             worker,
             host_bytes=plan.host_bytes,
             disk_bytes=plan.disk_bytes,
-            document=self._document.to_dict,
+            document=self._document.build,
             guarded=self.guard.wrap,
         )
 
     def _disable(self, failure: str) -> None:
         """Disable capture after a failure of ours."""
-        self._document.disabled = {"step": self.context.step, "error": failure}
+        self._document.disabled = DisabledCapture(self.context.step, failure)
         self._profiling.abandon()
         self._uninstall()
         try:

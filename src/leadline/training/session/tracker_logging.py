@@ -1,18 +1,16 @@
-"""Logging of rule statuses to the script's own trackers, for requests of the kind ``track``."""
+"""Logging of rule statuses to the script's own trackers, as the action ``tracker`` requests."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from leadline.frameworks.loggers.trackers import ScriptTracker, TrackerClosedError
-from leadline.records.request import FAILED, REFUSED, Acknowledgement, Request
-from leadline.store.control import RequestReader, read_acknowledgements, write_acknowledgement
+from leadline.records.request import Answer, Track
+from leadline.store.control import RequestReader, acknowledge, read_acknowledgements
 from leadline.training.step_context import StepContext
 
-KIND: Final = "track"
 EVERY: Final = "every"
 """The target of a request to all trackers."""
 TITLES: Final = {"wandb": "wandb", "mlflow": "MLflow", "tensorboard": "TensorBoard"}
@@ -41,7 +39,7 @@ class TrackerLogging:
     ) -> None:
         self._context, self._find_trackers, self._guarded = context, find_trackers, guarded
         self._inbox = RequestReader(context.run)
-        self._pending: list[Request] = []
+        self._pending: list[Track] = []
         self._wake = threading.Event()
         self._is_closing = False
         self._thread: threading.Thread | None = None
@@ -52,7 +50,7 @@ class TrackerLogging:
             self._thread = threading.Thread(target=self._guarded(self._work), name="leadline-tracking", daemon=True)
             self._thread.start()
 
-    def wake(self, request: Request) -> None:
+    def wake(self, request: Track) -> None:
         """Handle a request now: at the end of a step it is known earlier than to the thread."""
         self.begin()
         self._wake.set()
@@ -66,12 +64,12 @@ class TrackerLogging:
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
             for request in [*self._pending, *self._new_requests()]:
-                self._acknowledge(request, f"{REFUSED}the script ended while its tracker did not respond")
+                self._acknowledge(request, Answer("refused", "the script ended while its tracker did not respond"))
 
     # --- the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        self._inbox.skip(acknowledgement.id for acknowledgement in read_acknowledgements(self._context.run))
+        self._inbox.skip(read_acknowledgements(self._context.run))
         while True:
             is_last = self._is_closing
             self._pending = self._new_requests()
@@ -83,41 +81,35 @@ class TrackerLogging:
             self._wake.wait(_CHECK_SECONDS)
             self._wake.clear()
 
-    def _new_requests(self) -> list[Request]:
-        return [request for request in self._inbox.take() if request.kind == KIND]
+    def _new_requests(self) -> list[Track]:
+        return [request for request in self._inbox.take() if isinstance(request, Track)]
 
-    def _handle(self, request: Request) -> str:
-        """Log the status of a request to its trackers; return the outcome."""
-        target = request.parameters.get("to", EVERY)
-        trackers = [tracker for tracker in self._find_trackers() if target in (EVERY, tracker.library)]
+    def _handle(self, request: Track) -> Answer:
+        """Log the status of a request to its trackers; return the answer."""
+        trackers = [tracker for tracker in self._find_trackers() if request.to in (EVERY, tracker.library)]
         if not trackers:
-            return f"{REFUSED}the script has no live {_format_target(target)} run"
+            return Answer("refused", f"the script has no live {_format_target(request.to)} run")
         errors = {tracker.title: self._log(tracker, request) for tracker in trackers}
         failed = [f"{title}: {error}" for title, error in errors.items() if error]
         logged = [title for title, error in errors.items() if not error]
         if not logged:
-            return FAILED + "; ".join(failed)
-        return "; ".join([f"logged to {_join(logged)}", *(f"not to {failure}" for failure in failed)])
+            return Answer("failed", "; ".join(failed))
+        return Answer("done", "; ".join([f"logged to {_join(logged)}", *(f"not to {failure}" for failure in failed)]))
 
-    def _log(self, tracker: ScriptTracker, request: Request) -> str:
+    def _log(self, tracker: ScriptTracker, request: Track) -> str:
         """Log to one tracker; return the error, if there is one."""
-        parameters = request.parameters
-        step = self._last_step() if parameters.get("step") is None else int(parameters["step"])
+        step = self._last_step() if request.step is None else request.step
         try:
-            tracker.log(f"leadline/{parameters['rule']}", float(parameters["value"]), step)
+            tracker.log(f"leadline/{request.rule}", request.value, step)
         except TrackerClosedError as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 - the guard of third-party code in our thread
             return type(error).__name__  # its text may contain credentials
         return ""
 
-    def _acknowledge(self, request: Request, outcome: str) -> None:
-        context = self._context
-        acknowledgement = Acknowledgement(request.id, context.worker, self._last_step(), time.time_ns(), outcome)
-        try:
-            write_acknowledgement(context.run, acknowledgement)
-        except OSError:
-            return  # a full disk: for the judge the request has no acknowledgement
+    def _acknowledge(self, request: Track, answer: Answer) -> None:
+        # on a full disk the judge sees no acknowledgement
+        acknowledge(self._context.run, request.id, self._context.worker, self._last_step(), answer)
 
     def _last_step(self) -> int:
         """Return the last complete step."""

@@ -1,12 +1,13 @@
-"""The worker document: the state of one worker."""
+"""The document of a worker, made from the parts of its session."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from leadline.records.documents import DisabledCapture, ThrottledItem, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import Family
 from leadline.records.plan import may_select_family
@@ -34,7 +35,7 @@ _RAW: Final = "raw tensors"
 _ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)
 
 
-class WorkerDocument:
+class WorkerDocumentBuilder:
     """Builds the document from the parts of a session.
 
     Attributes:
@@ -51,36 +52,36 @@ class WorkerDocument:
         frameworks: Frameworks,
         profiling: ProfileRequests,
     ) -> None:
-        self.disabled: dict[str, Any] | None = None
+        self.disabled: DisabledCapture | None = None
         self._context, self._manifest, self._node = context, manifest, node
         self._recorder, self._frameworks, self._profiling = recorder, frameworks, profiling
         self._pid, self._started_ns = os.getpid(), time.time_ns()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document as plain JSON values."""
+    def build(self) -> WorkerDocument:
+        """Return the document, without what the writer adds."""
         recorder, models = self._recorder, self._recorder.watched_models
-        return {
-            "worker": self._context.worker,
-            "node": self._node,
-            "pid": self._pid,
-            "started_ns": self._started_ns,
-            "framework": self._frameworks.label(),
-            "models": [{"name": model, "parameters": count} for model, _, count in models],
-            "optimizers": [optimizer for _, optimizer, _ in models if optimizer],
-            "watching": describe_plan(self._manifest, self._frameworks.training_families),
-            "steps": dict(recorder.clock.finished),
-            "step": recorder.clock.step - 1,
-            "losses": dict(recorder.losses),
-            "time_ns": time.time_ns(),
-            "own_ns": recorder.cost.own_ns,
-            "loop_ns": recorder.cost.loop_ns,
-            "thinned": list(recorder.budget.throttled.values()),
-            "off": self.disabled,
-            "notes": list(self._context.notes),
-            "facts": dict(recorder.timeline.facts),
-            "profiles": dict(self._profiling.outcomes),
+        return WorkerDocument(
+            worker=self._context.worker,
+            node=self._node,
+            pid=self._pid,
+            started_ns=self._started_ns,
+            framework=self._frameworks.label(),
+            models=tuple(WatchedModel(model, count) for model, _, count in models),
+            optimizers=tuple(optimizer for _, optimizer, _ in models if optimizer),
+            watching=describe_plan(self._manifest, self._frameworks.training_families),
+            steps=dict(recorder.clock.finished),
+            step=recorder.clock.step - 1,
+            losses=dict(recorder.losses),
+            time_ns=time.time_ns(),
+            own_ns=recorder.cost.own_ns,
+            loop_ns=recorder.cost.loop_ns,
+            thinned=tuple(map(ThrottledItem.from_dict, recorder.budget.throttled.values())),
+            off=self.disabled,
+            notes=tuple(self._context.notes),
+            facts=dict(recorder.timeline.facts),
+            profiles=dict(self._profiling.outcomes),
             **self._frameworks.describe(),
-        }
+        )
 
 
 def describe_plan(manifest: Manifest, families: Iterable[Family] = ("network",)) -> str:

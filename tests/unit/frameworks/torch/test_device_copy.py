@@ -234,7 +234,7 @@ def test_micro_batch_losses_are_summed_on_the_device(tmp_path: Path, device: Fak
         assert run.tensor("loss").statistic("value", step) == pytest.approx(expected)
         assert run.tensor("loss").statistic("count", step) == 3
     (document,) = run.worker_documents().values()
-    assert document["losses"]["loss"] == pytest.approx(expected)
+    assert document.losses["loss"] == pytest.approx(expected)
 
 
 def test_a_scaler_and_its_fused_optimizer_are_read_asynchronously(tmp_path: Path, device: FakeDevice) -> None:
@@ -278,7 +278,7 @@ def test_nothing_is_computed_while_a_cuda_graph_is_captured(tmp_path: Path, devi
     assert run.tensor("loss").steps() == [0, 1, 3]
     assert run.tensor("gradient/0.weight").steps() == [0, 1, 3]
     (document,) = run.worker_documents().values()
-    assert any("CUDA graph" in note for note in document["notes"])
+    assert any("CUDA graph" in note for note in document.notes)
 
 
 def test_logged_device_values_are_not_waited_for(tmp_path: Path, device: FakeDevice) -> None:

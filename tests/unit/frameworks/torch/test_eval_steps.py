@@ -69,7 +69,7 @@ def test_losses_and_accuracy_of_eval_steps(tmp_path: Path, measure: Callable[...
     assert scalars(run, "metrics", "eval") == {"accuracy": pytest.approx(dict(enumerate(loop.accuracies)))}
     assert run.steps(mode="eval") == [4, 5, 6, 11, 12, 13]
     assert run.steps(mode="train") == [0, 1, 2, 3, 7, 8, 9, 10]
-    assert next(iter(run.worker_documents().values()))["steps"] == {"train": 8, "eval": 6}
+    assert next(iter(run.worker_documents().values())).steps == {"train": 8, "eval": 6}
 
 
 def test_a_summed_eval_loss_is_reported_as_a_mean(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_script_can_set_the_mode(tmp_path: Path) -> None:
 
     run = watch(tmp_path, train, preset="standard")
     assert scalars(run, "scalars", "predict") == {"score": {0: 0.5, 1: 0.5}}
-    assert next(iter(run.worker_documents().values()))["steps"] == {"train": 3, "predict": 2}
+    assert next(iter(run.worker_documents().values())).steps == {"train": 3, "predict": 2}
 
 
 def test_an_evaluation_process_is_captured_if_its_model_is_registered(tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def test_no_hooks_after_torch_compile(tmp_path: Path) -> None:
     run = watch(tmp_path, compiled, "layers:every=1", "losses:every=1")
     assert run.tensor_names(collection="layers") == []
     (document,) = run.worker_documents().values()
-    assert any("torch.compile" in note for note in document["notes"])
+    assert any("torch.compile" in note for note in document.notes)
 
 
 def test_custom_collections(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_variables_on_another_device_are_computed_separately(tmp_path: Path) -> 
     assert run.tensor("Adagrad/sum/0.weight").steps() == [0, 1, 2]
     assert "Adagrad/elsewhere/1.weight" not in run.tensor_names()
     (document,) = run.worker_documents().values()
-    assert any("meta device" in note for note in document["notes"])
+    assert any("meta device" in note for note in document.notes)
 
 
 def test_frozen_parameters_have_no_variables(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_without_memory_for_copies_changes_are_estimated_and_reported(tmp_path: 
             expected = arrays.change_l2(expected_tensors[step - 1][0], before)
             assert run.tensor("weight").statistic("change_l2", step) == pytest.approx(expected, rel=0.1)
     (worker,) = run.worker_documents().values()
-    assert [note.split(":")[0] for note in worker["notes"]] == [
+    assert [note.split(":")[0] for note in worker.notes] == [
         "update ratios of 1 tensors are estimated from samples",
         "changes since the previous capture are estimated from samples",
     ]

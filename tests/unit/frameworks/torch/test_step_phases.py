@@ -326,7 +326,7 @@ def test_facts_of_the_training(tmp_path: Path) -> None:
 
     run = watch(tmp_path, train)
     (document,) = run.worker_documents().values()
-    assert document["facts"] == {
+    assert document.facts == {
         "device": "cpu",
         "dataloader_workers": 0,
         "batch_size": 4,

@@ -191,7 +191,7 @@ def test_models_with_the_same_parameter_names_get_their_class_as_prefix(tmp_path
     assert sorted(weights) == ["Critic_0.weight", "Generator_0.weight"]
     assert run.steps(mode="train") == [0, 1, 2, 3]  # the generator's last step belongs to the unfinished step
     documents = list(run.worker_documents().values())
-    assert documents[0]["steps"] == {"train": 3}
+    assert documents[0].steps == {"train": 3}
 
 
 def test_a_step_skipped_by_the_scaler_is_a_step(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_sparse_gradients_have_statistics_but_no_raw_tensors(tmp_path: Path) -> 
     assert gradient.statistic("sum", 0) == pytest.approx(9.0)
     assert gradient.statistic("zero_ratio", 0) == pytest.approx(0.8)
     (document,) = run.worker_documents().values()
-    assert any("gradient/0.weight is not stored" in note for note in document["notes"])
+    assert any("gradient/0.weight is not stored" in note for note in document.notes)
 
 
 def test_logged_values_are_captured(tmp_path: Path) -> None:
@@ -367,8 +367,8 @@ def test_an_internal_failure_is_reported_once_and_the_training_continues(tmp_pat
     hook.close()
     assert with_hook == without_hook
     (document,) = leadline.open_run(hook.run).worker_documents().values()
-    assert document["off"]["step"] == 0
-    assert "ZeroDivisionError: planted" in document["off"]["error"]
+    assert document.off.step == 0
+    assert "ZeroDivisionError: planted" in document.off.error
 
 
 def test_a_disabled_hook_writes_nothing(tmp_path: Path, monkeypatch) -> None:

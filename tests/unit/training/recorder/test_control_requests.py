@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from leadline.errors import TrainingStopped
-from leadline.records.request import Request
+from leadline.records.request import Stop, Track
+from leadline.store import layout
 from leadline.store.control import read_acknowledgements, write_request
+from leadline.store.documents import write_document
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.step_context import StepContext
 
@@ -40,7 +42,7 @@ def test_many_steps_check_the_disk_only_a_few_times(run: Path, monkeypatch: pyte
 
 
 def test_a_stop_applies_from_its_step_on(run: Path) -> None:
-    write_request(str(run), Request("1", "stop", step=7, reason="why", by="rule:x", time_ns=time.time_ns()))
+    write_request(str(run), Stop("1", step=7, reason="why", by="rule:x", time_ns=time.time_ns()))
     requests = ControlRequests(StepContext(str(run), lambda: "rank0-1"))
     requests.handle_pending(6)
     for step in (7, 8, 9):
@@ -51,21 +53,21 @@ def test_a_stop_applies_from_its_step_on(run: Path) -> None:
 
 def test_each_kind_goes_to_its_handler_and_is_read_once(run: Path) -> None:
     requests, taken = ControlRequests(StepContext(str(run), lambda: "rank0-1")), []
-    requests.serve("track", lambda request: taken.append(request.id))
-    write_request(str(run), Request("1", "track"))
+    requests.serve(Track, lambda request: taken.append(request.id))
+    write_request(str(run), Track("1"))
     requests.handle_pending(6)
-    write_request(str(run), Request("2", "track"))
+    write_request(str(run), Track("2"))
     for offset in range(3):
         time.sleep(0.06)  # it looks every 50 ms
         requests.handle_pending(7 + offset)
     assert taken == ["1", "2"]
-    assert read_acknowledgements(str(run)) == []
+    assert read_acknowledgements(str(run)) == {}
 
 
 def test_requests_for_agents_are_ignored_and_unknown_kinds_refused(run: Path) -> None:
     for identifier, kind in (("1", "run_command"), ("2", "set"), ("3", "stpo")):
-        write_request(str(run), Request(identifier, kind))
+        write_document(str(run / layout.request(identifier)), {"id": identifier, "kind": kind})
     ControlRequests(StepContext(str(run), lambda: "rank0-1")).handle_pending(6)
-    (acknowledgement,) = read_acknowledgements(str(run))
+    ((acknowledgement,),) = read_acknowledgements(str(run)).values()
     assert (acknowledgement.id, acknowledgement.worker, acknowledgement.step) == ("3", "rank0-1", 6)
-    assert acknowledgement.outcome == "refused: unknown request kind 'stpo'"
+    assert str(acknowledgement.answer) == "refused: unknown request kind 'stpo'"

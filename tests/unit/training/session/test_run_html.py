@@ -114,7 +114,7 @@ def test_data_of_a_run_is_escaped(run: Path) -> None:
     rules(run, {"name": HOSTILE, "status": HOSTILE, **finding}, {"name": "x", "verdict": HOSTILE, "why": HOSTILE})
     page = shown(run)
     assert "script" not in page.tags
-    assert page.text.count(HOSTILE) >= 9
+    assert page.text.count(HOSTILE) >= 11
 
 
 def test_a_deleted_run_is_reported(tmp_path: Path) -> None:

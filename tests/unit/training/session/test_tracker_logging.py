@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from leadline.frameworks.loggers.trackers import ScriptTracker
-from leadline.records.request import Acknowledgement, Request
-from leadline.store.control import read_acknowledgements, write_acknowledgement, write_request
+from leadline.records.request import Acknowledgement, Answer, Stop, Track
+from leadline.store.control import acknowledge, read_acknowledgements, write_request
 from leadline.training.guard import Guard
 from leadline.training.session.tracker_logging import TrackerLogging
 from leadline.training.step_context import StepContext
@@ -54,18 +55,17 @@ class TrackerLoggingCase:
     def find(self) -> Sequence[ScriptTracker]:
         return self.trackers
 
-    def ask(self, identifier: str, **parameters: Any) -> Request:
+    def ask(self, identifier: str, **parameters: Any) -> Track:
         plain = {"rule": "stall", "value": 1.0, "step": 7, "to": "every"}
-        request = Request(identifier, "track", parameters=plain | parameters)
+        request = Track(identifier, **plain | parameters)
         write_request(str(self.run), request)
         return request
 
     def answer(self, identifier: str) -> Acknowledgement:
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
-            for item in read_acknowledgements(str(self.run)):
-                if item.id == identifier:
-                    return item
+            for item in read_acknowledgements(str(self.run)).get(identifier, ()):
+                return item
             time.sleep(0.01)
         raise AssertionError(f"nobody answered {identifier}")
 
@@ -85,9 +85,9 @@ def test_requests_are_handled_in_our_thread_without_steps(case: TrackerLoggingCa
     tracker = FakeTracker()
     case.trackers.append(tracker)
     case.tracking.begin()
-    case.ask("1", value="NaN")
+    case.ask("1", value=math.nan)
     answer = case.answer("1")
-    assert (answer.worker, answer.step, answer.outcome) == ("rank0-1", 41, "logged to wandb run abc")
+    assert (answer.worker, answer.step, str(answer.answer)) == ("rank0-1", 41, "logged to wandb run abc")
     case.ask("2", value=0, step=None)
     case.answer("2")
     (name, value, step), second = tracker.records
@@ -103,7 +103,7 @@ def test_there_is_no_thread_before_the_first_request(case: TrackerLoggingCase) -
     assert ours() == []
     case.tracking.wake(case.ask("1"))
     assert ours() == ["leadline-tracking"]
-    assert case.answer("1").outcome == "refused: the script has no live wandb, MLflow or TensorBoard run"
+    assert str(case.answer("1").answer) == "refused: the script has no live wandb, MLflow or TensorBoard run"
     case.tracking.close()
     assert ours() == []
 
@@ -113,14 +113,14 @@ def test_a_failing_tracker_does_not_affect_the_others(case: TrackerLoggingCase) 
     case.trackers += [broken, FakeTracker("tensorboard", "TensorBoard /logs"), FakeTracker()]
     case.tracking.begin()
     case.ask("1")
-    assert case.answer("1").outcome == (
+    assert str(case.answer("1").answer) == (
         "logged to TensorBoard /logs and wandb run abc; not to MLflow run 1: ConnectionError"
     )
     case.ask("2", to="mlflow")
-    assert case.answer("2").outcome == "failed: MLflow run 1: ConnectionError"
+    assert str(case.answer("2").answer) == "failed: MLflow run 1: ConnectionError"
     case.trackers.remove(broken)
     case.ask("3", to="mlflow")
-    assert case.answer("3").outcome == "refused: the script has no live MLflow run"
+    assert str(case.answer("3").answer) == "refused: the script has no live MLflow run"
 
 
 def test_a_hanging_tracker_costs_only_a_short_wait_at_the_end(case: TrackerLoggingCase) -> None:
@@ -133,7 +133,7 @@ def test_a_hanging_tracker_costs_only_a_short_wait_at_the_end(case: TrackerLoggi
     case.ask("2")
     case.tracking.close()
     for identifier in ("1", "2"):
-        assert case.answer(identifier).outcome == "refused: the script ended while its tracker did not respond"
+        assert str(case.answer(identifier).answer) == "refused: the script ended while its tracker did not respond"
     assert tracker.records == []
 
 
@@ -151,10 +151,10 @@ def test_a_later_worker_skips_acknowledged_requests(case: TrackerLoggingCase) ->
     tracker = FakeTracker()
     case.trackers.append(tracker)
     case.ask("1", step=1)
-    write_acknowledgement(str(case.run), Acknowledgement("1", "rank0-0", 3, 0, "logged to wandb run abc"))
+    acknowledge(str(case.run), "1", "rank0-0", 3, Answer("done", "logged to wandb run abc"))
     case.ask("2", step=2)
-    write_request(str(case.run), Request("3", "stop"))
+    write_request(str(case.run), Stop("3"))
     case.tracking.begin()
-    assert case.answer("2").outcome == "logged to wandb run abc"
+    assert str(case.answer("2").answer) == "logged to wandb run abc"
     case.tracking.close()
     assert [step for _, _, step in tracker.records] == [2]

@@ -1,0 +1,173 @@
+"""Sentences about a run, made from its documents, for terminal, notebook, pages and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+from leadline.records.documents import (
+    Announcement,
+    DisabledCapture,
+    DroppedData,
+    DroppedSamples,
+    RuleDocument,
+    SummarizedRule,
+    ThrottledItem,
+    WorkerDocument,
+)
+from leadline.records.formatting import counted, listed, model, share, size
+from leadline.records.request import (
+    Acknowledgement,
+    AddRules,
+    ControlRequest,
+    ExecuteCommand,
+    Profile,
+    SetInterval,
+    Stop,
+    Track,
+    UnreadableRequest,
+)
+
+AGENT: Final = "agent-"
+"""Prefix of the names of agents in acknowledgements."""
+
+
+def steps(counts: Mapping[str, int], *, nothing: str = "no steps") -> str:
+    """``3,750 steps, 12 eval steps``."""
+    parts = [counted(count, "step" if mode == "train" else f"{mode} step") for mode, count in counts.items() if count]
+    return ", ".join(parts) or nothing
+
+
+def overhead(ratio: float | None, *, written_bytes: int | None = None) -> str:
+    """``0.7 % of step time, 41 MB written``."""
+    parts = [] if ratio is None else [f"{share(ratio)} of step time"]
+    return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
+
+
+def throttling(items: Iterable[ThrottledItem]) -> list[str]:
+    """``gradients, weights every 200 steps instead of 50``, for what is throttled at present."""
+    by_interval: dict[str, list[str]] = {}
+    for item in items:
+        if item.until_step is None:
+            name = f"{'raw ' if item.raw else ''}{item.collection or 'tensors by name'}"
+            by_interval.setdefault(_throttled_interval(item), []).append(name)
+    return [f"{', '.join(dict.fromkeys(names))} {interval}" for interval, names in by_interval.items()]
+
+
+def _throttled_interval(item: ThrottledItem) -> str:
+    if item.to_every is None or item.from_every is None:
+        return f"every {item.to_seconds or 0:g} s instead of {item.from_seconds or 0:g}"
+    mode = "" if item.mode == "train" else f" of {item.mode}"
+    return f"every {item.to_every:,} steps{mode} instead of {item.from_every:,}"
+
+
+def dropped_data(dropped: DroppedData) -> str:
+    """``dropped 1 row and 2 tensors since step 7: No space left on device``."""
+    counts = {"row": dropped.rows, "tensor": dropped.tensors}
+    names = listed([counted(count, noun) for noun, count in counts.items() if count]) or "captured data"
+    return f"dropped {names} since step {_step(dropped.since_step)}: {dropped.reason}"
+
+
+def dropped_samples(dropped: DroppedSamples) -> str:
+    """``412 system metric samples: No space left on device``."""
+    return f"{counted(dropped.samples, 'system metric sample')}: {dropped.reason}"
+
+
+def disabled_capture(disabled: DisabledCapture) -> str:
+    """``capture disabled at step 3: ValueError: …``."""
+    return f"capture disabled at step {_step(disabled.step)}: {disabled.error}"
+
+
+def _step(step: int | None) -> str:
+    return "?" if step is None else f"{step:,}"
+
+
+def problems(worker: WorkerDocument) -> dict[str, str]:
+    """Return one line for dropped data (``lost``), and one for disabled capture (``off``)."""
+    lines = {"lost": dropped_data(worker.lost)} if worker.lost is not None else {}
+    return lines | ({"off": disabled_capture(worker.off)} if worker.off is not None else {})
+
+
+def watched(worker: WorkerDocument) -> str:
+    """``watching Net (62 parameters, AdamW): losses every step, statistics every 50``."""
+    parameters = sum(trained.parameters for trained in worker.models)
+    details = [counted(parameters, "parameter")] if parameters else []
+    details += [counted(len(worker.features), "feature")] if worker.features else []
+    details += dict.fromkeys(worker.optimizers)
+    subject = listed([trained.name for trained in worker.models]) or "the training"
+    subject += f" ({', '.join(details)})" if details else ""
+    return f"watching {subject}" + (f": {worker.watching}" if worker.watching else "")
+
+
+def models(workers: Iterable[WorkerDocument]) -> list[str]:
+    """Return the models that workers train: ``ResNet (62 parameter tensors)``."""
+    return sorted({model(trained.name, trained.parameters) for worker in workers for trained in worker.models})
+
+
+def sender(by: str | None) -> str:
+    """Return who stopped a job: the name of a rule, ``user`` …"""
+    return (by or "").removeprefix("rule:")
+
+
+def rule_state(rule: SummarizedRule | RuleDocument) -> Literal["fired", "error", "undecided", "clear"]:
+    """Return the state of a rule in one word."""
+    if rule.findings or rule.status == "IssuesFound":
+        return "fired"
+    if rule.status == "Error":
+        return "error"
+    return "clear" if rule.verdict == "clear" else "undecided"
+
+
+def rule_place(rule: SummarizedRule) -> str:
+    """Return the step at which a rule fired first: ``step 1,312``; otherwise its state."""
+    state = rule_state(rule)
+    return f"step {rule.step:,}" if state == "fired" and rule.step is not None and rule.step >= 0 else state
+
+
+def advice(suggestion: str) -> str:
+    """``try: clip gradients``."""
+    return suggestion if "try:" in suggestion else f"try: {suggestion}"
+
+
+def announcement(line: Announcement) -> str:
+    """Return a new finding, or the outcome of an action, in one line."""
+    prefix = f"step {line.step:,}  " if line.step is not None and line.step >= 0 else ""
+    message = f"{prefix}{line.rule}: {line.message}"
+    if line.kind:
+        return message
+    return f"{message} → {line.action}" if line.action else f"{message}      leadline show"
+
+
+def request(request: ControlRequest) -> str:
+    """Describe a request in a few words: ``sample the machine every 100 ms``."""
+    match request:
+        case SetInterval():
+            return f"sample the machine every {interval(request.interval_ms)}"
+        case Profile(off=True):
+            return "end profiling"
+        case Profile():
+            return "profile: " + "; ".join(window.describe() for window in request.windows)
+        case AddRules():
+            return f"add rule {', '.join(rule.alias for rule in request.rules)}"
+        case Stop():
+            return f"stop the job{f': {request.reason}' if request.is_by_rule else ''}"
+        case UnreadableRequest():
+            return request.problem
+        case Track() | ExecuteCommand():
+            return request.kind
+
+
+def interval(milliseconds: int) -> str:
+    """``100 ms``, ``5 s``, ``1 min``."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    seconds = milliseconds / 1000
+    return f"{seconds:g} s" if seconds < 60 else f"{seconds / 60:g} min"
+
+
+def response(acknowledgement: Acknowledgement) -> str:
+    """``accepted by host vm``, ``refused by rank0-16630: the run has ended``."""
+    worker, answer = acknowledgement.worker, acknowledgement.answer
+    who = f"host {worker.removeprefix(AGENT)}" if worker.startswith(AGENT) else worker
+    words = {"refused": "refused by", "failed": "failed on"}.get(answer.state, "accepted by")
+    return f"{words} {who}" + (f": {answer.reason}" if answer.reason else "")

@@ -1,0 +1,354 @@
+"""The documents of a run that workers, agents and the judge write, and their one decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from types import NoneType
+from typing import Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
+
+_Decode = Callable[[Any], Any]
+
+_INVALID: Final = object()
+
+
+class Document:
+    """A record that is stored as a JSON object; the names of its fields are the keys.
+
+    **Always decodes** - keys that are missing, and values of another type, take the default; unknown keys are ignored.
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Create a record from a decoded JSON value."""
+        if not isinstance(data, Mapping):
+            return cls()
+        decoders: dict[str, _Decode] = _decoders(cls)  # type: ignore[arg-type]
+        values = {name: decode(data[name]) for name, decode in decoders.items() if name in data}
+        return cls(**{name: value for name, value in values.items() if value is not _INVALID})
+
+    def fields(self) -> dict[str, Any]:
+        """Return the values by key; ``store.documents`` encodes records within them."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@lru_cache
+def _decoders(kind: type[Document]) -> dict[str, _Decode]:
+    hints = get_type_hints(kind)
+    return {name: _decoder(hints[name]) for name in kind.__dataclass_fields__}
+
+
+def _decoder(kind: Any) -> _Decode:
+    """Return the function that turns a JSON value into a value of a type: of lists and objects, the valid items."""
+    arguments = get_args(kind)
+    if kind is Any:
+        return lambda value: value
+    if len(arguments) == 2 and arguments[1] is NoneType:
+        decode = _decoder(arguments[0])
+        return lambda value: None if value is None else decode(value)
+    if get_origin(kind) is tuple:
+        return partial(_decode_tuple, _decoder(arguments[0]))
+    if get_origin(kind) is dict:
+        return partial(_decode_dict, _decoder(arguments[1]))
+    if isinstance(kind, type) and issubclass(kind, Document):
+        return lambda value: kind.from_dict(value) if isinstance(value, Mapping) else _INVALID
+    accepted = (int, *(arguments or (kind,))) if float in (arguments or (kind,)) else kind
+    return lambda value: value if isinstance(value, accepted) else _INVALID
+
+
+def _decode_tuple(of_item: _Decode, value: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return _INVALID
+    return tuple(item for item in map(of_item, value) if item is not _INVALID)
+
+
+def _decode_dict(of_item: _Decode, value: Any) -> Any:
+    if not isinstance(value, dict):
+        return _INVALID
+    pairs = ((key, of_item(item)) for key, item in value.items())
+    return {key: item for key, item in pairs if item is not _INVALID}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedModel(Document):
+    """A model that a worker trains."""
+
+    name: str = "a model"
+    parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledItem(Document):
+    """A capture item that was throttled to stay within the overhead budget, in its current state."""
+
+    collection: str | None = None
+    regexes: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    raw: bool = False
+    mode: str = "train"
+    sources: tuple[str, ...] = ()
+    """The sources of the requests: ``preset``, ``rule:<name>``."""
+    from_every: int | None = None
+    """The planned interval in steps of the mode; None: in seconds."""
+    to_every: int | None = None
+    from_seconds: float | None = None
+    to_seconds: float | None = None
+    start: int = 0
+    end: int | None = None
+    since_step: int = 0
+    until_step: int | None = None
+    """The step from which it is captured as planned again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedData(Document):
+    """Data of a worker that could not be written."""
+
+    since_step: int | None = None
+    reason: str = "unknown reason"
+    rows: int = 0
+    tensors: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DisabledCapture(Document):
+    """The failure of ours that disabled capture in a worker."""
+
+    step: int | None = None
+    error: str = "unknown error"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDocument(Document):
+    """``workers/<worker>.json``: the state of one worker."""
+
+    worker: str = ""
+    node: str | None = None
+    pid: int | None = None
+    started_ns: int = 0
+    framework: str = ""
+    models: tuple[WatchedModel, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    watching: str = ""
+    """The capture plan in a few words."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """The number of finished steps by mode."""
+    step: int = -1
+    """The last finished global step."""
+    losses: dict[str, float | str | None] = field(default_factory=dict)
+    """The latest value of each loss; NaN and infinity by name."""
+    time_ns: int = 0
+    own_ns: int = 0
+    """The time of the training thread that Leadline took."""
+    loop_ns: int = 0
+    thinned: tuple[ThrottledItem, ...] = ()
+    off: DisabledCapture | None = None
+    notes: tuple[str, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict)
+    profiles: dict[str, str] = field(default_factory=dict)
+    """The outcome of each profile window."""
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    """Of a booster, as are the next two."""
+    features: tuple[str, ...] = ()
+    evaluated_on: str | None = None
+    state: str = ""
+    """``running`` or ``ended``."""
+    ended_ns: int | None = None
+    rows: int = 0
+    bytes: int = 0
+    lost: DroppedData | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAction(Document):
+    """An action in a manifest."""
+
+    action: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDocument(Document):
+    """What the agent and notebooks read of ``manifest.json``; ``Manifest`` is the complete record."""
+
+    name: str = ""
+    preset: str = "standard"
+    interval_ms: int = 500
+    folder: str = ""
+    rules: tuple[dict[str, Any], ...] = ()
+    actions: tuple[PlannedAction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedSamples(Document):
+    """Samples of system metrics that could not be written."""
+
+    samples: int = 0
+    since_ns: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDocument(Document):
+    """``nodes/<node>.json``: one machine of the job."""
+
+    node: str = ""
+    agent_pid: int | None = None
+    started_ns: int = 0
+    cpu_count: int | None = None
+    memory_bytes: int | None = None
+    gpus: tuple[dict[str, Any], ...] = ()
+    """The descriptions of the sampled GPUs."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """The metrics that cannot be read, with the reasons."""
+    lost: DroppedSamples | None = None
+    gone: tuple[str, ...] = ()
+    """Workers whose process is gone though they never reported their end."""
+
+    @property
+    def gpu_names(self) -> list[str]:
+        return [str(gpu.get("name") or "GPU") for gpu in self.gpus]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition(Document):
+    """A change of the job's status."""
+
+    status: str = ""
+    time_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus(Document):
+    """``status.json``: the job's status and its transitions; the default if the document does not exist yet."""
+
+    status: str = "Starting"
+    transitions: tuple[Transition, ...] = ()
+    stopped_by: str | None = None
+    """``rule:<name>``, ``user`` …"""
+    exit_status: int | None = None
+    agent_pid: int | None = None
+    job_pid: int | None = None
+    node: str | None = None
+    """The node of the agent that writes this document."""
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement(Document):
+    """A line that the agent shows in the terminal: a new finding, or the outcome of an action."""
+
+    id: int = 0
+    step: int | None = None
+    rule: str = "?"
+    message: str = ""
+    action: str | None = None
+    """What an action does about the finding."""
+    kind: str | None = None
+    """``action`` or ``failure``: the outcome of an action; None: a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizedRule(Document):
+    """A rule in the rule summary."""
+
+    name: str = ""
+    rule: str = ""
+    status: str = ""
+    verdict: str | None = None
+    why: str = ""
+    findings: int = 0
+    step: int | None = None
+    """The step of the first finding; its message and suggestion follow."""
+    message: str | None = None
+    suggestion: str | None = None
+    explained_by: str | None = None
+    """The rule whose finding is the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseShare(Document):
+    """A phase of the time breakdown."""
+
+    phase: str = ""
+    seconds: float = 0.0
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSummary(Document):
+    """The largest phases and the bottleneck of a run."""
+
+    phases: tuple[PhaseShare, ...] = ()
+    bound: dict[str, str] | None = None
+    """Kind, phase, message and what to try; None: nothing bounds the step time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSummary(Document):
+    """``rules/summary.json``: all rules, those that fired first, causes before their effects."""
+
+    complete: bool = False
+    delivering: tuple[str, ...] = ()
+    """The actions with pending deliveries."""
+    judged_step: int = -1
+    updated_ns: int = 0
+    announcements: tuple[Announcement, ...] = ()
+    time: TimeSummary | None = None
+    rules: tuple[SummarizedRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDocument(Document):
+    """``rules/<rule>/status.json``: the state of one rule."""
+
+    name: str = ""
+    rule: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+    status: str = ""
+    verdict: str | None = None
+    why: str = ""
+    judged_steps: int | None = None
+    findings: int = 0
+    updated_ns: int = 0
+    product: dict[str, Any] = field(default_factory=dict)
+    """What a rule that never fires has collected."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAction(Document):
+    """A line of ``actions.jsonl``: a notification, an action, and what became of it."""
+
+    rule: str = ""
+    action: str = ""
+    outcome: str = ""
+    state: str = "done"
+    """``asked`` until it is ``done``, ``failed``, ``given up``, ``dry run`` or ``skipped``."""
+    time_ns: int | None = None
+    step: int | None = None
+    request: str | None = None
+    """The id of the control request that the action made."""
+    finding: int | None = None
+    """The step of the finding."""
+    notice: str = ""
+    """The id of the notification."""
+    attempts: int = 1
+    entry: int = 0
+    """The index among the actions of that name."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state in ("failed", "given up")
+
+    @property
+    def is_awaiting_answer(self) -> bool:
+        return self.state == "asked" and self.request is not None
+
+    @property
+    def is_final(self) -> bool:
+        return self.has_failed or self.state in ("done", "dry run", "skipped")

@@ -1,0 +1,179 @@
+"""Sentences about a run: the same number and text in every view."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.analysis.overview import cost_of
+from leadline.records import describe
+from leadline.records.documents import (
+    Announcement,
+    DisabledCapture,
+    DroppedData,
+    DroppedSamples,
+    RuleDocument,
+    SummarizedRule,
+    ThrottledItem,
+    WorkerDocument,
+)
+from leadline.records.formatting import share
+from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.store import layout
+from leadline.store.documents import make_folder, to_json, write_document
+from leadline.testing.runs import RunWriter
+from leadline.training.session.run_html import verdict_html
+
+
+def entry(collection: str | None = "gradients", **changes: Any) -> ThrottledItem:
+    return ThrottledItem.from_dict(
+        {
+            "collection": collection,
+            "regexes": [],
+            "statistics": ["l2"],
+            "raw": False,
+            "mode": "train",
+            "sources": ["preset"],
+            "from_every": 50,
+            "to_every": 200,
+            "from_seconds": None,
+            "to_seconds": None,
+            "start": 0,
+            "end": None,
+            "since_step": 151,
+            "until_step": None,
+            **changes,
+        }
+    )
+
+
+def test_the_share_is_of_all_workers_together() -> None:
+    assert step_share([WorkerDocument(own_ns=1, loop_ns=100), WorkerDocument(own_ns=5, loop_ns=100)]) == 0.03
+    assert step_share([WorkerDocument(), WorkerDocument()]) is None
+    assert step_share([]) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.0, "0.0 %"), (0.0004, "under 0.1 %"), (0.0071, "0.7 %"), (0.437, "44 %")]
+)
+def test_all_views_use_the_same_format(ratio: float, text: str) -> None:
+    assert share(ratio) == text
+
+
+def test_the_longest_interval_of_all_workers_is_reported() -> None:
+    workers = [WorkerDocument(thinned=(entry(to_every=every),)) for every in (100, 400)]
+    assert throttled([*workers, WorkerDocument()]) == [entry(to_every=400)]
+
+
+@pytest.mark.parametrize(
+    ("entries", "texts"),
+    [
+        ([], []),
+        ([entry(), entry("weights")], ["gradients, weights every 200 steps instead of 50"]),
+        ([entry(raw=True)], ["raw gradients every 200 steps instead of 50"]),
+        ([entry("layers", mode="eval")], ["layers every 200 steps of eval instead of 50"]),
+        ([entry(None)], ["tensors by name every 200 steps instead of 50"]),
+        ([entry(to_every=50, until_step=900)], []),
+        (
+            [entry(from_every=None, to_every=None, from_seconds=2.0, to_seconds=8.0)],
+            ["gradients every 8 s instead of 2"],
+        ),
+    ],
+)
+def test_throttling_is_formatted(entries: list[ThrottledItem], texts: list[str]) -> None:
+    assert describe.throttling(entries) == texts
+
+
+def test_every_view_has_the_same_number(tmp_path: Path) -> None:
+    documents = {
+        "rank0-1": WorkerDocument("rank0-1", steps={"train": 9}, own_ns=70, loop_ns=10_000, thinned=(entry(),)),
+        "rank1-2": WorkerDocument("rank1-2", steps={"train": 9}, own_ns=50, loop_ns=10_000),
+    }
+    writer = RunWriter(tmp_path / "run")
+    make_folder(str(tmp_path / "run" / layout.WORKERS))
+    for name, document in documents.items():
+        write_document(str(tmp_path / "run" / layout.worker_document(name)), document)
+    workers = list(documents.values())
+    cost = cost_of(writer.path, workers)
+    assert (cost["step_share"], cost["thinned"]) == (0.006, to_json([entry()]))
+    ending = RunOutcome("Completed", 0, 0, None, 1.0, tuple(workers), 10, None, False)
+    text = "\n".join(summary_lines(ending, width=100))
+    assert "Overhead: 0.6 % of step time, " in text
+    assert "leadline  throttled to stay within the overhead budget: gradients every 200 steps instead of 50" in text
+    html = verdict_html(writer.path)
+    assert "overhead 0.6 % of step time; throttled: gradients every 200 steps instead of 50" in html
+
+
+def test_steps_are_those_of_the_worker_with_the_most() -> None:
+    workers = [WorkerDocument(steps={"train": 3750, "eval": 2}), WorkerDocument(steps={"train": 12, "eval": 9})]
+    assert describe.steps(steps_by_mode(workers)) == "3,750 steps, 9 eval steps"
+    assert describe.steps({"train": 1, "predict": 0}) == "1 step"
+    assert describe.steps({}) == "no steps"
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "findings", "state"),
+    [
+        ("IssuesFound", None, 0, "fired"),
+        ("InProgress", "clear", 2, "fired"),
+        ("Error", None, 1, "fired"),
+        ("Error", "clear", 0, "error"),
+        ("NoIssuesFound", "clear", 0, "clear"),
+        ("NoIssuesFound", "undecided", 0, "undecided"),
+        ("InProgress", None, 0, "undecided"),
+    ],
+)
+def test_the_state_of_a_rule(status: str, verdict: str | None, findings: int, state: str) -> None:
+    assert describe.rule_state(SummarizedRule(status=status, verdict=verdict, findings=findings)) == state
+    assert describe.rule_state(RuleDocument(status=status, verdict=verdict, findings=findings)) == state
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        (
+            {"models": [{"name": "Net", "parameters": 62}], "optimizers": ["AdamW"], "watching": "losses every step"},
+            "watching Net (62 parameters, AdamW): losses every step",
+        ),
+        (
+            {
+                "models": [{"name": "G", "parameters": 1}, {"name": "D", "parameters": 2000}],
+                "optimizers": ["Adam", "Adam"],
+                "watching": "x",
+            },
+            "watching G and D (2,001 parameters, Adam): x",
+        ),
+        ({"models": [{"name": "Net", "parameters": 1}]}, "watching Net (1 parameter)"),
+        ({"optimizers": ["SGD"], "watching": "losses"}, "watching the training (SGD): losses"),
+        ({}, "watching the training"),
+    ],
+)
+def test_what_is_captured_is_described(document: dict[str, object], said: str) -> None:
+    assert describe.watched(WorkerDocument.from_dict(document)) == said
+
+
+def test_announcements() -> None:
+    finding = Announcement(1, 1312, "exploding_tensor", "loss is NaN")
+    text = "step 1,312  exploding_tensor: loss is NaN"
+    assert describe.announcement(finding) == f"{text}      leadline show"
+    acting = replace(finding, action="stopping at step 1314")
+    assert describe.announcement(acting) == f"{text} → stopping at step 1314"
+    assert describe.announcement(replace(finding, step=None)).startswith("exploding_tensor: ")
+    failure = Announcement(2, rule="stall_mail", message="notify:$MAIL failed: no", kind="failure")
+    assert describe.announcement(failure) == "stall_mail: notify:$MAIL failed: no"
+
+
+def test_problems_of_a_worker() -> None:
+    dropped = DroppedData(since_step=7, reason="the disk is full", rows=1, tensors=2, bytes=9)
+    disabled = DisabledCapture(1300, "boom")
+    assert describe.problems(WorkerDocument(lost=dropped, off=disabled)) == {
+        "lost": "dropped 1 row and 2 tensors since step 7: the disk is full",
+        "off": "capture disabled at step 1,300: boom",
+    }
+    assert describe.problems(WorkerDocument()) == {}
+    assert describe.dropped_data(DroppedData()) == "dropped captured data since step ?: unknown reason"
+    assert describe.dropped_samples(DroppedSamples(1200, 5, "full")) == "1,200 system metric samples: full"

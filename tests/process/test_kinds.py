@@ -16,7 +16,7 @@ from launching import bare, environment, finish, script, watched
 from safetensors.torch import load_file
 
 from leadline.reader.run import Run
-from leadline.records.documents import WorkerDocument
+from leadline.records.documents import WatchedModel, WorkerDocument
 
 GROUPS = (
     (
@@ -300,10 +300,11 @@ def test_a_sparse_gradient_is_reported_as_not_stored(watch: Watched) -> None:
 
 
 def test_models_are_still_listed_after_they_were_deleted(watch: Watched) -> None:
-    told = {kind: (watch.document(kind).models, watch.document(kind).optimizers) for kind in DIARIES}
-    assert told["nested"] == ([{"name": "Sequential", "parameters": 4}], ["Careful"])
-    assert told["tied"] == ([{"name": "Tied", "parameters": 1}], ["AdamW"])
-    assert sorted(model["name"] for model in told["adversarial"][0]) == ["Discriminator", "Generator"]
+    documents = {kind: watch.document(kind) for kind in DIARIES}
+    nested, tied = documents["nested"], documents["tied"]
+    assert (nested.models, nested.optimizers) == ((WatchedModel("Sequential", 4),), ("Careful",))
+    assert (tied.models, tied.optimizers) == ((WatchedModel("Tied", 1),), ("AdamW",))
+    assert sorted(model.name for model in documents["adversarial"].models) == ["Discriminator", "Generator"]
 
 
 def test_runs_can_be_verified(watch: Watched) -> None:

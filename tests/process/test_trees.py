@@ -278,7 +278,7 @@ def test_all_patches_are_removed_and_an_internal_failure_does_not_end_the_traini
     assert told["replaced_while_watched"]
     assert told["left"] == []
     assert told["digests"]["bare"] == told["digests"]["watched"] == told["digests"]["failing"]
-    assert "planted" in told["off"]["error"]
+    assert "planted" in told["error"]
     assert told["left_after_failure"] == []
 
 

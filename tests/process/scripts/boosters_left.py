@@ -58,7 +58,7 @@ def main(folder: str, kind: str) -> None:
                 "left": left,
                 "left_after_failure": left_after_failure,
                 "digests": digests,
-                "off": document.off,
+                "error": document.off.error if document.off else None,
             }
         )
     )

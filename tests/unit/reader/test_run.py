@@ -13,6 +13,7 @@ import pytest
 import leadline
 from leadline.errors import ConfigurationError, DamagedRunError, NotCapturedError, NotYetError, RunNotFoundError
 from leadline.reader.find_runs import list_runs
+from leadline.reader.summary import DAMAGED
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter, SystemSample, TimelineEvent
@@ -140,7 +141,7 @@ def test_a_broken_manifest_is_a_one_line_error_and_does_not_hide_other_runs(tmp_
     (Path(RunWriter(tmp_path / "broken").path) / layout.MANIFEST).write_text('{"name": 3')
     with pytest.raises(DamagedRunError, match="cannot be read as a manifest"):
         leadline.open_run(tmp_path / "broken")
-    assert [each.name for each in list_runs(tmp_path)] == ["whole"]
+    assert {run.name: run.status == DAMAGED for run in list_runs(tmp_path)} == {"broken": True, "whole": False}
     assert leadline.open_run(root=tmp_path).name == "whole"
 
 

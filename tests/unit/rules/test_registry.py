@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from leadline.config.class_registry import ClassRegistry
 from leadline.errors import ConfigurationError
-from leadline.rules import registry
-from leadline.rules.registry import find_rule, rule_names
+from leadline.rules import Rule
+from leadline.rules.registry import find_rule
 
 RULE = """
 from leadline.rules import Clear, Fired, Needs, Rule
@@ -84,6 +85,7 @@ def test_a_rule_of_a_plugin_is_found_by_its_entry_point(monkeypatch: pytest.Monk
     entry = metadata.EntryPoint(
         "their_rule", "leadline.rules.tensors.exploding_tensor:ExplodingTensor", "leadline.rules"
     )
-    monkeypatch.setattr(registry.REGISTRY, "plugins", {"their_rule": entry})
-    assert "their_rule" in rule_names()
-    assert find_rule("their_rule").__name__ == "ExplodingTensor"
+    monkeypatch.setattr(metadata, "entry_points", lambda *, group: [entry] if group == entry.group else [])
+    rules = ClassRegistry("rule", Rule, {}, {})
+    assert rules.names() == ("their_rule",)
+    assert rules.find("their_rule").__name__ == "ExplodingTensor"

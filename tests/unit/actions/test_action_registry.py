@@ -25,7 +25,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 def test_an_action_of_a_plugin_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("page", "leadline.actions.stop_training:StopTraining", "leadline.actions")
-    monkeypatch.setattr(registry.REGISTRY, "plugins", {"page": entry})
+    monkeypatch.setitem(vars(registry.REGISTRY), "_plugins", {entry.name: entry.value})
     assert registry.find_action("page") is StopTraining
     assert "page" in registry.action_names()
     assert not registry.is_built_in("page")

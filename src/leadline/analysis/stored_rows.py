@@ -28,7 +28,7 @@ Tail = TypeVar("Tail", bound=SegmentRows)
 
 
 class Stream(Generic[Tail]):
-    """One stream.
+    """One stream of a run: its compacted files, then the batches after them.
 
     Args:
         read_tail: Returns the rows of batches.

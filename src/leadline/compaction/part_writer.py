@@ -6,8 +6,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from leadline.analysis.segment_rows import Source
 from leadline.reader.compacted import CHECKSUM, EVENTS, FORMAT, METADATA, Part, parquet_schema
 from leadline.reader.rollups import STEPS, Columns, Key, RollupSchema, select
 from leadline.store import layout
-from leadline.store.documents import make_folder
+from leadline.store.documents import make_folder, replace_file
 
 _GROUP_ROWS: Final = 1 << 15
 _CHUNK_ROWS: Final = 8 * _GROUP_ROWS
@@ -44,26 +43,18 @@ def write_part(
     """
     path = os.path.join(folder, layout.compact_part(schema.part, stream, *passes))
     make_folder(os.path.dirname(path))
-    temporary = f"{path}.{os.getpid()}.part"
-    try:
-        with _PartWriter(temporary, schema) as writer:
-            if events is not None:
-                writer.add_events(events)
-            keys = sorted({key for source in sources for key in source.keys})
-            bounds: dict[int, tuple[int, int]] = {}
-            for rows in _chunks(schema, sources, keys, 0):
-                writer.add(0, rows)
-                bounds |= _bounds(rows["key"], rows[schema.axis])
-            for rows in _chunks(schema, sources, keys, schema.width):
-                writer.add(schema.width, rows)
-            bounded = [[key, *bounds.get(number, (None, None))] for number, key in enumerate(keys)]
-            writer.add_metadata({**metadata, "format": FORMAT, "keys": bounded})
-        os.chmod(temporary, 0o600)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    with replace_file(path) as file, _PartWriter(file, schema) as writer:
+        if events is not None:
+            writer.add_events(events)
+        keys = sorted({key for source in sources for key in source.keys})
+        bounds: dict[int, tuple[int, int]] = {}
+        for rows in _chunks(schema, sources, keys, 0):
+            writer.add(0, rows)
+            bounds |= _bounds(rows["key"], rows[schema.axis])
+        for rows in _chunks(schema, sources, keys, schema.width):
+            writer.add(schema.width, rows)
+        bounded = [[key, *bounds.get(number, (None, None))] for number, key in enumerate(keys)]
+        writer.add_metadata({**metadata, "format": FORMAT, "keys": bounded})
 
 
 def merge_parts(folder: str, schema: RollupSchema, stream: str, parts: Sequence[Part]) -> None:
@@ -116,11 +107,11 @@ def _bounds(numbers: Any, axis: Any) -> dict[int, tuple[int, int]]:
 class _PartWriter:
     """Writer of Parquet with row groups of a single width, which small chunks share."""
 
-    def __init__(self, path: str, schema: RollupSchema) -> None:
+    def __init__(self, file: IO[bytes], schema: RollupSchema) -> None:
         self._schema, self._columns = schema, parquet_schema(schema)
         encodings = {field.name: _encoding(field.type) for field in self._columns}
         self._writer = pq.ParquetWriter(
-            path,
+            file,
             self._columns,
             compression="zstd",
             compression_level=1,

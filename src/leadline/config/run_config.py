@@ -129,17 +129,19 @@ class RunConfig:
 
     def to_options(self) -> list[str]:
         """Return the configuration as options of ``leadline run``, without those that are defaults."""
-        words: list[str] = []
+        arguments: list[str] = []
         for name in ("preset", "interval_ms", "budget"):
             value = getattr(self, name)
-            words += [f"--{name.replace('_', '-')}", str(value)] if value not in (None, getattr(DEFAULTS, name)) else []
-        words += [word for item in self.capture for word in ("--capture", format_spec(*capture_table(item)))]
+            arguments += (
+                [f"--{name.replace('_', '-')}", str(value)] if value not in (None, getattr(DEFAULTS, name)) else []
+            )
+        arguments += [part for item in self.capture for part in ("--capture", format_spec(*capture_table(item)))]
         for rule in self.rules:
             alias = f"{rule.alias}=" if rule.alias not in ("", rule.rule) else ""
-            words += ["--rule", alias + format_spec(rule.rule, rule.parameters)]
-        words += [word for entry in self.on for word in ("--on", f"{entry.trigger}={_format_action(entry)}")]
-        words += [word for rule in self.no_rules for word in ("--no-rule", rule)]
-        return [*words, "--no-default-rules"] if self.default_rules is False else words
+            arguments += ["--rule", alias + format_spec(rule.rule, rule.parameters)]
+        arguments += [part for entry in self.on for part in ("--on", f"{entry.trigger}={_format_action(entry)}")]
+        arguments += [part for rule in self.no_rules for part in ("--no-rule", rule)]
+        return [*arguments, "--no-default-rules"] if self.default_rules is False else arguments
 
 
 _FIELDS: Final = tuple(field.name for field in fields(RunConfig))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ class BoostingSubject:
         return {}
 
 
-class BoostingAdapter:
+class BoostingAdapter(ABC):
     """The parts of ``leadline.frameworks.adapter.Adapter`` that all gradient boosting frameworks share.
 
     Args:
@@ -65,7 +66,7 @@ class BoostingAdapter:
         self._rounds: Rounds | None = None
         self._description: dict[str, Any] = {}
 
-    def register(self, model: object) -> None:
+    def register(self, model: object) -> None:  # noqa: B027 - the same for every framework
         """Do nothing: boosters are detected when they are trained."""
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
@@ -90,13 +91,13 @@ class BoostingAdapter:
         self._rounds = Rounds(callbacks, guard, self._warn, self._description)
         self.replace_methods(self._rounds, self._patches.replace)
 
+    @abstractmethod
     def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
         """Replace the framework's methods by ones that report the rounds.
 
         Args:
             replace: See ``Patches.replace``.
         """
-        raise NotImplementedError
 
     def uninstall(self) -> None:
         """Stop calling the callbacks; the description of the training is kept."""

@@ -59,7 +59,7 @@ def test_selected_text_is_not_replaced(tmp_path: Path, dashboard: Callable[..., 
 def test_a_loss_that_appears_later_gets_its_chart(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     writer = write_live_run(tmp_path, "first", [])
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    expect(page.get_by_text("No step was timed yet")).to_be_visible()
+    expect(page.get_by_text("No step was timed yet, so")).to_be_visible()
     writer.write_all(training_parts(10))
     chart = page.locator('.chart[data-chart="scalar"]')
     chart.scroll_into_view_if_needed()

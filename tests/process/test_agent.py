@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing.connection
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -200,7 +200,7 @@ def read_until(terminal: int, word: str | None) -> str:
     seen = b""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and (word is None or word.encode() not in seen):
-        if not select.select([terminal], [], [], 0.1)[0]:
+        if not multiprocessing.connection.wait([terminal], 0.1):
             continue
         try:
             data = os.read(terminal, 4096)

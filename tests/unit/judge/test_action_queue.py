@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing.connection
 import os
-import select
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,10 +24,8 @@ DONE = LoggedAction(state="done", outcome="sent")
 
 
 def is_readable(descriptor: int) -> bool:
-    """Return whether data arrives within 20 ms; ``select`` itself does not support descriptors beyond 1,023."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(20))
+    """Return whether data arrives within 20 ms."""
+    return bool(multiprocessing.connection.wait([descriptor], 0.02))
 
 
 def action_workers() -> list[psutil.Process]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing.connection
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -91,7 +91,7 @@ def test_messages_are_echoed_in_order_until_hanging_up() -> None:
         child.send(message)
     while len(answers) < len(sent):
         child.flush()
-        if select.select([child.descriptor], [], [], 0.01)[0]:
+        if multiprocessing.connection.wait([child.descriptor], 0.01):
             answers += child.receive()
     assert answers == [{"echo": message} for message in sent]
     child.hang_up()

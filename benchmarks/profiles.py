@@ -19,14 +19,11 @@ import torch
 import workload
 from harness import Row
 
-from leadline.frameworks.torch.naming.module_names import ModuleNames
-from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import ParameterNames
+from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
-from leadline.training.profiler.callstacks import open_callstacks
-from leadline.training.profiler.functions import open_functions
+from leadline.training.profiler.python_recording import open_callstacks, open_functions
 from leadline.training.recording import Recording
 
 STEPS = 2

@@ -14,7 +14,7 @@ from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.version import __version__
-from leadline.store.creation import create_run, write_status
+from leadline.store.run_state import create_run, write_status
 from leadline.training.session import api
 from leadline.training.session.session import Session
 

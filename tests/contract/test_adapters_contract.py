@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from leadline.frameworks.registry import FRAMEWORKS
+from leadline.frameworks.installed import FRAMEWORKS
 from leadline.testing.adapter_contract import AdapterContract
 
 HERE = Path(__file__).parent

@@ -18,9 +18,13 @@ from leadline.store.codec import LOADING, BatchEncoder, int64_buffer
 from leadline.store.documents import make_folder, write_document
 from leadline.store.segments import Segment
 from leadline.testing.runs import SECOND_NS, START_NS, ArrayStatistics, Capture, DetailedProfile, RawTensors, RunWriter
-from leadline.training.profiler.callstacks import StackProfiler, write_callstacks
-from leadline.training.profiler.functions import FunctionProfiler, write_functions
-from leadline.training.profiler.python_recording import ProfileSlice
+from leadline.training.profiler.python_recording import (
+    FunctionProfiler,
+    ProfileSlice,
+    StackProfiler,
+    write_callstacks,
+    write_functions,
+)
 
 WEIGHT = np.arange(6, dtype="<f4").reshape(2, 3) / 4
 WORKER = "rank0-1"

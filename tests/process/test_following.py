@@ -19,7 +19,7 @@ from launching import started
 
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import layout
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 from leadline.store.documents import read_document, read_lines
 from leadline.testing.runs import Capture, RunWriter
 

@@ -14,8 +14,7 @@ from leadline.agent.signals import TO_END
 from leadline.agent.summary import RunOutcome, summary_lines
 from leadline.records import describe
 from leadline.records.formatting import listed
-from leadline.store.actions import read_actions
-from leadline.store.control import read_acknowledgements
+from leadline.store.control import read_acknowledgements, read_actions
 from leadline.store.run_state import read_nodes
 
 _JUDGE_POLL_SECONDS: Final = 0.01

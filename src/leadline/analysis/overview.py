@@ -13,7 +13,7 @@ from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.totals import step_share, steps_by_mode, throttled
 from leadline.store import layout
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 from leadline.store.documents import read_lines, to_json
 from leadline.store.run_state import read_rule_summary
 

@@ -35,8 +35,8 @@ from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
-from leadline.store.creation import create_run
 from leadline.store.documents import make_subfolder, read_document, write_document
+from leadline.store.run_state import create_run
 
 _STEPS: Final = 3
 _MIN_STEPS: Final = 2

@@ -26,7 +26,7 @@ from leadline.records.documents import WorkerDocument
 from leadline.records.formatting import counted, duration
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import throttled
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 
 _MAX_WARNINGS: Final = 8
 _MAX_MODELS: Final = 3

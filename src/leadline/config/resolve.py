@@ -24,7 +24,7 @@ from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.version import __version__
 from leadline.rules import registry
-from leadline.store.creation import create_run, join_run
+from leadline.store.run_state import create_run, join_run
 
 _MASK: Final = "****"
 _SECRET: Final = re.compile(r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|credential)s?$")

@@ -11,7 +11,7 @@ from leadline.reader.run import Run
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import Documentation, read_documentation
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 from leadline.store.run_state import read_rule, read_rule_summary
 
 _VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting")

@@ -11,10 +11,32 @@ from leadline.records.profile_window import ProfileWindow
 from leadline.records.series import SeriesLayout
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.guard import Guard
-from leadline.training.pending import Pending, PendingNumbers
 from leadline.training.recording import Opener, Recording
-from leadline.training.timeline.listener import StepListener
+from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
+
+# --- data that is still being copied off an accelerator ------------------------------------------------------
+
+
+class Pending(Protocol):
+    """A copy off an accelerator that is not complete yet.
+
+    **Never waits** - except in ``wait``.
+    """
+
+    def is_done(self) -> bool:
+        """Return whether it is complete."""
+
+    def wait(self) -> None:
+        """Wait until it is complete."""
+
+
+class PendingNumbers(Pending, Protocol):
+    """The numbers of a row."""
+
+    def values(self) -> bytes:
+        """Return one little-endian float64 per column; called when the copy is complete."""
+
 
 # --- calls from an adapter to the recorder ----------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.frameworks.adapter import Pending
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.arrays import compute, compute_vector
 from leadline.statistics.definitions import find_statistic
 from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.pending import Pending
 
 Array = npt.NDArray[Any]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import (
     Adapter,
@@ -16,16 +17,22 @@ from leadline.frameworks.adapter import (
     Evaluates,
     Forward,
     MeasuresMemory,
+    PendingNumbers,
     RecordsProfiles,
     StepCallbacks,
     Subject,
 )
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.registry import FRAMEWORKS, make_adapter
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_family
 from leadline.training.guard import Guard
-from leadline.training.pending import PendingNumbers
+
+FRAMEWORKS: Final = {
+    "torch": "leadline.frameworks.torch.adapter:TorchAdapter",
+    "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
+    "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
+}
+"""Adapter classes by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
 
 
 class Frameworks:
@@ -122,7 +129,8 @@ class Frameworks:
     def _load(self, framework: str) -> None:
         adapter: Adapter | None = None
         try:
-            adapter = make_adapter(framework, self._note)
+            module, _, name = FRAMEWORKS[framework].partition(":")
+            adapter = cast(Adapter, getattr(import_module(module), name)(self._note))
             self.add(adapter)
         except (AttributeError, ImportError) as error:
             if adapter is not None:

@@ -19,7 +19,7 @@ from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
 from leadline.records.notification import Notification
 from leadline.store import layout
-from leadline.store.actions import latest_entries
+from leadline.store.control import latest_entries
 from leadline.store.documents import append_line
 
 _LOG = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
 from leadline.records.request import TRAINING_ENDED, Acknowledgement, Answer
-from leadline.store.actions import joint_answer, result_of
-from leadline.store.control import read_acknowledgements
+from leadline.store.control import joint_answer, read_acknowledgements, result_of
 
 _DEFAULT_POLICY: Final = RetryPolicy(dry_run=False, cooldown=0.0, is_once=False, retries=5, backoff=1.0, timeout=30.0)
 """The policy of an action whose worker ended before it reported its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
@@ -336,18 +336,7 @@ def find_statistic(name: str) -> Statistic:
         error = family.validate(numbers)
         if error:
             raise UnknownNameError("statistic", name, _known(), hint=error)
-        prototype = family.prototype
-        return Statistic(
-            name,
-            prototype.meaning,
-            prototype.unit,
-            prototype.not_a_number,
-            source=prototype.source,
-            is_vector=prototype.is_vector,
-            error=prototype.error,
-            family=family.pattern,
-            arguments=numbers,
-        )
+        return replace(family.prototype, name=name, arguments=numbers)
     raise UnknownNameError("statistic", name, _known())
 
 

@@ -103,9 +103,7 @@ def read_document(path: str) -> Any | None:
     try:
         with open(path, "rb") as file:
             return json.loads(file.read())
-    except FileNotFoundError:
-        return None
-    except ValueError:
+    except (FileNotFoundError, ValueError):
         return None
 
 
@@ -152,9 +150,9 @@ def read_lines(path: str) -> list[Any]:
 class InPlaceDocument:
     """A document rewritten within its allocated blocks, so that it can be updated even on a full disk."""
 
-    def __init__(self, path: str, value: Any, reserve_bytes: int = 4 * _PAGE) -> None:
+    def __init__(self, path: str, value: Any) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-        self._size = reserve_bytes
+        self._size = 4 * _PAGE
         self.write(value)
 
     def write(self, value: Any) -> None:

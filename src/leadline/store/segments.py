@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from leadline.store import layout
-from leadline.store.codec import BatchEncoder, Buffer, TableSchema
+from leadline.store.codec import BatchEncoder, Buffer, TableSchema, int64_buffer
 from leadline.store.documents import PRIVATE_FILE, make_subfolder
 
 
@@ -47,6 +48,20 @@ class Segment:
             raise
         self.bytes += written
         return written
+
+    def append_records(self, sequence: int, records: Sequence[Mapping[str, Any]]) -> None:
+        """Append records of integers and texts as one batch; nothing if there are none.
+
+        Raises:
+            OSError: See ``append``.
+        """
+        if not records:
+            return
+        columns: dict[str, Buffer | Sequence[str]] = {}
+        for name, kind in self.schema.columns:
+            values = [record[name] for record in records]
+            columns[name] = int64_buffer(values) if kind == "int64" else values
+        self.append(sequence, len(records), columns)
 
     def close(self) -> None:
         """Close the file; it is never reopened for writing."""

@@ -14,8 +14,8 @@ from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
+from leadline.store.codec import phase_columns
 from leadline.store.documents import InPlaceDocument, encode, make_subfolder
-from leadline.store.phases import phase_columns
 from leadline.store.segments import Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
 

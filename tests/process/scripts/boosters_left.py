@@ -18,7 +18,7 @@ from lightgbm.engine import CVBooster
 from xgboost.callback import CallbackContainer
 
 import leadline
-from leadline.frameworks.boosting.round_capture import RoundCapture
+from leadline.frameworks.boosting.rounds import RoundCapture
 
 OWNERS = (xgboost, xgboost.Booster, CallbackContainer, lightgbm, lightgbm.Booster, lightgbm.engine, CVBooster)
 

@@ -20,7 +20,7 @@ from leadline.config.presets import merge, preset_items
 from leadline.judge.rule_plan import plan, resolve_rules
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
-from leadline.store.creation import create_run, write_status
+from leadline.store.run_state import create_run, write_status
 from leadline.training.session import api
 
 NOT_JUDGED = ("similar_across_runs", "tensor_variance")

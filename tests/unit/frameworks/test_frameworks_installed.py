@@ -15,7 +15,7 @@ from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
-from leadline.training.profiler.framework_openers import framework_openers
+from leadline.training.profiler.requests import framework_openers
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recording import ProfileUnavailableError
 from leadline.training.timeline.step_timeline import StepTimeline

@@ -14,7 +14,7 @@ from leadline.judge.action_dispatcher import ActionDispatcher, JobContext
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.notification import Notification
 from leadline.store import control, layout
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 from leadline.store.documents import make_folder, read_lines
 
 JOB = Notification("job/Completed", "job_status", "run", "/run", "Completed", 0, previous="InProgress")

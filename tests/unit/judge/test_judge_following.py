@@ -14,7 +14,7 @@ from leadline.judge import judge as judge_module
 from leadline.judge.judge import judge_run
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import layout
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 from leadline.store.documents import read_document
 from leadline.testing.runs import Capture, Part, RunWriter
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from leadline.reader.run import Run
 from leadline.records.phases import ROW
 from leadline.store import codec
-from leadline.store.phases import phase_columns
+from leadline.store.codec import phase_columns
 from leadline.testing.runs import RunWriter
 
 NOTHING = (0, 0, 0)

@@ -9,8 +9,7 @@ import pytest
 
 from leadline.records.request import Acknowledgement, Answer
 from leadline.store import layout
-from leadline.store.actions import joint_answer, read_actions, result_of
-from leadline.store.control import acknowledge
+from leadline.store.control import acknowledge, joint_answer, read_actions, result_of
 from leadline.store.documents import append_line, make_folder
 
 

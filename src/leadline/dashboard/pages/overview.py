@@ -23,7 +23,7 @@ from leadline.dashboard.run_cache import OpenedRun
 from leadline.records import describe
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import steps_by_mode
-from leadline.store.actions import read_actions
+from leadline.store.control import read_actions
 
 _MAX_LOSSES: Final = 4
 _SAMPLES: Final = 2_000

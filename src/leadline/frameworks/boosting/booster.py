@@ -1,9 +1,10 @@
-"""A booster at the end of a round."""
+"""A booster at the end of a round, and the table of the round's trees."""
 
 from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,3 +96,77 @@ class Booster(ABC):
     @abstractmethod
     def settings(self) -> dict[str, float | str]:
         """Return the current hyperparameters."""
+
+
+_NONE: Final = -1
+_INTEGER_COLUMNS: Final = ("Tree", "Node", "ID", "Feature", "Yes", "No", "Missing", "Depth")
+
+
+class TreeTable:
+    """A table of trees, filled node by node.
+
+    Names are stored as numbers: ``Feature`` is the index of the feature, -1 for a leaf. ``ID``, ``Yes``, ``No`` and
+    ``Missing`` name a node as ``(tree << 32) + node``, -1 if there is none. ``Gain`` of a leaf is its value, as in
+    XGBoost's own table; ``Split`` of a leaf, and of a split by categories, is NaN.
+
+    Args:
+        features: The feature names, in the order of the training data.
+    """
+
+    def __init__(self, features: Sequence[str]) -> None:
+        self._features = {name: index for index, name in enumerate(features)}
+        self._rows: list[tuple[Any, ...]] = []
+
+    def split(
+        self,
+        tree: int,
+        node: int,
+        depth: int,
+        *,
+        feature: str,
+        condition: float | None,
+        children: tuple[int, int, int],
+        gain: float | None,
+        cover: float | None,
+    ) -> None:
+        """Add a node that splits the samples.
+
+        Args:
+            children: The child nodes for samples that meet the condition, that do not, and that miss the feature.
+        """
+        ids = tuple(_id(tree, child) for child in children)
+        self._add(tree, node, depth, self._features.get(feature, _NONE), ids, (condition, gain, cover))
+
+    def leaf(self, tree: int, node: int, depth: int, *, value: float, cover: float | None) -> None:
+        """Add a leaf."""
+        self._add(tree, node, depth, _NONE, (_NONE, _NONE, _NONE), (None, value, cover))
+
+    def _add(
+        self,
+        tree: int,
+        node: int,
+        depth: int,
+        feature: int,
+        children: tuple[int, ...],
+        numbers: tuple[float | None, ...],
+    ) -> None:
+        """Add a row; its numbers are split, gain and cover."""
+        self._rows.append((tree, node, _id(tree, node), feature, *children, depth, *map(_or_nan, numbers)))
+
+    def columns(self) -> dict[str, Array]:
+        """Return the columns by name, as in XGBoost's table of trees, plus the depth of each node.
+
+        Shape:
+            ``(nodes,)`` each, ordered by tree and node.
+        """
+        rows = sorted(self._rows, key=lambda row: row[:2])
+        named = zip((*_INTEGER_COLUMNS, "Split", "Gain", "Cover"), zip(*rows, strict=True), strict=False)
+        return {name: np.array(values, np.int64 if name in _INTEGER_COLUMNS else np.float64) for name, values in named}
+
+
+def _id(tree: int, node: int) -> int:
+    return (tree << 32) + node
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

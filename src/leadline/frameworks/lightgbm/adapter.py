@@ -13,11 +13,9 @@ import numpy as np
 from lightgbm.engine import CVBooster
 
 from leadline.frameworks.adapter import Score
-from leadline.frameworks.boosting.adapter import BoostingAdapter
+from leadline.frameworks.boosting.adapter import BoostingAdapter, dataset_collection
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.frameworks.boosting.scores import dataset_collection
-from leadline.frameworks.lightgbm.booster import LightGBMBooster
-from leadline.frameworks.lightgbm.configuration import settings_of
+from leadline.frameworks.lightgbm.booster import LightGBMBooster, settings_of
 
 
 class LightGBMAdapter(BoostingAdapter):

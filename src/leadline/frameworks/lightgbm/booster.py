@@ -1,15 +1,15 @@
-"""A LightGBM booster at the end of a round."""
+"""A LightGBM booster at the end of a round, and its hyperparameters."""
 
 from __future__ import annotations
 
+import re
+import weakref
 from typing import Any, Final
 
 import lightgbm
 import numpy as np
 
-from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats
-from leadline.frameworks.boosting.tables import TreeTable
-from leadline.frameworks.lightgbm.configuration import settings_of
+from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
 
 _KINDS: Final = ("split", "gain")
 
@@ -82,9 +82,9 @@ def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, target: tuple
     """
     table, features = target
     if "split_index" not in node:
-        table.leaf(tree[0], _number(node, tree), depth, value=node["leaf_value"], cover=node.get("leaf_weight"))
+        table.leaf(tree[0], _node_number(node, tree), depth, value=node["leaf_value"], cover=node.get("leaf_weight"))
         return
-    left, right = _number(node["left_child"], tree), _number(node["right_child"], tree)
+    left, right = _node_number(node["left_child"], tree), _node_number(node["right_child"], tree)
     threshold = node["threshold"]
     table.split(
         tree[0],
@@ -100,8 +100,64 @@ def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, target: tuple
         _walk(child, tree, depth + 1, target)
 
 
-def _number(node: dict[str, Any], tree: tuple[int, int]) -> int:
+def _node_number(node: dict[str, Any], tree: tuple[int, int]) -> int:
     """Return the number of a node: splits are numbered first, then leaves."""
     if "split_index" in node:
         return int(node["split_index"])
     return tree[1] - 1 + int(node.get("leaf_index", 0))
+
+
+_LINE: Final = re.compile(r"^\[(\w+): (.*)\]$", re.MULTILINE)
+_FILE_PARAMETERS: Final = frozenset(
+    {
+        "data",
+        "valid",
+        "input_model",
+        "output_model",
+        "output_result",
+        "machines",
+        "machine_list_filename",
+        "config",
+        "parser_config_file",
+        "forcedsplits_filename",
+        "forcedbins_filename",
+        "convert_model",
+        "convert_model_language",
+        "initscore_filename",
+        "valid_data_initscores",
+    }
+)
+"""Parameters that name files, which are no hyperparameters."""
+_CACHE: Final[weakref.WeakKeyDictionary[Any, tuple[str, dict[str, float | str]]]] = weakref.WeakKeyDictionary()
+"""For each booster the parameters as the script gave them, and the hyperparameters that LightGBM resolved."""
+
+
+def settings_of(owner: Any) -> dict[str, float | str]:
+    """Return the hyperparameters, numbers as floats; with several folds those of the first.
+
+    LightGBM only reports them as part of the whole model, so they are read again only when the script changes them.
+    """
+    folds = vars(owner).get("boosters")
+    booster = folds[0] if folds else owner
+    given, cached = repr(booster.params), _CACHE.get(booster)
+    if cached is None or cached[0] != given:
+        cached = _CACHE[booster] = (given, _read(booster))
+    return dict(cached[1])
+
+
+def _read(booster: Any) -> dict[str, float | str]:
+    model_text = booster.model_to_string(num_iteration=1)
+    _, _, parameters = model_text.partition("\nparameters:\n")
+    settings: dict[str, float | str] = {
+        name: _number(value) for name, value in _LINE.findall(parameters) if name not in _FILE_PARAMETERS
+    }
+    settings["booster"] = settings.get("boosting", "gbdt")
+    settings["eval_metric"] = settings.get("metric", "")
+    return settings
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

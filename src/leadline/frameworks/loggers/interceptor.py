@@ -1,19 +1,67 @@
-"""Interception of the logging libraries' functions: logged values become scalars of the recorder."""
+"""Interception of the logging libraries' functions, and the script's live experiment trackers."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from types import ModuleType
 from typing import Any, Final, Protocol
 
-from leadline.frameworks.loggers.trackers import Trackers
-from leadline.frameworks.loggers.values import is_on_host, is_same, scalar
 from leadline.frameworks.patches import MakeReplacement, Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.training.guard import Guard
+
+# --- the live trackers, into which Leadline can log next to the script ---------------------------------------
+
+
+class ScriptTracker(Protocol):
+    """One live run of a tracking library, opened by the script.
+
+    **Not in the training thread** - ``log`` may be slow or hang, and may raise anything.
+    """
+
+    @property
+    def library(self) -> str:
+        """``wandb``, ``mlflow`` or ``tensorboard``."""
+
+    @property
+    def title(self) -> str:
+        """Display name: ``wandb run 3f9x``."""
+
+    def log(self, name: str, value: float, step: int) -> None:
+        """Log a number without changing the script's own rows, steps or their order.
+
+        Raises:
+            TrackerClosedError: The run has ended.
+            Exception: Whatever the library raises.
+        """
+
+
+class TrackerClosedError(Exception):
+    """The script has ended the run, or the library has."""
+
+
+class Trackers:
+    """Finds the live trackers of all libraries that the script imports."""
+
+    def __init__(self) -> None:
+        self._sources: tuple[Callable[[], Iterable[ScriptTracker]], ...] = ()
+
+    def register(self, source: Callable[[], Iterable[ScriptTracker]]) -> None:
+        """Add a function that returns a library's live runs; it is called in any thread, and uses no network."""
+        self._sources = (*self._sources, source)
+
+    def find(self) -> list[ScriptTracker]:
+        """Return the live trackers; those that use a network come last, since they may hang."""
+        trackers = [tracker for source in self._sources for tracker in source()]
+        return sorted(trackers, key=lambda tracker: tracker.library == "mlflow")
+
+
+# --- interception: logged values become scalars of the recorder ----------------------------------------------
 
 COLLECTION: Final = "metrics"
 
@@ -154,3 +202,35 @@ class LoggingLibrary:
     name: str
     patches: Mapping[str, Callable[[ModuleType, Interceptor], None]]
     """For each module the function that replaces its functions once it is imported."""
+
+
+def scalar(value: Any) -> Any:
+    """Return a value as a float or as a tensor of one element; None if it is not a real scalar.
+
+    Only plain tensors count: reading a distributed tensor may be a collective operation.
+    """
+    if isinstance(value, Real):
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    torch = sys.modules.get("torch")
+    if torch is not None and type(value) in (torch.Tensor, torch.nn.Parameter):
+        is_readable = value.numel() == 1 and value.layout is torch.strided and not value.is_meta
+        return value if is_readable and not value.is_complex() else None
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return float(value.item()) if value.size == 1 and value.dtype.kind in "biuf" else None
+    return None
+
+
+def is_on_host(value: Any) -> bool:
+    """Return whether a result of ``scalar`` can be read without waiting for a device."""
+    return isinstance(value, float) or value.device.type == "cpu"
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two results of ``scalar`` are equal; NaN equals NaN, and a tensor only itself."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (one != one and other != other)
+    return one is other

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
-from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, Read
-from leadline.frameworks.loggers.trackers import TrackerClosedError
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, Read, TrackerClosedError
 from leadline.frameworks.patches import MakeReplacement
 
 _INTERNAL_MODULES: Final = ("mlflow.utils.autologging_utils", __name__)

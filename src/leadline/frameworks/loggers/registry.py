@@ -8,11 +8,9 @@ from typing import Any, Final
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, ScalarSink
-from leadline.frameworks.loggers.lightning import LIGHTNING, PYTORCH_LIGHTNING
 from leadline.frameworks.loggers.mlflow import MLFLOW
 from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
-from leadline.frameworks.loggers.torchmetrics import TORCHMETRICS
-from leadline.frameworks.loggers.transformers import TRANSFORMERS
+from leadline.frameworks.loggers.training_libraries import LIGHTNING, PYTORCH_LIGHTNING, TORCHMETRICS, TRANSFORMERS
 from leadline.frameworks.loggers.wandb import WANDB
 from leadline.training.guard import Guard
 

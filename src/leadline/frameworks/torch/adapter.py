@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final, Protocol
 
 import torch
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.capture.captured_tensors import CapturedTensors
+from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import PendingRow, number_of, row_of
+from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.hooks.clipping import Clipping
-from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_pending_functions
-from leadline.frameworks.torch.hooks.eval_mode import EvalModeWatch
+from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
-from leadline.frameworks.torch.naming.module_names import ModuleNames
-from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import ParameterNames
-from leadline.frameworks.torch.timing.checkpoints import CheckpointHooks
-from leadline.frameworks.torch.timing.collectives import CollectiveHooks
-from leadline.frameworks.torch.timing.cuda_clock import CLOCKS
-from leadline.frameworks.torch.timing.data_loading import DataLoaderHooks
+from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
+from leadline.frameworks.torch.timing.call_timing import CheckpointHooks, CollectiveHooks, DataLoaderHooks
 from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingRecording
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.names import Family
@@ -33,7 +29,16 @@ from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
 from leadline.training.recording import Recording
+from leadline.training.timeline.device_clock import DeviceClock
 from leadline.training.timeline.step_timeline import StepTimeline
+
+
+class _Hooks(Protocol):
+    """Hooks or replaced functions of PyTorch."""
+
+    def install(self) -> None: ...
+
+    def uninstall(self) -> None: ...
 
 
 class TorchAdapter:
@@ -56,12 +61,9 @@ class TorchAdapter:
         self._clipping: Clipping | None = None
         self._hooks: StepHooks | None = None
         self._forward: ForwardHooks | None = None
-        self._eval_mode: EvalModeWatch | None = None
         self._timeline: StepTimeline | None = None
-        self._timing_hooks: tuple[DataLoaderHooks | CheckpointHooks | CollectiveHooks, ...] = ()
-        """Hooks that time what a training does outside its forward and backward passes."""
+        self._installed: list[_Hooks] = []
         self._operators: OperatorRecording | None = None
-        self._fetch_hooks: FetchHooks | None = None
         self._is_explicit_evaluation = False
         self._is_compiling = has_compiled()
 
@@ -85,7 +87,7 @@ class TorchAdapter:
         return inventory(optimizers)
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        from leadline.frameworks.torch.diagnose.coverage_gaps import find_coverage_gaps, no_step_gap
+        from leadline.frameworks.torch.diagnose.inventory import find_coverage_gaps, no_step_gap
 
         gaps = find_coverage_gaps(optimizers)
         return [asdict(gap) for gap in (gaps if optimizers else [*gaps, no_step_gap(backwards)])]
@@ -96,36 +98,26 @@ class TorchAdapter:
         checks = LoopChecks(self._names, self._registry, callbacks)
         self._forward.on_call_without_gradients = checks.call_without_gradients
         self._hooks = StepHooks(callbacks, guard, self._forward, checks, self._on_compile)
-        self._hooks.install()
         self._clipping = Clipping(guard, self._warn, callbacks.wants_gradient_norms)
-        self._clipping.install()
-        self._eval_mode = EvalModeWatch(guard, self._on_mode_change)
-        self._eval_mode.install()
-        self._registry.install()
         self._timeline = timeline = callbacks.timeline
-        self._timing_hooks = (
-            DataLoaderHooks(timeline, guard),
-            CheckpointHooks(timeline, guard),
-            CollectiveHooks(timeline, guard),
-        )
-        for hooks in self._timing_hooks:
-            hooks.install()
+        self._install(self._hooks)
+        self._install(self._clipping)
+        self._install(EvalModeWatch(guard, self._on_mode_change))
+        self._install(self._registry)
+        for kind in (DataLoaderHooks, CheckpointHooks, CollectiveHooks):
+            self._install(kind(timeline, guard))
+
+    def _install(self, hooks: _Hooks) -> None:
+        self._installed.append(hooks)
+        hooks.install()
 
     def uninstall(self) -> None:
-        if self._hooks is not None:
-            self._hooks.uninstall()
-            self._registry.uninstall()
-        if self._clipping is not None:
-            self._clipping.uninstall()
-        if self._eval_mode is not None:
-            self._eval_mode.uninstall()
+        for hooks in self._installed:
+            hooks.uninstall()
+        self._installed.clear()
         if self._forward is not None:
             self._forward.stop()
-        for hooks in self._timing_hooks:
-            hooks.uninstall()
-        if self._fetch_hooks is not None:
-            self._fetch_hooks.uninstall()
-        self._hooks = self._eval_mode = self._forward = None
+        self._hooks = self._forward = None
 
     def watch_data_loading(self, profiles: str, guard: Guard) -> Callable[[ProfileWindow], Recording]:
         """Make data loader workers watch for profile windows; return the function that records one.
@@ -133,8 +125,7 @@ class TorchAdapter:
         Args:
             profiles: The folder of the run's profiles.
         """
-        self._fetch_hooks = FetchHooks(profiles, guard)
-        self._fetch_hooks.install()
+        self._install(FetchHooks(profiles, guard))
         return lambda window: LoadingRecording(profiles, guard)
 
     def watch_memory(self, on_out_of_memory: Callable[[str], None]) -> OutOfMemoryWatch:
@@ -248,3 +239,77 @@ class TorchAdapter:
 
     def row(self, values: Sequence[Any]) -> bytes | PendingRow:
         return row_of(values)
+
+
+class CudaClock:
+    """See ``leadline.training.timeline.device_clock.DeviceClock``: an event in the training's stream for each mark.
+
+    Tested on a GPU only where one is available (``tests/gpu``).
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def mark(self) -> Any:
+        if torch.cuda.is_current_stream_capturing():
+            return None  # during graph capture an event would become part of the graph
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def is_past(self, mark: Any) -> bool:
+        # a query during graph capture would abort the capture
+        return not torch.cuda.is_current_stream_capturing() and bool(mark.query())
+
+    def wait(self, mark: Any) -> None:
+        mark.synchronize()
+
+    def between_ns(self, first: Any, second: Any) -> int:
+        return int(first.elapsed_time(second) * 1e6)
+
+
+CLOCKS: Final[dict[str, Callable[[torch.device], DeviceClock]]] = {"cuda": CudaClock}
+"""Constructors of clocks, by device type."""
+
+
+class _Depth(threading.local):
+    calls = 0
+
+
+class EvalModeWatch:
+    """Reports when a model may have switched between training and evaluation.
+
+    ``Module.train`` is wrapped on the class, because a permanent forward hook that detected the mode would add cost to
+    every training step.
+    """
+
+    def __init__(self, guard: Guard, on_change: Callable[[], None]) -> None:
+        """
+        Args:
+            on_change: Called when the outermost ``train`` or ``eval`` of a module has returned.
+        """
+        self._guard, self._on_change = guard, on_change
+        self._patches = Patches()
+
+    def install(self) -> None:
+        """Wrap ``Module.train``."""
+        self._patches.replace(torch.nn.Module, "train", self._make_train)
+
+    def uninstall(self) -> None:
+        """Restore ``Module.train``, unless another library has wrapped it since."""
+        self._patches.restore()
+        self._on_change = lambda: None
+
+    def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, depth = self._guard, _Depth()
+
+        def train(self_: torch.nn.Module, mode: bool = True) -> Any:
+            depth.calls += 1
+            try:
+                return original(self_, mode)
+            finally:
+                depth.calls -= 1
+                if depth.calls == 0:
+                    guard.run(self._on_change)
+
+        return hide_from_dynamo(train)

@@ -12,11 +12,9 @@ import xgboost
 from xgboost.callback import CallbackContainer
 
 from leadline.frameworks.adapter import Score
-from leadline.frameworks.boosting.adapter import BoostingAdapter
+from leadline.frameworks.boosting.adapter import BoostingAdapter, dataset_collection, is_loss
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.frameworks.boosting.scores import dataset_collection, is_loss
-from leadline.frameworks.xgboost.booster import XGBoostBooster
-from leadline.frameworks.xgboost.configuration import booster_of, settings_of
+from leadline.frameworks.xgboost.booster import XGBoostBooster, booster_of, settings_of
 
 
 class XGBoostAdapter(BoostingAdapter):

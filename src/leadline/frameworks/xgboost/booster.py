@@ -1,18 +1,17 @@
-"""An XGBoost booster at the end of a round."""
+"""An XGBoost booster at the end of a round, and its hyperparameters."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from xgboost import core
 
-from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats
-from leadline.frameworks.boosting.tables import TreeTable
-from leadline.frameworks.xgboost.configuration import settings_of
-from leadline.frameworks.xgboost.library import Library
+from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
 
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
@@ -137,3 +136,135 @@ def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None
     )
     for child in node["children"]:
         _walk(child, tree, depth + 1, table)
+
+
+# --- hyperparameters -----------------------------------------------------------------------------------------
+
+_SECTIONS: Final = frozenset(
+    {
+        "generic_param",
+        "gbtree_train_param",
+        "gbtree_model_param",
+        "dart_train_param",
+        "tree_train_param",
+        "gblinear_train_param",
+        "learner_model_param",
+        "learner_train_param",
+        "objective",
+    }
+)
+"""The sections of the configuration that hold hyperparameters; the others describe how XGBoost computes."""
+_NO_SETTINGS: Final = frozenset({"num_trees", "fail_on_invalid_gpu_id", "validate_parameters", "name"})
+
+
+def booster_of(owner: Any) -> Any:
+    """Return the booster that is trained; with several folds that of the first."""
+    folds = getattr(owner, "cvfolds", None)
+    return folds[0].bst if folds else owner
+
+
+def settings_of(booster: Any) -> dict[str, float | str]:
+    """Return the hyperparameters, numbers as floats; ``eval_metric`` lists all metrics, ``booster`` names the kind."""
+    learner = json.loads(booster.save_config())["learner"]
+    settings: dict[str, float | str] = {}
+    _collect(learner, settings)
+    settings["booster"] = str(learner["gradient_booster"]["name"])
+    settings["objective"] = str(learner["learner_train_param"]["objective"])
+    metrics = [str(metric["name"]) for metric in learner.get("metrics", ())]
+    if metrics:
+        settings["eval_metric"] = ",".join(metrics)
+    return settings
+
+
+def _collect(node: dict[str, Any], settings: dict[str, float | str], *, is_setting: bool = False) -> None:
+    for key, value in node.items():
+        if isinstance(value, dict):
+            _collect(value, settings, is_setting=is_setting or key in _SECTIONS)
+        elif isinstance(value, str) and is_setting and key not in _NO_SETTINGS:
+            settings[key] = _number(value)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return text
+
+
+# --- XGBoost's C interface -----------------------------------------------------------------------------------
+
+_PREDICTION: Final = json.dumps(
+    {"type": 0, "training": False, "iteration_begin": 0, "iteration_end": 0, "strict_shape": False}
+).encode()
+_FLOAT_BYTES: Final = 4
+_Size: Final = ctypes.c_uint64
+_Pointer: Final = ctypes.c_void_p
+
+
+class Library:
+    """Two functions of XGBoost's C interface.
+
+    Their results are in the library's own memory until its next call in this thread, so they are copied at once.
+
+    Raises:
+        AttributeError: This version of XGBoost has no such functions.
+    """
+
+    def __init__(self) -> None:
+        self._score, self._predict = core._LIB.XGBoosterFeatureScore, core._LIB.XGBoosterPredictFromDMatrix
+        self._check = core._check_call
+        self._parameters: dict[str, bytes] = {}
+
+    def importance(self, booster: Any, kind: str, indices: dict[bytes, int]) -> Floats:
+        """Return the importance of each feature of boosted trees.
+
+        Shape:
+            result: ``(features,)``; 0 for a feature that no tree uses.
+        Args:
+            kind: ``weight``, ``total_gain`` …
+            indices: Index of each feature, by its name.
+        """
+        if kind not in self._parameters:
+            self._parameters[kind] = json.dumps({"importance_type": kind, "feature_map": ""}).encode()
+        count, dimensions = _Size(), _Size()
+        names, shape, scores = ctypes.POINTER(ctypes.c_char_p)(), _Pointer(), _Pointer()
+        self._check(
+            self._score(
+                booster.handle,
+                self._parameters[kind],
+                ctypes.byref(count),
+                ctypes.byref(names),
+                ctypes.byref(dimensions),
+                ctypes.byref(shape),
+                ctypes.byref(scores),
+            )
+        )
+        importances = np.zeros(len(indices), np.float64)
+        size = count.value
+        if size:
+            importances[[indices[name] for name in names[:size]]] = _floats(scores, size)
+        return importances
+
+    def predictions(self, booster: Any, data: Any) -> Array:
+        """Return the predictions of all trees for some samples.
+
+        Shape:
+            result: ``(samples,)`` or ``(samples, classes)``.
+        """
+        dimensions, shape, values = _Size(), _Pointer(), _Pointer()
+        self._check(
+            self._predict(
+                booster.handle,
+                data.handle,
+                _PREDICTION,
+                ctypes.byref(shape),
+                ctypes.byref(dimensions),
+                ctypes.byref(values),
+            )
+        )
+        sizes = (_Size * dimensions.value).from_address(shape.value or 0)[:] if dimensions.value else ()
+        return _floats(values, int(np.prod(sizes, dtype=np.int64))).reshape(sizes)
+
+
+def _floats(address: ctypes.c_void_p, count: int) -> Array:
+    return np.frombuffer(ctypes.string_at(address, _FLOAT_BYTES * count), np.float32)

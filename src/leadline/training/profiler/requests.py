@@ -1,19 +1,22 @@
-"""Requests for profile windows in a training process, and their outcomes."""
+"""Requests for profile windows in a training process, their outcomes, and openers of recordings by frameworks."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from leadline.frameworks.adapter import RecordsProfiles
+from leadline.frameworks.installed import Frameworks
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
 from leadline.records.request import Answer, Profile
+from leadline.store import layout
 from leadline.store.control import acknowledge
 from leadline.training.guard import Guard
-from leadline.training.profiler.callstacks import open_callstacks
-from leadline.training.profiler.functions import open_functions
 from leadline.training.profiler.profile_windows import ProfileWindows
-from leadline.training.recording import Opener
+from leadline.training.profiler.python_recording import open_callstacks, open_functions
+from leadline.training.recording import Opener, ProfileUnavailableError, Recording
 from leadline.training.step_context import StepContext
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -21,7 +24,7 @@ PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument":
 
 
 class ProfileRequests:
-    """See ``leadline.training.timeline.listener.StepListener``.
+    """See ``leadline.training.timeline.step_clock.StepListener``.
 
     **A guard of its own** - a profile that fails is noted, and disables profiling; capture goes on.
 
@@ -105,3 +108,34 @@ class ProfileRequests:
     def _disable(self, failure: str) -> None:
         self._context.note(f"profiling disabled: {failure}")
         self._windows.is_idle = True
+
+
+def framework_openers(frameworks: Frameworks, run: str, guard: Guard) -> dict[Kind, Opener]:
+    """Return the openers of operator and data loader recordings, by kind of window."""
+
+    def open_operators(window: ProfileWindow) -> Recording:
+        profiles = frameworks.profiles
+        if profiles is None:
+            label = frameworks.label() or "no framework"
+            raise ProfileUnavailableError(f"operators are recorded for PyTorch only; this process has {label}")
+        return profiles.open_operators(window, guard)
+
+    data_loading = _DataLoadingOpener(os.path.join(run, layout.PROFILES), guard)
+    frameworks.connect_profiles(data_loading.connect)
+    return {"detailed": open_operators, "dataloader": data_loading.open}
+
+
+class _DataLoadingOpener:
+    """Opens recordings of data loaders; their workers look for windows as soon as the framework is imported."""
+
+    def __init__(self, folder: str, guard: Guard) -> None:
+        self._folder, self._guard = folder, guard
+        self._open: Opener | None = None
+
+    def connect(self, profiles: RecordsProfiles) -> None:
+        self._open = profiles.watch_data_loading(self._folder, self._guard)
+
+    def open(self, window: ProfileWindow) -> Recording:
+        if self._open is None:
+            raise ProfileUnavailableError("data loaders are recorded for PyTorch only, and PyTorch is not imported")
+        return self._open(window)

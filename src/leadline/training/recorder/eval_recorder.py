@@ -8,10 +8,10 @@ from leadline.records.series import StepStamp
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.recorder.scalar_buffer import ScalarBuffer
+from leadline.training.recorder.scalars import ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
 from leadline.training.step_context import StepContext
-from leadline.training.timeline.listener import StepListener
+from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
 

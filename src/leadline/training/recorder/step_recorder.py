@@ -7,24 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Program, Score, Subject
+from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.writer import Writer
-from leadline.training.pending import PendingNumbers
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.recorder.scalar_buffer import ScalarBuffer
-from leadline.training.recorder.scalars import Scalar
+from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
 from leadline.training.recorder.step_output import StepOutput
 from leadline.training.step_context import StepContext
-from leadline.training.timeline.listener import NullListener, StepListener
+from leadline.training.timeline.step_clock import NullListener, StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
 _LOSSES_NAMED_STEPS: Final = 2

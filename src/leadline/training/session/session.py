@@ -1,20 +1,21 @@
-"""The capture session of one training process."""
+"""The capture session of one training process, and the document of its worker."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.records.documents import DisabledCapture
+from leadline.records.documents import DisabledCapture, ThrottledItem, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
+from leadline.records.names import Family
 from leadline.records.plan import CapturePlan, may_select_family
 from leadline.records.request import AddRules, Profile, Track
 from leadline.store import layout
-from leadline.training.session.worker_document import WorkerDocumentBuilder, worker_name
 
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     from leadline.training.recorder.control_requests import ControlRequests
 
 _TRACKER: Final = "tracker"
+_KINDS: Final[dict[Family, dict[str, str]]] = {
+    "network": {"losses": "losses", "gradients": "statistics", "weights": "statistics"},
+    "trees": {
+        "losses": "losses",
+        "feature_importance": "feature importance",
+        "predictions": "predictions",
+        "average_shap": "SHAP",
+        "full_shap": "SHAP",
+        "trees": "trees",
+    },
+    "arrays": {"losses": "losses", "default": "statistics"},
+}
+"""The label of each collection in the description of a plan."""
+_RAW: Final = "raw tensors"
+_ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)
 
 
 class Session:
@@ -47,20 +63,20 @@ class Session:
         from leadline.frameworks.installed import Frameworks
         from leadline.frameworks.loggers.registry import Loggers
         from leadline.training.guard import Guard
-        from leadline.training.profiler.framework_openers import framework_openers
-        from leadline.training.profiler.requests import ProfileRequests
-        from leadline.training.recorder.control_requests import ControlRequests
+        from leadline.training.profiler.requests import ProfileRequests, framework_openers
+        from leadline.training.recorder.control_requests import AddedRuleCaptures, ControlRequests
         from leadline.training.recorder.step_recorder import StepRecorder
-        from leadline.training.session.added_rules import AddedRuleCaptures
         from leadline.training.session.oom_report import OutOfMemoryReport
         from leadline.training.session.tracker_logging import TrackerLogging
         from leadline.training.step_context import StepContext
 
         self.run, self.manifest, self.node = run, manifest, node
-        self._pid = os.getpid()
+        self._pid, self._started_ns = os.getpid(), time.time_ns()
+        self._disabled: DisabledCapture | None = None
+        """Step and error at which capture was disabled; None while it is enabled."""
         self._child_finalizer: Any = None
         self.guard = Guard(self._disable)
-        self.context = context = StepContext(run, lambda: worker_name(self._frameworks.rank()))
+        self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context)
         self._added_rules = AddedRuleCaptures(context, self._update_plan)
@@ -74,9 +90,6 @@ class Session:
             self._open_writer,
             listener=self._profiling,
             imported_ns=imported_ns,
-        )
-        self._document = WorkerDocumentBuilder(
-            context, manifest, node, recorder=self.recorder, frameworks=frameworks, profiling=self._profiling
         )
         self._doctor_probe = self._make_doctor_probe(control)
         self._loggers = Loggers(self.recorder, frameworks.number, context.note)
@@ -171,13 +184,39 @@ class Session:
             worker,
             host_bytes=plan.host_bytes,
             disk_bytes=plan.disk_bytes,
-            document=self._document.build,
+            document=self._describe,
             guarded=self.guard.wrap,
+        )
+
+    def _describe(self) -> WorkerDocument:
+        """Return the worker's document, without what the writer adds."""
+        recorder, models = self.recorder, self.recorder.watched_models
+        return WorkerDocument(
+            worker=self.context.worker,
+            node=self.node,
+            pid=self._pid,
+            started_ns=self._started_ns,
+            framework=self._frameworks.label(),
+            models=tuple(WatchedModel(model, count) for model, _, count in models),
+            optimizers=tuple(optimizer for _, optimizer, _ in models if optimizer),
+            watching=_describe_plan(self.manifest.plan, self._frameworks.training_families),
+            steps=dict(recorder.clock.finished),
+            step=recorder.clock.step - 1,
+            losses=dict(recorder.losses),
+            time_ns=time.time_ns(),
+            own_ns=recorder.cost.own_ns,
+            loop_ns=recorder.cost.loop_ns,
+            thinned=tuple(map(ThrottledItem.from_dict, recorder.budget.throttled.values())),
+            off=self._disabled,
+            notes=tuple(self.context.notes),
+            facts=dict(recorder.timeline.facts),
+            profiles=dict(self._profiling.outcomes),
+            **self._frameworks.describe(),
         )
 
     def _disable(self, failure: str) -> None:
         """Disable capture after a failure of ours."""
-        self._document.disabled = DisabledCapture(self.context.step, failure)
+        self._disabled = DisabledCapture(self.context.step, failure)
         self._profiling.abandon()
         self._uninstall()
         try:
@@ -194,3 +233,35 @@ def _finalize_with_multiprocessing(close: Callable[[], object]) -> Any:
     if util is None or process is None or process.parent_process() is None:
         return None
     return util.Finalize(None, close, exitpriority=-100)
+
+
+def _describe_plan(plan: CapturePlan, families: frozenset[Family]) -> str:
+    """Describe the capture plan in a few words: ``losses every step, statistics every 50``.
+
+    Args:
+        families: The families of the frameworks that train.
+    """
+    kinds_by_collection = {collection: kind for family in families for collection, kind in _KINDS[family].items()}
+    intervals: dict[str, list[int]] = {}
+    for item in plan.items:
+        is_permanent = item.schedule.every is not None and item.schedule.end is None
+        if not is_permanent or item.collection not in kinds_by_collection or not may_select_family(item, families):
+            continue
+        kind = _RAW if item.raw else kinds_by_collection[item.collection]
+        intervals.setdefault(kind, []).append(item.schedule.every or 1)
+    step = "round" if families == {"trees"} else "step"
+    kinds = sorted(intervals, key=_ORDER.index)
+    parts = [f"{kind} every {_format_interval(min(intervals[kind]), step)}" for kind in kinds]
+    return ", ".join(parts) or "only what the rules need"
+
+
+def _worker_name(rank: int | None) -> str:
+    """Return a name that no other process of the run has: rank, restarts of the launcher, pid."""
+    number = str(rank) if rank is not None else os.environ.get("RANK", "0")
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    suffix = f"-r{restarts}" if restarts.isdecimal() and int(restarts) else ""
+    return f"rank{number if number.isdecimal() else 0}{suffix}-{os.getpid()}"
+
+
+def _format_interval(every: int, step: str) -> str:
+    return step if every == 1 else str(every)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from leadline.frameworks.loggers.trackers import ScriptTracker, TrackerClosedError
+from leadline.frameworks.loggers.interceptor import ScriptTracker, TrackerClosedError
 from leadline.records.request import Answer, Track
 from leadline.store.control import RequestReader, acknowledge, read_acknowledgements
 from leadline.training.step_context import StepContext

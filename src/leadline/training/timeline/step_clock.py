@@ -1,11 +1,11 @@
-"""The step clock: the current step, and the optimizer whose step ends it."""
+"""The step clock: the current step, and the optimizer whose step ends it; listeners to the boundaries of steps."""
 
 from __future__ import annotations
 
 import time
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from leadline.records.series import StepStamp
 
@@ -87,3 +87,32 @@ class StepClock:
         """
         self.finished[mode] = self.mode_step(mode) + 1
         self.step += is_counted
+
+
+class StepListener(Protocol):
+    """Is called at the boundaries of steps and phases unless it is idle."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call is needed now."""
+
+    def begin_step(self, step: int, ended: str = "train") -> None:
+        """Begin a step.
+
+        Args:
+            step: Its global number.
+            ended: The mode of the previous step.
+        """
+
+    def mark(self, phase: str) -> None:
+        """Begin ``backward`` or ``optimizer`` within a train step, for the first time or again."""
+
+
+class NullListener:
+    """A listener that is always idle."""
+
+    is_idle = True
+
+    def begin_step(self, step: int, ended: str = "train") -> None: ...
+
+    def mark(self, phase: str) -> None: ...

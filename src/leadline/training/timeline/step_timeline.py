@@ -9,18 +9,18 @@ from typing import Any
 
 from leadline.records import phases
 from leadline.records.names import MODES
-from leadline.training.timeline.call_counts import CallKey, CallTotals
 from leadline.training.timeline.device_clock import DeviceClock, Marks, PendingSteps
-from leadline.training.timeline.initialization import initialization_spans
-from leadline.training.timeline.phase_sink import HoldingSink, OwnTime, PhaseSink, timed_event
-from leadline.training.timeline.phase_sums import (
+from leadline.training.timeline.phase_sink import HoldingSink, OwnTime, PhaseSink, initialization_spans, timed_event
+from leadline.training.timeline.sampling import TimelineSampler
+from leadline.training.timeline.step_sums import (
     BACKWARD_IN_OPTIMIZER,
     DATA_IN_OPTIMIZER,
     FORWARD_IN_OPTIMIZER,
     OPTIMIZER_IN_BACKWARD,
+    CallKey,
+    CallTotals,
     PhaseSums,
 )
-from leadline.training.timeline.sampling import TimelineSampler
 
 
 class StepTimeline:
@@ -46,9 +46,9 @@ class StepTimeline:
         self.facts: dict[str, Any] = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
         self.clock = clock
-        self.on_begin: Callable[[], None] = _ignore
+        self.on_begin: Callable[[], None] = lambda: None
         """Called when the first step begins: with its first batch, forward or backward pass."""
-        self.on_exhausted: Callable[[], None] = _ignore
+        self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
         self._own = own
         self._sink: PhaseSink = HoldingSink()
@@ -390,6 +390,3 @@ class StepTimeline:
 
     def _set_edge(self, now_ns: int) -> None:
         self._edge_ns, self._edge_own_ns = now_ns, self._own.own_ns
-
-
-def _ignore() -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.frameworks.boosting.scores import dataset_collection, is_loss
+from leadline.frameworks.boosting.adapter import dataset_collection, is_loss
 
 
 @pytest.mark.parametrize(

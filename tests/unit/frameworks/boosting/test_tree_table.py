@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leadline.frameworks.boosting.tables import TreeTable
+from leadline.frameworks.boosting.booster import TreeTable
 
 
 def test_a_row_for_each_node_ordered_by_tree_and_node() -> None:

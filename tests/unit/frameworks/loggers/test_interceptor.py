@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
+from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, scalar
 from leadline.frameworks.loggers.registry import Loggers
-from leadline.frameworks.loggers.values import scalar
 from leadline.training.guard import Guard
 
 

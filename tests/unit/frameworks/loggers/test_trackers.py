@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from leadline.frameworks.loggers.trackers import ScriptTracker, Trackers
+from leadline.frameworks.loggers.interceptor import ScriptTracker, Trackers
 
 
 @dataclass

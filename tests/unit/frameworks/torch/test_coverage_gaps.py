@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.diagnose.coverage_gaps import CoverageGap, find_coverage_gaps, no_step_gap
-from leadline.frameworks.torch.diagnose.inventory import inventory
+from leadline.frameworks.torch.diagnose.inventory import CoverageGap, find_coverage_gaps, inventory, no_step_gap
 
 
 @pytest.fixture(autouse=True)

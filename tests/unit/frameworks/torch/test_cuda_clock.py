@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from leadline.frameworks.torch.timing.cuda_clock import CLOCKS, CudaClock
+from leadline.frameworks.torch.adapter import CLOCKS, CudaClock
 
 
 @dataclass

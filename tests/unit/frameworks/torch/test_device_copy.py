@@ -183,7 +183,7 @@ def test_a_step_is_complete_when_its_pending_rows_have_arrived(tmp_path: Path, d
 def test_the_number_of_pending_steps_is_limited(
     tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.training.recorder.write_queue.MAX_STEPS_LATE", 2)
+    monkeypatch.setattr("leadline.training.recorder.step_output.MAX_STEPS_LATE", 2)
     waits = []
     run = watch(tmp_path, lambda: train(lambda step: waits.append(device.waits)), "losses:every=1")
     assert waits == [0, 0, 0, 1, 2, 3]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import distributed, nn
 
-from leadline.frameworks.torch.timing.gradient_reduction import GradientReductions
+from leadline.frameworks.torch.timing.call_timing import GradientReductions
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import torch
 from hooked_run import scalars, watch
 from torch import nn
 
-from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
+from leadline.frameworks.torch.diagnose.loop_checks import StaleGradients
 
 STEPS = 6
 
@@ -200,7 +200,7 @@ def test_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyP
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     inspected: list[bool] = []
     monkeypatch.setattr(
-        "leadline.frameworks.torch.diagnose.stale_gradients._LastGradient.inspect",
+        "leadline.frameworks.torch.diagnose.loop_checks._LastGradient.inspect",
         lambda gradient, is_only_optimizer: inspected.append(is_only_optimizer),
     )
     model(torch.ones(1, 4)).sum().backward()

@@ -13,9 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.naming.module_names import ModuleNames
-from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import ParameterNames
+from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.reader.operators import read_calls
 from leadline.records.profile_window import ProfileWindow

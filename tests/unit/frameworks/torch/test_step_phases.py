@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.data import DataLoader, Dataset
 
 import leadline.torch
-from leadline.frameworks.torch.timing import cuda_clock
-from leadline.frameworks.torch.timing.collectives import input_bytes
+from leadline.frameworks.torch.adapter import CLOCKS
+from leadline.frameworks.torch.timing.call_timing import input_bytes
 from leadline.reader.run import Run
 
 Rows = list[dict[str, Any]]
@@ -481,7 +481,7 @@ def test_a_device_clock_is_used_if_there_is_one(tmp_path: Path, monkeypatch: pyt
         def between_ns(self, first: int, second: int) -> int:
             return 1_000_000_000 * (second - first)
 
-    monkeypatch.setitem(cuda_clock.CLOCKS, "cpu", Late)
+    monkeypatch.setitem(CLOCKS, "cpu", Late)
     model = Slow()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 

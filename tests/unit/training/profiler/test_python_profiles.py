@@ -15,8 +15,7 @@ import pytest
 from leadline.records.profile_window import ProfileWindow, Timer
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.training.profiler.callstacks import open_callstacks
-from leadline.training.profiler.functions import open_functions
+from leadline.training.profiler.python_recording import open_callstacks, open_functions
 from leadline.training.recording import ProfileUnavailableError, Recording
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
-from leadline.training.recorder import write_queue as write_queue
-from leadline.training.recorder.write_queue import WriteQueue
+from leadline.training.recorder import step_output
+from leadline.training.recorder.step_output import WriteQueue
 
 LOSS = SeriesLayout((TensorInfo("loss", ("losses",)),), ((0, "value"),))
 
@@ -114,7 +114,7 @@ def test_entries_completed_out_of_order_are_passed_on_in_order(queue: WriteQueue
 def test_the_number_of_pending_steps_is_bounded(
     queue: WriteQueue, writer: FakeWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_queue, "MAX_STEPS_LATE", 2)
+    monkeypatch.setattr(step_output, "MAX_STEPS_LATE", 2)
     pending = [FakePending(b"%d" % step) for step in range(5)]
     for step, values in enumerate(pending):
         put(queue, step, values)

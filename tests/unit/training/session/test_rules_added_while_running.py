@@ -7,7 +7,7 @@ from pathlib import Path
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import AddRules
 from leadline.store.control import read_acknowledgements
-from leadline.training.session.added_rules import AddedRuleCaptures
+from leadline.training.recorder.control_requests import AddedRuleCaptures
 from leadline.training.step_context import StepContext
 
 ITEM = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=10), source="rule:small")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leadline.frameworks.loggers.trackers import ScriptTracker
+from leadline.frameworks.loggers.interceptor import ScriptTracker
 from leadline.records.request import Acknowledgement, Answer, Stop, Track
 from leadline.store.control import acknowledge, read_acknowledgements, write_request
 from leadline.training.guard import Guard

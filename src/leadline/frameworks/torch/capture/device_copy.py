@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
-from leadline.training.pending import Pending
 
 Vector = npt.NDArray[np.float64]
 
@@ -211,7 +211,7 @@ class RowBuilder:
 
 
 class PendingRow:
-    """See ``leadline.training.pending.PendingNumbers``."""
+    """See ``leadline.frameworks.adapter.PendingNumbers``."""
 
     def __init__(self, parts: Sequence[Vector | _DevicePart], combine: Callable[[list[Vector]], Vector]) -> None:
         self._combine = combine

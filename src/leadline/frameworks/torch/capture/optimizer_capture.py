@@ -22,7 +22,7 @@ from leadline.frameworks.torch.capture.tensor_specs import (
 )
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.kernels.deltas import Deltas
-from leadline.frameworks.torch.naming.parameter_names import ParameterNames, parameters_of
+from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
 from leadline.records.plan import CaptureItem
 
 Number = DeviceScalar | float

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording, untracked
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.tensor_specs import ON_UPDATE, PLAIN, SpecGroup, State, TensorSpec, group_specs
@@ -20,7 +21,6 @@ from leadline.frameworks.torch.kernels.samples import sample_of
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.pending import Pending
 
 
 class ProgramSpecs:

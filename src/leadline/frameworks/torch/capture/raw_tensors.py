@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import copier_of
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.pending import Pending
 
 SAFETENSORS_TYPES: Final[dict[torch.dtype, str]] = {
     torch.float64: "F64",
@@ -98,7 +98,7 @@ class _Views:
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """See ``leadline.training.pending.Pending``: copies from several devices."""
+    """See ``leadline.frameworks.adapter.Pending``: copies from several devices."""
 
     parts: list[Pending]
 

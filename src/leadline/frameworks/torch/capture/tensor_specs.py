@@ -10,7 +10,7 @@ import torch
 
 from leadline.frameworks.torch.kernels.array_statistics import split_arrays
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
-from leadline.frameworks.torch.naming.parameter_names import NamedParameter
+from leadline.frameworks.torch.naming.model_names import NamedParameter
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.diagnose.module_modes import ModuleModes
-from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
-from leadline.frameworks.torch.diagnose.unmanaged_parameters import UnmanagedParameters
-from leadline.frameworks.torch.naming.module_registry import ModuleRegistry
-from leadline.frameworks.torch.naming.parameter_names import (
+from leadline.frameworks.torch.naming.model_names import (
+    ModuleRegistry,
     ParameterNames,
     clean_named_parameters,
     find_roots,
+    live_optimizers,
     parameters_of,
     unwrap,
 )
@@ -106,3 +108,210 @@ class LoopChecks:
         for name, is_outside in model.unmanaged.find(list(self._models)).items():
             results[f"{name}/outside_optimizers"] = float(is_outside)
         return results
+
+
+# --- modes of a model's dropout and batch normalization modules during training ------------------------------
+
+
+class ModuleModes:
+    """Counts a model's consecutive steps in eval mode, and its consecutive calls without gradients in training mode.
+
+    A step costs a search for the first such module in training mode; in a healthy training that is the first module.
+    """
+
+    def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
+        self._modules = [weakref.ref(module) for root in roots for module in root.modules() if has_modes(module)]
+        self.steps_in_eval_mode = 0
+        self.calls_in_train_mode: int | None = None
+        """None: no call without gradients was observed."""
+
+    def __bool__(self) -> bool:
+        return bool(self._modules)
+
+    def before_step(self) -> None:
+        """Count a step of the model's optimizer."""
+        self.steps_in_eval_mode = 0 if self._is_training() else self.steps_in_eval_mode + 1
+
+    def on_call_without_gradients(self) -> None:
+        """Count a call of the model without gradients."""
+        self.calls_in_train_mode = (self.calls_in_train_mode or 0) + 1 if self._is_training() else 0
+
+    def _is_training(self) -> bool:
+        """Whether any of the modules is in training mode."""
+        return any(module.training for module in self._alive())
+
+    def _alive(self) -> Iterator[torch.nn.Module]:
+        for reference in self._modules:
+            module = reference()
+            if module is not None:
+                yield module
+
+
+def has_modes(module: torch.nn.Module) -> bool:
+    """Whether a module behaves differently in training and in evaluation."""
+    if isinstance(module, _DropoutNd):
+        return bool(module.p > 0)
+    if isinstance(module, _BatchNorm):
+        return bool(module.track_running_stats)
+    dropout: Any = getattr(module, "dropout", None)  # of recurrent and attention modules
+    return isinstance(dropout, float) and dropout > 0
+
+
+# --- optimizer steps that start with the gradients of the previous step --------------------------------------
+
+_CHECKED_ELEMENTS: Final = 64
+"""Number of elements checked if versions are not conclusive; on the CPU only."""
+
+
+class _LastGradient:
+    """One parameter's gradient after an optimizer's step; it represents all of the optimizer's gradients."""
+
+    __slots__ = ("consecutive_steps", "gradient", "is_renewed", "parameter", "thread", "version", "was_inspected")
+
+    def __init__(self) -> None:
+        self.consecutive_steps = 0
+        self.thread = 0
+        """Thread of the optimizer's step: gradients of other threads may be in use, and are not touched."""
+        self.parameter: weakref.ref[torch.Tensor] | None = None
+        self.gradient: weakref.ref[torch.Tensor] | None = None
+        self.version = 0
+        self.was_inspected = self.is_renewed = False
+
+    def record(self, optimizer: torch.optim.Optimizer) -> None:
+        """Record the gradient after a step of the optimizer."""
+        self.thread = threading.get_ident()
+        held = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        parameter = next((candidate for candidate in held if candidate.grad is not None), None)
+        gradient = parameter.grad if parameter is not None else None
+        self.was_inspected = self.is_renewed = False
+        if parameter is None or gradient is None:
+            self.parameter = None
+            return
+        self.parameter, self.gradient = weakref.ref(parameter), weakref.ref(gradient)
+        self.version = gradient._version
+
+    def inspect(self, *, is_only_optimizer: bool) -> None:
+        """Check at the start of a backward pass whether the gradient was reset."""
+        if self.is_renewed or self.parameter is None or (self.was_inspected and is_only_optimizer):
+            return
+        gradient = self._gradient()
+        if gradient is None:
+            self.is_renewed = True
+        elif gradient._version != self.version:
+            self.is_renewed = is_only_optimizer or _may_be_zero(gradient)
+            self.version = gradient._version
+        self.was_inspected = True
+
+    def count(self) -> int:
+        """Return how many consecutive steps, including the one about to start, began with stale gradients."""
+        is_stale = self.was_inspected and not self.is_renewed and self._gradient() is not None
+        self.consecutive_steps = self.consecutive_steps + 1 if is_stale else 0
+        return self.consecutive_steps
+
+    def _gradient(self) -> torch.Tensor | None:
+        """Return the recorded gradient if it is still the parameter's."""
+        parameter = self.parameter() if self.parameter is not None else None
+        gradient = parameter.grad if parameter is not None else None
+        return gradient if gradient is not None and self.gradient is not None and gradient is self.gradient() else None
+
+
+class StaleGradients:
+    """Counts each optimizer's consecutive steps that began with the gradients of the previous step.
+
+    Setting gradients to None removes the tensor; zeroing in place and accumulation write to it and advance its version.
+    So identity and version at the start of the first backward pass show whether gradients were reset, without reading
+    their values. With several optimizers the first backward pass may belong to another one: then the gradient's values
+    are checked, if that needs no synchronization.
+    """
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Any, _LastGradient] = weakref.WeakKeyDictionary()
+        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def before_backward(self) -> None:
+        """Handle the start of a backward pass."""
+        thread = threading.get_ident()
+        gradients = [gradient for gradient in list(self._known.values()) if gradient.thread == thread]
+        for gradient in gradients:
+            gradient.inspect(is_only_optimizer=len(gradients) == 1)
+
+    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Handle the start of an optimizer step."""
+        last = self._known.get(optimizer)
+        if last is not None:
+            self._counts[optimizer] = last.count()
+
+    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Handle the end of an optimizer step."""
+        last = self._known.get(optimizer)
+        if last is None:
+            last = self._known[optimizer] = _LastGradient()
+        last.record(optimizer)
+
+    def consecutive_steps(self, optimizer: torch.optim.Optimizer) -> int | None:
+        """Return the number of consecutive steps, up to the latest, that began stale; None before the second step."""
+        return self._counts.get(optimizer)
+
+
+def _may_be_zero(gradient: torch.Tensor) -> bool:
+    """Whether the gradient may have been zeroed; always True on an accelerator, where checking would synchronize."""
+    if gradient.device.type != "cpu" or gradient.layout is not torch.strided or type(gradient) is not torch.Tensor:
+        return True
+    return not bool(gradient.detach().reshape(-1)[:_CHECKED_ELEMENTS].any())
+
+
+# --- parameters that receive gradients but belong to no optimizer --------------------------------------------
+
+_MAX_REPORTED: Final = 100
+
+
+class UnmanagedParameters:
+    """Parameters of a model that are not in the optimizer that updates the model.
+
+    Other optimizers that may hold them are searched among those that have stepped; only if that fails, among all live
+    optimizers, once per parameter: such a search takes 0.1 s.
+    """
+
+    def __init__(self, named: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
+        """
+        Args:
+            named: The model's parameters by name.
+        """
+        managed = {id(parameter) for parameter in parameters_of(optimizer)}
+        self._candidates = {
+            name: weakref.ref(parameter) for name, parameter in named.items() if id(parameter) not in managed
+        }
+        self._held: set[str] = set()
+        self._reported: set[str] = set()
+
+    def find(self, stepping: Iterable[torch.optim.Optimizer]) -> dict[str, bool]:
+        """Return, for parameters that have a gradient or were reported before, whether no optimizer holds them.
+
+        Args:
+            stepping: The optimizers that have stepped so far.
+        """
+        with_gradient = {
+            name: parameter
+            for name, reference in self._candidates.items()
+            if (parameter := _with_gradient(reference())) is not None
+        }
+        if not with_gradient and not self._reported:
+            return {}
+        held = {id(parameter) for optimizer in stepping for parameter in parameters_of(optimizer)}
+        lost = {
+            name for name, parameter in with_gradient.items() if id(parameter) not in held and name not in self._held
+        }
+        new = lost - self._reported
+        if new:
+            alive = {id(parameter) for optimizer in live_optimizers() for parameter in parameters_of(optimizer)}
+            self._held |= {name for name in new if id(with_gradient[name]) in alive}
+            lost -= self._held
+        self._reported |= set(sorted(lost)[:_MAX_REPORTED])
+        return {name: name in lost for name in sorted(self._reported)}
+
+
+def _with_gradient(parameter: torch.Tensor | None) -> torch.Tensor | None:
+    """Return the parameter if it requires a gradient and has one."""
+    if parameter is None or not parameter.requires_grad or parameter.grad is None:
+        return None
+    return parameter

@@ -10,22 +10,21 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.capture.accuracy import AccuracyCounts
-from leadline.frameworks.torch.capture.captured_tensors import CapturedTensors
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar
-from leadline.frameworks.torch.capture.module_values import (
+from leadline.frameworks.torch.capture.forward_capture import (
     LOSS_FUNCTIONS,
+    AccuracyCounts,
+    CapturedTensors,
     keyword_tensors,
     loss_collections,
     module_kind,
     tensors_in,
 )
-from leadline.frameworks.torch.hooks.call_state import CallState
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, FunctionMode
+from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean
-from leadline.frameworks.torch.naming.module_names import ModelModules, ModuleNames
+from leadline.frameworks.torch.naming.model_names import ModelModules, ModuleNames
 from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
@@ -67,7 +66,7 @@ class ForwardHooks:
         """Ids of the outermost modules called in the current eval step; None: there is none."""
         self._is_eval_certain = False
         self._false_eval_steps = 0
-        self.on_call_without_gradients: Callable[[torch.nn.Module], None] = _ignore
+        self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
         self._is_past_backward = False
         self._accuracy = AccuracyCounts()
@@ -368,7 +367,3 @@ class ForwardHooks:
     def _report_eval_loss(self, name: str | None, value: DeviceScalar | float | None) -> None:
         if value is not None:
             self._callbacks.evaluation.record_loss(name, value)
-
-
-def _ignore(called: torch.nn.Module) -> None:
-    return None

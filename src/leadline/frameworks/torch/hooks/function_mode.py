@@ -1,4 +1,4 @@
-"""Function mode that observes activations and losses called as functions."""
+"""Function mode that observes activations and losses called as functions, and the module calls that they are within."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
+from leadline.frameworks.torch.capture.forward_capture import LOSS_FUNCTIONS
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
+from leadline.frameworks.torch.naming.model_names import ModelModules
 from leadline.frameworks.torch.timing.flops import FORMULAS
 from leadline.training.guard import Guard
 
@@ -163,3 +165,32 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 
 
 hide_from_dynamo(FunctionMode.__torch_function__)
+
+
+class CallState(threading.local):
+    """Position of a thread within nested module calls."""
+
+    depth = 0
+    is_captured = False
+    """Whether the current outermost call is captured."""
+    model: ModelModules | None = None
+    mode: FunctionMode | None = None
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[str, str]] = []
+        """Name and kind of each captured module that is running, the innermost last."""
+
+    def function_stem(self, kind: str) -> str | None:
+        """Return the name of a function's tensors; None if its module captures them, or nothing is captured."""
+        if self.depth == 0:
+            return kind
+        if not self.is_captured or not self.stack or self.model is None:
+            return None
+        name, module_kind = self.stack[-1]
+        if not name or module_kind.removesuffix("loss") == kind.replace("_", "").removesuffix("loss"):
+            return None
+        if LOSS_FUNCTIONS.get(module_kind) == kind:
+            return None
+        if len(self.stack) == 1 and name == self.model.root_name:
+            return f"{self.model.prefix}{kind}"
+        return f"{name}.{kind}"

@@ -19,7 +19,7 @@ from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
-from leadline.frameworks.torch.timing.gradient_reduction import GradientReductions
+from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.training.guard import Guard
 
 _INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")

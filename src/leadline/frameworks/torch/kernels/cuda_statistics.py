@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.torch.kernels.elements import elements, flatten
-from leadline.statistics.definitions import find_statistic
+from leadline.statistics.definitions import find_statistic, primaries
 
 Vector = npt.NDArray[np.float64]
 
@@ -34,7 +35,7 @@ def begin(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[torch.
         As defined in ``statistics.definitions``.
     """
     plan = _Plan(tensors)
-    wanted = sorted({primary for name in names for primary in (*_PRIMARIES.get(name, (name,)), *_ALWAYS_COMPUTED)})
+    wanted = _kernels_of(tuple(names))
     kernels = [_kernel(primary) for primary in wanted]
     numbers = [kernel(matrix) for matrix in plan.matrices() for kernel in kernels]
     plan.release_tensors()
@@ -46,6 +47,12 @@ def begin(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[torch.
             return np.concatenate([_derive(name, reduced) for name in names])
 
     return flat, finish
+
+
+@lru_cache(maxsize=256)
+def _kernels_of(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the kernels that statistics need, in order."""
+    return tuple(sorted({_REDUCTIONS.get(name, name) for name in (*primaries(frozenset(names)), *_ALWAYS_COMPUTED)}))
 
 
 def supports(name: str) -> bool:
@@ -199,6 +206,8 @@ def _derive(name: str, reduced: dict[str, Vector]) -> Vector:
 
 _ALWAYS_COMPUTED: Final = ("sum", "nan_count", "nonfinite_count")
 """Primaries that determine the result of tensors without finite elements."""
+_REDUCTIONS: Final = {"l2": "squares", "std": "centred", "zero_ratio": "zeros"}
+"""The kernels of the primaries that are not themselves reductions."""
 _KERNELS: Final[dict[str, Callable[[_Matrix], torch.Tensor]]] = {
     "sum": lambda m: m.total,
     "min": lambda m: m.rows.masked_fill(m.nonfinite, float("inf")).amin(1),
@@ -243,24 +252,6 @@ def _nan_if_empty(values: Vector, r: dict[str, Vector]) -> Vector:
     return np.where(r["size"] > 0, values, np.nan)
 
 
-_PRIMARIES: Final[dict[str, tuple[str, ...]]] = {
-    "min": ("min",),
-    "max": ("max",),
-    "sum": (),
-    "mean": (),
-    "l1": ("l1",),
-    "l2": ("squares",),
-    "abs_mean": ("l1",),
-    "abs_max": ("min", "max"),
-    "abs_min": ("abs_min",),
-    "rms": ("squares",),
-    "std": ("centred",),
-    "variance": ("centred",),
-    "prod": ("prod",),
-    "zero_ratio": ("zeros",),
-    "nan_count": (),
-    "nonfinite_count": (),
-}
 _DERIVED: Final[dict[str, Callable[[dict[str, Vector]], Vector]]] = {
     "min": lambda r: _nan_if_empty(_min_of(r), r),
     "max": lambda r: _nan_if_empty(_max_of(r), r),

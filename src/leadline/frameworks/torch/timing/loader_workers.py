@@ -15,7 +15,7 @@ from torch.utils.data._utils import fetch as torch_fetch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.store import layout
-from leadline.store.codec import LOADING, BatchEncoder, int64_buffer
+from leadline.store.codec import LOADING, BatchEncoder
 from leadline.store.documents import make_subfolder
 from leadline.store.segments import Segment
 from leadline.training.guard import Guard
@@ -194,12 +194,7 @@ def _write(folder: str, closed: str, events: list[dict[str, Any]]) -> Sequence[s
     """
     rows = sorted([*events, *_worker_events(closed)], key=lambda event: int(event["start_ns"]))
     segment = Segment(os.path.join(folder, layout.LOADING), BatchEncoder(LOADING, {}))
-    if rows:
-        columns: dict[str, Any] = {}
-        for name, kind in LOADING.columns:
-            values = [row[name] for row in rows]
-            columns[name] = int64_buffer(values) if kind == "int64" else values
-        segment.append(0, len(rows), columns)
+    segment.append_records(0, rows)
     segment.close()
     return (layout.LOADING,)
 

@@ -14,7 +14,7 @@ from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
-from leadline.frameworks.torch.naming.module_names import ModuleNames
+from leadline.frameworks.torch.naming.model_names import ModuleNames
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import write_document

@@ -1,12 +1,14 @@
-"""Lightning (``lightning`` and ``pytorch_lightning``): ``self.log`` and ``Fabric.log`` as a logger receives them."""
+"""Lightning, Transformers and torchmetrics: the values that they log or compute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
+
+# --- Lightning -----------------------------------------------------------------------------------------------
 
 
 def _results(library: ModuleType, interceptor: Interceptor) -> None:
@@ -67,3 +69,44 @@ def _library(name: str, trainer: str, fabric: str) -> LoggingLibrary:
 
 LIGHTNING: Final = _library("lightning", "lightning.pytorch", "lightning.fabric")
 PYTORCH_LIGHTNING: Final = _library("pytorch_lightning", "pytorch_lightning", "lightning_fabric")
+
+
+# --- Transformers --------------------------------------------------------------------------------------------
+
+
+def _patches(library: ModuleType, interceptor: Interceptor) -> None:
+    interceptor.replace(library.Trainer, "log", interceptor.around(_forwarded, _history))
+
+
+def _forwarded(trainer: object, logs: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:
+    """Return the values that the trainer's callbacks forward to TensorBoard and others under other names."""
+    return logs
+
+
+def _history(trainer: Any, logs: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
+    return {name: value for name, value in trainer.state.log_history[-1].items() if name != "step"}
+
+
+TRANSFORMERS: Final = LoggingLibrary("transformers", {"transformers.trainer": _patches})
+
+
+# --- torchmetrics --------------------------------------------------------------------------------------------
+
+
+def _patch(library: ModuleType, interceptor: Interceptor) -> None:
+    """Replace ``compute``, but not in compiled code: Dynamo traces through the replacement as if it were absent."""
+    import torch
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def compute(*args: Any, **kwargs: Any) -> Any:
+            values = original(*args, **kwargs)
+            if not torch.compiler.is_compiling():
+                interceptor.guard.run(interceptor.record, dict, (values,), {})
+            return values
+
+        return compute
+
+    interceptor.patches.replace(library.MetricCollection, "compute", make)
+
+
+TORCHMETRICS: Final = LoggingLibrary("torchmetrics", {"torchmetrics.collections": _patch})

@@ -1,23 +1,33 @@
-"""Statistics and raw copies of the tensors captured in a forward pass."""
+"""Capture of one forward pass: its tensors, their statistics and raw copies, and the accuracy of its losses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, is_recording, untracked
+from leadline.frameworks.adapter import Pending
+from leadline.frameworks.torch.capture.device_copy import (
+    DeviceScalar,
+    PendingRow,
+    RowBuilder,
+    is_recording,
+    number_of,
+    untracked,
+)
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors, split_arrays
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
+from leadline.frameworks.torch.naming.loss_calls import correct_and_total
+from leadline.records.names import ACCURACY
 from leadline.records.plan import CaptureItem, custom_collections, may_select_module_tensors
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.pending import Pending
 
 _DELTA_BYTES: Final = 16 << 20
 """Device memory for the previous values of module tensors; beyond it samples are compared."""
@@ -172,3 +182,99 @@ def _are_matching(labels: torch.Tensor, predictions: torch.Tensor) -> bool:
 
 def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:
     return may_select_module_tensors(item) and item.selects(name, frozenset(collections))
+
+
+# --- accuracy of the classification losses called in the pass ------------------------------------------------
+
+
+class AccuracyCounts:
+    """Numbers of correct and of all predictions, by the name of the loss call."""
+
+    def __init__(self) -> None:
+        self._is_captured = False
+        self._counts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+
+    def begin(self, items: Sequence[CaptureItem]) -> None:
+        """Start a pass; count only if one of its capture items selects the accuracy."""
+        self._counts = {}
+        self._is_captured = any(item.selects(ACCURACY, frozenset({"metrics"})) for item in items)
+
+    def clear(self) -> None:
+        """Discard the counts of the current pass."""
+        self._counts = {}
+
+    def add(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Count one loss call.
+
+        Args:
+            kind: The loss function, such as ``cross_entropy``.
+            stem: The name of the loss call.
+            values: The arguments of the call, predictions and labels first.
+            options: The options of the call, such as ``ignore_index``.
+        """
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        if not self._is_captured or len(tensors) < 2:
+            return
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            counts = correct_and_total(kind, tensors[0].detach(), tensors[1].detach(), options)
+        if counts is not None:
+            self._counts.setdefault(stem, []).append(counts)
+
+    def take(self) -> dict[str, DeviceScalar | float]:
+        """Return the share of correct predictions since the pass began, for each loss call, and clear the counts."""
+        counts, self._counts = self._counts, {}
+        accuracy: dict[str, DeviceScalar | float] = {}
+        for pairs in counts.values():
+            total = sum(number_of(samples) or 0.0 for _, samples in pairs)
+            if total:
+                name = f"{ACCURACY}_{len(accuracy)}" if accuracy else ACCURACY
+                accuracy[name] = sum(number_of(correct) or 0.0 for correct, _ in pairs) / total
+        return accuracy
+
+
+# --- tensors in the inputs and outputs of modules and functions ----------------------------------------------
+
+_MAX_DEPTH: Final = 4
+"""Depth to which nested containers are searched."""
+
+LOSS_FUNCTIONS: Final = {
+    "crossentropyloss": "cross_entropy",
+    "nllloss": "nll_loss",
+    "bceloss": "binary_cross_entropy",
+    "bcewithlogitsloss": "binary_cross_entropy_with_logits",
+}
+"""The functions that loss modules of these kinds call."""
+
+
+def module_kind(module: torch.nn.Module) -> str:
+    """Return the lower-case class name of a module: ``relu``, ``tanh``, ``batchnorm2d`` …"""
+    return type(module).__name__.lower()
+
+
+def loss_collections(base: tuple[str, ...], side: str) -> Callable[[int], tuple[str, ...]]:
+    """Return the collections of a loss call's inputs or outputs, by position."""
+    if side == "output":
+        return lambda index: base
+    return lambda index: ("predictions", *base) if index == 0 else ("labels", *base) if index == 1 else base
+
+
+def keyword_tensors(values: Mapping[str, Any]) -> list[torch.Tensor]:
+    """Return the tensors among keyword arguments."""
+    return [value for value in values.values() if isinstance(value, torch.Tensor)]
+
+
+def tensors_in(values: Any, depth: int = 0) -> Iterator[torch.Tensor]:
+    """Yield the tensors in a module's inputs or outputs, including those in nested containers and dataclasses."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif depth >= _MAX_DEPTH:
+        return
+    elif isinstance(values, Mapping):
+        for value in values.values():
+            yield from tensors_in(value, depth + 1)
+    elif isinstance(values, (tuple, list)):
+        for value in values:
+            yield from tensors_in(value, depth + 1)
+    elif is_dataclass(values) and not isinstance(values, type):
+        for field in fields(values):
+            yield from tensors_in(getattr(values, field.name), depth + 1)

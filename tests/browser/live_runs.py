@@ -7,13 +7,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
+
 from leadline.records.event import Event
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, TimelineEvent
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
 
 STEP_MS = 150.0
 PHASES = {"data": 20.0, "forward": 40.0, "backward": 70.0, "optimizer": 20.0}

@@ -8,8 +8,7 @@ from pathlib import Path
 from idle_page import wait_until_idle
 from live_runs import end, training_parts, write_live_run
 from playwright.sync_api import Locator, Page, expect
-
-from leadline.testing.timelines import merge_by_time
+from timelines import merge_by_time
 
 
 def names(place: Locator) -> list[str]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from live_runs import end, training_parts, write_live_run
 from playwright.sync_api import Page, expect
-
-from leadline.testing.timelines import merge_by_time, training
+from timelines import merge_by_time, training
 
 USUAL = {"data": 5.0, "backward": 40.0, "collective": 55.0}
 SLOW = {"data": 55.0, "backward": 40.0, "collective": 5.0}

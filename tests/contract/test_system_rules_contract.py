@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
+
 from leadline.records.metric import Channel
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
 from leadline.rules.system.batch_size import BatchSize
@@ -28,7 +30,6 @@ from leadline.rules.system.straggler import Straggler
 from leadline.rules.system.throughput_regression import ThroughputRegression
 from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, Part
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
 
 SOON: Mapping[str, Any] = {"patience": 2, "window": 10}
 COUNT = 30

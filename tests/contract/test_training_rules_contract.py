@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from generated_runs import arrays_of
+
 from leadline.records.series import TensorInfo
 from leadline.rules.losses.class_imbalance import ClassImbalance
 from leadline.rules.losses.confusion import Confusion
@@ -21,7 +23,6 @@ from leadline.rules.tensors.tensor_variance import TensorVariance
 from leadline.rules.tensors.unchanged_tensor import UnchangedTensor
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import Capture, Part
-from leadline.testing.scenarios import arrays_of
 
 
 def statistic(tensor: str, name: str, *values: float) -> tuple[Capture, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from generated_runs import scenarios
 from hypothesis import given, settings
 from judged import Judged, judged_by
 
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Capture, Part
-from leadline.testing.scenarios import scenarios
 
 
 def captures(scenario: Sequence[Part]) -> Iterator[tuple[int, list[Capture]]]:

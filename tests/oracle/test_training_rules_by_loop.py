@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from generated_runs import scenarios
 from hypothesis import given, settings
 from judged import Judged, judged_by
 
@@ -18,7 +19,6 @@ from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter
-from leadline.testing.scenarios import scenarios
 
 
 class Step:

@@ -14,12 +14,12 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pytest
 from launching import PATIENCE, script, watched
+from timelines import training
 
 from leadline import charts
 from leadline.charts import notebook
 from leadline.charts.catalog import CATALOG
 from leadline.testing.runs import RunWriter
-from leadline.testing.timelines import training
 
 PAGE = Path(__file__).parents[2] / "docs" / "notebook-charts.md"
 EMPTY = {

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from fault_examples import examples
+from generated_runs import scenarios
 from hypothesis import HealthCheck, Phase, given, settings
 from launching import PATIENCE, environment, script, wait_for, watched
 
@@ -24,7 +25,6 @@ from leadline.judge.rule_plan import named, resolve_rules
 from leadline.reader.find_runs import find_runs, read_manifest
 from leadline.rules.registry import BUILT_IN
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.scenarios import scenarios
 
 pytestmark = pytest.mark.slow
 

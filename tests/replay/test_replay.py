@@ -9,6 +9,7 @@ from functools import partial
 from unittest import mock
 
 import pytest
+from generated_runs import scenarios
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter, SystemSample
-from leadline.testing.scenarios import scenarios
 
 GIVEN = {
     "all_zero": {"collection_names": ("gradients", "losses")},

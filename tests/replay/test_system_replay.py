@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from system_scenarios import system_scenario
 from test_replay import RecordedJudge, judge_afterwards, judged_in_all_ways
+from timelines import CPU, merge_by_time, sampled, training
 
 from leadline.rules.registry import find_rule
 from leadline.rules.rule import Rule
 from leadline.testing.runs import RunWriter
-from leadline.testing.timelines import CPU, merge_by_time, sampled, training
 
 SOON = {"patience": 3, "window": 10}
 RULES: dict[str, Callable[[], Rule]] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
+
 from leadline.records.metric import Channel
 from leadline.testing.runs import SECOND_NS, START_NS, Part, SystemSample
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
 
 _EVERY_MS = 500.0
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from leadline.reader.view import Point, SeriesRow, View
-from leadline.reader.window import Scan, TensorArray, Window
+from leadline.reader.window import TensorArray
 from leadline.records.series import SeriesLayout
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
-from leadline.testing.runs import SECOND_NS, START_NS, ArrayStatistics, Capture, RawTensors
+from leadline.testing.runs import ArrayStatistics, Capture, RawTensors
 
 _LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 
@@ -55,13 +55,6 @@ def points(
             mode_step = part.step if isinstance(part, RawTensors) or part.mode_step is None else part.mode_step
             point.arrays += [_array(raw, name, mode_step) for name in raw.tensors]
     yield from (by_step[key] for key in sorted(by_step))
-
-
-def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) -> Window:
-    """Return the window of a time-based rule, ``seconds`` after the start of the run."""
-    last_ns = None if last_record_seconds is None else START_NS + int(last_record_seconds * SECOND_NS)
-    moment = Scan(START_NS + int(seconds * SECOND_NS), START_NS, last_ns, last_step)
-    return Window(last_step, "train", moment.time_ns, scan=moment)
 
 
 def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> SeriesRow:

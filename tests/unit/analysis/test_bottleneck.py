@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.bottleneck import Bottleneck
 from leadline.analysis.time_breakdown import TimeBreakdown, read_time_breakdown
 from leadline.testing.runs import SECOND_NS, START_NS, Part, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 HEALTHY = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from system_scenarios import system_scenario
+from timelines import MEMORY, merge_by_time, sampled, training
 
 from leadline.analysis.bucketed_time import bucketed_time_breakdown, points_for, ranks_of, read_buckets, read_samples
 from leadline.analysis.digest import Digest
@@ -16,7 +17,6 @@ from leadline.analysis.steps import read_steps
 from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import MEMORY, merge_by_time, sampled, training
 
 
 @pytest.mark.parametrize("seed", [1, 2, 5, 11])

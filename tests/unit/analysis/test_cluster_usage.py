@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from timelines import CPU, gpu, merge_by_time, sampled
 
 from leadline.analysis.cluster_usage import ALL_NODES, cluster_usage, weighted_percentiles
 from leadline.analysis.digest import Digest
 from leadline.analysis.usage import PERCENTILES
 from leadline.reader.run import Run
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import CPU, gpu, merge_by_time, sampled
 
 
 def test_cluster_usage_equals_numpy_on_all_samples(tmp_path: Path) -> None:

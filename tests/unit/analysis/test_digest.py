@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from timelines import MS, sampled, step_rows
 
 from leadline.analysis.buckets import bucket_width, bucket_width_ns
 from leadline.analysis.digest import Digest
@@ -17,7 +18,6 @@ from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
 from leadline.records.names import MODES, PARTS
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample, TimelineEvent
-from leadline.testing.timelines import MS, sampled, step_rows
 
 CORES = [Channel("cpu", f"core{index}", "utilization_percent") for index in (0, 2, 10)]
 

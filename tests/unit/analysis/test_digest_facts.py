@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from timelines import merge_by_time, training
 
 from leadline.analysis.digest import Digest
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.timelines import merge_by_time, training
 
 
 @pytest.fixture

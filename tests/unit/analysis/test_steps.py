@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from by_loop import phases_of_steps
+from timelines import MS, step_rows, training
 
 from leadline.analysis.steps import read_steps
 from leadline.reader.run import open_run
 from leadline.records.event import Event
 from leadline.records.names import MODES, PARTS
 from leadline.testing.runs import START_NS, Part, RunWriter, TimelineEvent
-from leadline.testing.timelines import MS, step_rows, training
 
 
 def steps_of(tmp_path, run_parts: list[Part]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from timelines import WORKER, training
 
 from leadline.analysis.throughput import peak_of
 from leadline.analysis.time_breakdown import read_time_breakdown
 from leadline.testing.runs import RunWriter
-from leadline.testing.timelines import WORKER, training
 
 STEP = {"data": 10.0, "forward": 30.0, "backward": 60.0}
 

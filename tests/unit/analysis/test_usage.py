@@ -6,13 +6,13 @@ import random
 
 import numpy as np
 import pytest
+from timelines import CPU, MEMORY, MS, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.steps import read_steps
 from leadline.analysis.usage import mean_of, phases_between, usage, usage_by_phase
 from leadline.reader.run import open_run
 from leadline.records.names import PARTS
 from leadline.testing.runs import START_NS, Part, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, MS, gpu, merge_by_time, sampled, training
 
 
 def opened(tmp_path, run_parts: list[Part]):

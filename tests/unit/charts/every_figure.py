@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
+from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis import call_tree, distribution, histograms, job, operators, ranks, steps
 from leadline.analysis.digest import Digest
@@ -21,7 +22,6 @@ from leadline.reader.python_profiles import Flame
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
 from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 EVIL = "<script>alert(1)</script><b>bold</b> &amp; $x^2$ %{x} \u202egnp.exe \x00\n" + "🙂" * 5 + "é" * 4000
 """Markup, a formula, a template, turned text, control characters, and more than anybody reads."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from timelines import CPU, MEMORY, merge_by_time, sampled, training
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
@@ -21,7 +22,6 @@ from leadline.cli.utilization import machine_block
 from leadline.records.documents import WorkerDocument
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, merge_by_time, sampled, training
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 

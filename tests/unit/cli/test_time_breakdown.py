@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from timelines import CPU, WORKER, merge_by_time, sampled, training
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
 from leadline.testing.runs import Part, RunWriter
-from leadline.testing.timelines import CPU, WORKER, merge_by_time, sampled, training
 
 SLOW = {"data": 60.0, "forward": 20.0, "backward": 30.0}
 

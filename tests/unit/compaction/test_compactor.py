@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from long_runs import Day, write_day
+from timelines import gpu, step_rows
 
 from leadline.analysis.digest import Digest
 from leadline.compaction import compactor, part_writer
@@ -29,7 +30,6 @@ from leadline.reader.rollups import SAMPLES, VALUES
 from leadline.reader.run import open_run
 from leadline.store import layout
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter, SystemSample
-from leadline.testing.timelines import gpu, step_rows
 
 Answers = dict[str, Any]
 QUARTER = Day(hours=0.25, cores=4, gpus=1, steps=3000, tensors=6, every=10)

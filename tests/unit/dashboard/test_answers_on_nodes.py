@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.digest import Digest
 from leadline.charts.system_charts import why_missing
@@ -15,7 +16,6 @@ from leadline.dashboard.node_view import chosen, node_views
 from leadline.reader.run import Run
 from leadline.records.metric import Channel
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 Open = Callable[..., TestClient]
 

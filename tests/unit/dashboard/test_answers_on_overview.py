@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from timelines import CPU, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
@@ -21,7 +22,6 @@ from leadline.records.manifest import RuleSpec
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, RunWriter
-from leadline.testing.timelines import CPU, gpu, merge_by_time, sampled, training
 
 HOSTILE = "<script>alert(1)</script>"
 Open = Callable[..., TestClient]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from timelines import merge_by_time, training
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
@@ -14,7 +15,6 @@ from leadline.charts.step_charts import MAX_RANKS, charted_ranks, charted_worker
 from leadline.dashboard.rank_view import PAGE_ROWS, rank_page, replica_names
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.timelines import merge_by_time, training
 
 Open = Callable[..., TestClient]
 

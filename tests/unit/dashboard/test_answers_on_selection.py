@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from timelines import merge_by_time, training
 
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.store.documents import make_folder
 from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter, TimelineEvent
-from leadline.testing.timelines import merge_by_time, training
 
 PHASES = {"data": 25.0, "forward": 25.0, "backward": 50.0}
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from chrome_trace import read_trace, tracks
+from timelines import CPU, MS, gpu, merge_by_time, sampled, training
 
 from leadline.cli import main
 from leadline.exports import machine
@@ -21,7 +22,6 @@ from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, RunWriter, TimelineEvent
-from leadline.testing.timelines import CPU, MS, gpu, merge_by_time, sampled, training
 
 SECOND = 1000 * MS
 FINDING = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from timelines import training
 
 from leadline.errors import DamagedRunError, LeadlineError, RunNotFoundError, StoreFullError
 from leadline.judge import rule_results
@@ -23,7 +24,6 @@ from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
 from leadline.store.documents import read_document, read_lines
 from leadline.testing.runs import Capture, Part, RunWriter
-from leadline.testing.timelines import training
 
 LOSSES: list[Part] = [Capture(step, {"loss": {"value": float("nan") if step == 7 else 1.0}}) for step in range(12)]
 MINE = """

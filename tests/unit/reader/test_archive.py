@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from timelines import step_rows
 
 from leadline.reader import archive
 from leadline.reader.run import Run
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample
-from leadline.testing.timelines import step_rows
 
 RUN_PARTS = [
     Capture(0, {"loss": {"value": 1.0}, "fc.weight": {"l2": 2.0}}),

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from generated_runs import float_tensors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from leadline.records.event import Event
 from leadline.records.manifest import RuleSpec
 from leadline.rules.registry import BUILT_IN, find_rule
 from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample, TimelineEvent
-from leadline.testing.scenarios import float_tensors
 
 
 @pytest.fixture(scope="module")

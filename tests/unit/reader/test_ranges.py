@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from timelines import CPU, IOWAIT, MS, gpu, merge_by_time, sampled, training
 
 from leadline.reader.run import Run, open_run
 from leadline.testing.runs import SECOND_NS, START_NS, Part, RunWriter, SystemSample, TimelineEvent
-from leadline.testing.timelines import CPU, IOWAIT, MS, gpu, merge_by_time, sampled, training
 
 TRAININGS = [training([{"data": 40.0, "forward": 60.0}] * 20, worker=f"rank{rank}-{rank}") for rank in (0, 1)]
 SAMPLES = [sampled({CPU: [1.0] * 6, IOWAIT: [2.0] * 6, gpu(0): [3.0] * 6}, node=node) for node in ("a", "b")]

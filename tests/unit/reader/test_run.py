@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from generated_runs import float_tensors
 
 import leadline
 from leadline.errors import ConfigurationError, DamagedRunError, NotCapturedError, NotYetError, RunNotFoundError
@@ -17,7 +18,6 @@ from leadline.reader.summary import DAMAGED
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter, SystemSample, TimelineEvent
-from leadline.testing.scenarios import float_tensors
 
 GRADIENT = "gradient/a.weight"
 

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from generated_runs import float_tensors
 
 from leadline.reader.run_watch import RunWatch
 from leadline.reader.tensors import TensorIndex
 from leadline.store import layout
 from leadline.testing.runs import Capture, RunWriter
-from leadline.testing.scenarios import float_tensors
 
 WORKER = "rank0-1"
 

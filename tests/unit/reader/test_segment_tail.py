@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from timelines import step_rows
 
 from leadline.reader.segments import Range, SegmentTail
 from leadline.reader.stream import BulkStream
 from leadline.store import layout
 from leadline.testing.runs import START_NS, Capture, RunWriter, SystemSample
-from leadline.testing.timelines import step_rows
 
 PARTS = [layout.SERIES, layout.SYSTEM, layout.TIMELINE]
 LIMITS = [1, 700, 5000, 1 << 20]

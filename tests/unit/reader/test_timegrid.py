@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from timelines import CPU, IOWAIT, WORKER, merge_by_time, sampled, step_rows, training
 
 from leadline.reader.interval import PhaseKey, parse_row_args
 from leadline.reader.timegrid import TimeGrid
 from leadline.records.needs import MetricNeed, Needs
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, WORKER, merge_by_time, sampled, step_rows, training
 
 NEEDS = Needs(scan_seconds=1.0, metrics=(MetricNeed("cpu", "utilization_percent"),), phases=("step", "data"))
 

@@ -7,12 +7,13 @@ import os
 import random
 from pathlib import Path
 
+from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
+
 from leadline.records.finding import Finding
 from leadline.records.series import TensorInfo
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 MALICIOUS = ("<script>alert(1)</script>", "../..", "x" * 10_000, "🚀 acc", '"><img src=x onerror=alert(1)>')
 COUNT = 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from generated_runs import arrays_of
 
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
@@ -13,7 +14,6 @@ from leadline.rules.rule import Rule
 from leadline.rules.tensors.dead_relu import DeadRelu
 from leadline.rules.tensors.saturated_activation import SaturatedActivation
 from leadline.testing.runs import Capture
-from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 TANH, SIGMOID = "unit_within_-9.4999_9.4999", "unit_within_-23_16.99999"

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from generated_runs import arrays_of
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.series import TensorInfo
@@ -14,7 +15,6 @@ from leadline.rules.losses.class_imbalance import ClassImbalance
 from leadline.rules.losses.confusion import Confusion
 from leadline.rules.rule import Rule
 from leadline.testing.runs import Capture, RawTensors
-from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 LABELS = "CrossEntropyLoss_input_1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from generated_runs import arrays_of
 
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
@@ -12,7 +13,6 @@ from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.check_input_images import CheckInputImages
 from leadline.rules.tensors.nlp_sequence_ratio import NLPSequenceRatio
 from leadline.testing.runs import Capture, RawTensors
-from leadline.testing.scenarios import arrays_of
 from leadline.testing.windows import verdicts
 
 

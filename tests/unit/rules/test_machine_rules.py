@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.errors import ConfigurationError
 from leadline.judge.evaluator import Evaluator
 from leadline.rules.registry import find_rule
 from leadline.testing.runs import START_NS, Part, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 SOON = {"patience": 2, "window": 10}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from timelines import CPU, IOWAIT, gpu, merge_by_time, sampled, training
 
 from leadline.judge.evaluator import Evaluator
 from leadline.reader.operator_times import BIN_NS, OperatorTimes, bin_operator_times
@@ -17,7 +18,6 @@ from leadline.rules.system.io_bottleneck import IOBottleneck
 from leadline.rules.system.low_gpu_utilization import LowGPUUtilization
 from leadline.rules.system.recent_operators import RecentOperators
 from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter
-from leadline.testing.timelines import CPU, IOWAIT, gpu, merge_by_time, sampled, training
 
 MS = 1_000_000
 SOON = {"patience": 2, "window": 10}

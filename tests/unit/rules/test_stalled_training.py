@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from leadline.errors import ConfigurationError
+from leadline.reader.window import Scan, Window
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.system.stalled_training import StalledTraining
-from leadline.testing.windows import scan
+from leadline.testing.runs import SECOND_NS, START_NS
+
+
+def scan(seconds: float, last_record_seconds: float | None, last_step: int = 0) -> Window:
+    """Return the window of a time-based rule, ``seconds`` after the start of the run."""
+    last_ns = None if last_record_seconds is None else START_NS + int(last_record_seconds * SECOND_NS)
+    moment = Scan(START_NS + int(seconds * SECOND_NS), START_NS, last_ns, last_step)
+    return Window(last_step, "train", moment.time_ns, scan=moment)
 
 
 def test_fires_after_the_threshold_and_is_clear_on_it() -> None:

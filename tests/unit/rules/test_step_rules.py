@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from test_machine_rules import evaluate
+from timelines import CPU, MS, RSS, merge_by_time, sampled, training
 
 from leadline.records.event import Event
 from leadline.testing.runs import START_NS, Part, TimelineEvent
-from leadline.testing.timelines import CPU, MS, RSS, merge_by_time, sampled, training
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 

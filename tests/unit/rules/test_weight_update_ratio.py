@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from generated_runs import float_tensors
 
 from leadline.errors import ConfigurationError
 from leadline.records.verdict import Clear, Fired, Undecided
 from leadline.rules.tensors.weight_update_ratio import WeightUpdateRatio
 from leadline.testing.runs import Capture
-from leadline.testing.scenarios import float_tensors
 from leadline.testing.windows import verdicts
 
 

@@ -104,8 +104,8 @@ def read_manifest(path: str) -> Manifest:
         raise RunNotFoundError(f"there is no run at {path}; leadline ls lists the runs")
     document = read_document(manifest_path)
     try:
-        return Manifest.from_dict(document)  # type: ignore[arg-type]
-    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        return Manifest.from_dict(document)
+    except TypeError as error:
         raise DamagedRunError(
             f"{manifest_path} cannot be read as a manifest; the other files of the run are unchanged"
         ) from error

@@ -1,16 +1,19 @@
-"""The documents of a run that workers, agents and the judge write, and their one decoder."""
+"""The documents of a run that workers, agents and the judge write, and the one decoder of stored records."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from types import NoneType
-from typing import Any, ClassVar, Final, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
 
 _Decode = Callable[[Any], Any]
 
 _INVALID: Final = object()
+_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""The numbers that JSON cannot represent, as ``store.documents`` writes them."""
 
 
 class Document:
@@ -27,50 +30,86 @@ class Document:
         """Create a record from a decoded JSON value."""
         if not isinstance(data, Mapping):
             return cls()
-        decoders: dict[str, _Decode] = _decoders(cls)  # type: ignore[arg-type]
-        values = {name: decode(data[name]) for name, decode in decoders.items() if name in data}
-        return cls(**{name: value for name, value in values.items() if value is not _INVALID})
+        return cls(**{name: value for name, value in _decode(cls, data).items() if value is not _INVALID})
 
     def fields(self) -> dict[str, Any]:
         """Return the values by key; ``store.documents`` encodes records within them."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
+class StrictDocument(Document):
+    """A record that is of no use if a part of it is missing.
+
+    **Decodes or fails** - keys that are missing take the default, and unknown keys of newer versions are ignored; a
+    missing key without a default and a value of another type are errors.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Create a record from a decoded JSON value.
+
+        Raises:
+            TypeError: It is not such a record.
+        """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"{cls.__name__} is not an object")
+        values = _decode(cls, data)
+        invalid = [name for name, value in values.items() if value is _INVALID]
+        if invalid:
+            raise TypeError(f"invalid {', '.join(invalid)} of {cls.__name__}")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON values."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+def _decode(kind: type[Document], data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: decode(data[name]) for name, decode in _decoders(kind).items() if name in data}
+
+
 @lru_cache
 def _decoders(kind: type[Document]) -> dict[str, _Decode]:
-    hints = get_type_hints(kind)
-    return {name: _decoder(hints[name]) for name in kind.__dataclass_fields__}
+    hints, is_strict = get_type_hints(kind), issubclass(kind, StrictDocument)
+    return {name: _decoder(hints[name], is_strict) for name in kind.__dataclass_fields__}
 
 
-def _decoder(kind: Any) -> _Decode:
-    """Return the function that turns a JSON value into a value of a type: of lists and objects, the valid items."""
-    arguments = get_args(kind)
+def _decoder(kind: Any, is_strict: bool) -> _Decode:
+    """Return the function that turns a JSON value into a value of a type.
+
+    Args:
+        is_strict: Whether a list or object with an invalid item is invalid, rather than shorter.
+    """
+    arguments, origin = get_args(kind), get_origin(kind)
     if kind is Any:
         return lambda value: value
+    if origin is Literal:
+        return lambda value: value if value in arguments else _INVALID
     if len(arguments) == 2 and arguments[1] is NoneType:
-        decode = _decoder(arguments[0])
+        decode = _decoder(arguments[0], is_strict)
         return lambda value: None if value is None else decode(value)
-    if get_origin(kind) is tuple:
-        return partial(_decode_tuple, _decoder(arguments[0]))
-    if get_origin(kind) is dict:
-        return partial(_decode_dict, _decoder(arguments[1]))
+    if origin in (tuple, dict):
+        return partial(_decode_items, origin, _decoder(arguments[origin is dict], is_strict), is_strict)
+    if isinstance(kind, type) and issubclass(kind, StrictDocument):
+        return kind.from_dict
     if isinstance(kind, type) and issubclass(kind, Document):
         return lambda value: kind.from_dict(value) if isinstance(value, Mapping) else _INVALID
-    accepted = (int, *(arguments or (kind,))) if float in (arguments or (kind,)) else kind
+    if kind is float:
+        return lambda value: value if isinstance(value, (int, float)) else _NUMBERS.get(str(value), _INVALID)
+    accepted = (int, *arguments) if float in arguments else kind
     return lambda value: value if isinstance(value, accepted) else _INVALID
 
 
-def _decode_tuple(of_item: _Decode, value: Any) -> Any:
-    if not isinstance(value, (list, tuple)):
+def _decode_items(kind: type, of_item: _Decode, is_strict: bool, value: Any) -> Any:
+    if not isinstance(value, dict if kind is dict else (list, tuple)):
         return _INVALID
-    return tuple(item for item in map(of_item, value) if item is not _INVALID)
-
-
-def _decode_dict(of_item: _Decode, value: Any) -> Any:
-    if not isinstance(value, dict):
+    items = {key: of_item(item) for key, item in (value.items() if kind is dict else enumerate(value))}
+    valid = {key: item for key, item in items.items() if item is not _INVALID}
+    if is_strict and len(valid) < len(items):
         return _INVALID
-    pairs = ((key, of_item(item)) for key, item in value.items())
-    return {key: item for key, item in pairs if item is not _INVALID}
+    return valid if kind is dict else tuple(valid.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
+from leadline.records.documents import StrictDocument
 from leadline.records.names import EVERY_STATUS
 from leadline.records.plan import CapturePlan
 from leadline.records.profile_window import ProfileWindow
 
 
 @dataclass(frozen=True, slots=True)
-class RuleSpec:
+class RuleSpec(StrictDocument):
     """A rule of a run with its parameters."""
 
     alias: str
@@ -28,7 +28,7 @@ class RuleSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionSpec:
+class ActionSpec(StrictDocument):
     """An action that runs when a rule or the job reaches a status."""
 
     rule: str
@@ -54,15 +54,15 @@ class ActionSpec:
         return EVERY_STATUS in self.statuses or status in self.statuses
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ActionSpec:
-        """Create an action from ``asdict`` output; early manifests of format 1 have ``status``, not ``statuses``."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        known["statuses"] = tuple(data.get("statuses") or (data.get("status", "IssuesFound"),))
-        return cls(**known)
+    def from_dict(cls, data: Any) -> Self:
+        """Create an action from its stored form; early manifests of format 1 have ``status``, not ``statuses``."""
+        if isinstance(data, dict) and not data.get("statuses"):
+            data = data | {"statuses": (data.get("status", "IssuesFound"),)}
+        return super(ActionSpec, cls).from_dict(data)
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(StrictDocument):
     """The content of ``manifest.json``; the agent adds ``workers``, ``nodes`` and ``lost`` during the run."""
 
     name: str
@@ -88,20 +88,3 @@ class Manifest:
     workers: tuple[dict[str, Any], ...] = ()
     """The final document of each worker, added by the agent when the run ends."""
     nodes: tuple[dict[str, Any], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the manifest as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Manifest:
-        """Create a manifest from ``to_dict`` output; unknown keys of newer versions are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        known["command"] = tuple(known["command"])
-        known["plan"] = CapturePlan.from_dict(known["plan"])
-        known["rules"] = tuple(RuleSpec(**rule) for rule in known["rules"])
-        known["profile"] = tuple(map(ProfileWindow.from_dict, known.get("profile", ())))
-        known["actions"] = tuple(map(ActionSpec.from_dict, known["actions"]))
-        known["workers"] = tuple(known.get("workers", ()))
-        known["nodes"] = tuple(known.get("nodes", ()))
-        return cls(**known)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from leadline.records.documents import StrictDocument
 
 NotificationKind = Literal["finding", "closed", "rule_status", "job_status"]
 
@@ -13,7 +14,7 @@ NOTIFICATION_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSnapshot:
+class TensorSnapshot(StrictDocument):
     """The captured data of a tensor at the step of a finding."""
 
     name: str
@@ -28,7 +29,7 @@ class TensorSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleState:
+class RuleState(StrictDocument):
     """The state of a rule of the run."""
 
     name: str
@@ -45,7 +46,7 @@ class RuleState:
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(StrictDocument):
     """One finding that opened or closed, or one change of the status of a rule or the job."""
 
     id: str
@@ -86,22 +87,3 @@ class Notification:
     def to_dict(self) -> dict[str, Any]:
         """Return the notification as plain JSON values."""
         return {"format": NOTIFICATION_FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Notification:
-        """Create a notification from ``to_dict`` output; unknown keys of newer versions are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__ if key in data}
-        known["tensors"] = tuple(_snapshot(tensor) for tensor in known.get("tensors", ()))
-        known["rules"] = tuple(RuleState(**rule) for rule in known.get("rules", ()))
-        return cls(**known)
-
-
-def _snapshot(data: Mapping[str, Any]) -> TensorSnapshot:
-    shape, values = data.get("shape"), data.get("values")
-    fields = {
-        **data,
-        "shape": None if shape is None else tuple(shape),
-        "statistics": {name: float(value) for name, value in data.get("statistics", {}).items()},  # "NaN" in JSON
-        "values": None if values is None else tuple(map(float, values)),
-    }
-    return TensorSnapshot(**fields)

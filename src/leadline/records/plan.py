@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
+from leadline.records.documents import StrictDocument
 from leadline.records.names import ACCURACY, TREE_COLLECTIONS, Family, is_module_collection, module_of
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(StrictDocument):
     """The steps of a mode at which an item is captured."""
 
     every: int | None = None
@@ -47,7 +47,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureItem:
+class CaptureItem(StrictDocument):
     """One entry of the capture plan: statistics of some tensors at some steps, and the source of the request."""
 
     collection: str | None = None
@@ -125,7 +125,7 @@ def applies_to_mode(item: CaptureItem, mode: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturePlan:
+class CapturePlan(StrictDocument):
     """Everything that a run captures."""
 
     items: tuple[CaptureItem, ...] = ()
@@ -137,26 +137,3 @@ class CapturePlan:
     """Maximum size of the run on disk; None: no limit."""
     budget: float | None = None
     """Maximum share of the step time for captures of presets and rules (0.02: two percent); None: no limit."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CapturePlan:
-        """Create a plan from ``to_dict`` output."""
-        return cls(**{**data, "items": tuple(item_from_dict(item) for item in data["items"])})
-
-
-def item_from_dict(data: Mapping[str, Any]) -> CaptureItem:
-    """Create a capture item from plain JSON values."""
-    schedule = dict(data["schedule"])
-    schedule["steps"] = tuple(schedule["steps"])
-    return CaptureItem(
-        **{
-            **data,
-            "statistics": tuple(data["statistics"]),
-            "modes": tuple(data["modes"]),
-            "schedule": Schedule(**schedule),
-        }
-    )

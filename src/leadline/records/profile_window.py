@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from leadline.records.documents import StrictDocument
 
 Kind = Literal["detailed", "cprofile", "pyinstrument", "dataloader"]
 Timer = Literal["total", "cpu", "off_cpu"]
@@ -19,7 +20,7 @@ MAX_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileWindow:
+class ProfileWindow(StrictDocument):
     """One window of one kind; at most one of ``step`` and ``time_ns`` is given, and one of ``steps`` and ``seconds``.
 
     By default a window starts with the next step and covers one step.
@@ -44,15 +45,6 @@ class ProfileWindow:
     """Whether ``detailed`` also records memory allocations of operators; on an accelerator it always does."""
     id: str = ""
     """Name of the window's folder; unique within the run."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the window as plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ProfileWindow:
-        """Create a window from ``to_dict`` output; unknown keys of newer versions are ignored."""
-        return cls(**{key: data[key] for key in cls.__dataclass_fields__ if key in data})
 
     def describe(self) -> str:
         """Return a short description: ``cprofile (cpu) from step 9, 2 steps``."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.installed import Frameworks
-from leadline.records.plan import CapturePlan, item_from_dict, may_select_family
+from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
@@ -48,7 +48,7 @@ class DoctorProbe:
         self._plan, self._context, self._control = plan, context, control
         self._recorder, self._frameworks = recorder, frameworks
         self._steps = int(order["steps"])
-        self._plans = {label: [item_from_dict(data) for data in items] for label, items in order["plans"].items()}
+        self._plans = {label: list(map(CaptureItem.from_dict, items)) for label, items in order["plans"].items()}
         self._backwards = 0
         self._losses: dict[object, str | None] = {}
         self._optimizers: list[Any] = []

@@ -1,18 +1,19 @@
-"""The action publish_metric."""
+"""The action publish_metric, and the periodic publication of unchanged gauges."""
 
 from __future__ import annotations
 
 import importlib.util
+import logging
+import threading
 from functools import cached_property
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from leadline.actions.action import Action, ActionContext, Outcome
-from leadline.actions.http_client import PORTS
+from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
+from leadline.actions.http_client import PORTS, check_reachable
 from leadline.actions.http_client import port as port_of
-from leadline.actions.metrics.periodic_publisher import MetricExporter, PeriodicPublisher
 from leadline.actions.metrics.run_metrics import RunMetrics
 from leadline.errors import ConfigurationError, MissingExtraError
 
@@ -34,6 +35,7 @@ _SHARE: Final = 0.45
 """The share of the time limit for one export: a notification may have to wait for another export to end."""
 _PROBE_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 3.0
+_LOG = logging.getLogger(__name__)
 
 
 class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
@@ -160,7 +162,6 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     def _check_cloudwatch(self) -> None:
         from leadline.actions.aws import check_credentials, endpoint_address, make_client
-        from leadline.actions.connectivity import check_reachable
 
         client = make_client(
             "cloudwatch", action="publish_metric", region=self.region, endpoint=self.endpoint, seconds=_PROBE_SECONDS
@@ -173,8 +174,6 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     def _check_url(self, name: str, url: str) -> None:
         """Refuse a URL that cannot be used; no error contains it, since it may be a secret."""
-        from leadline.actions.connectivity import check_reachable
-
         parts = _split(name, url)
         if self.probe:
             limit = min(self.timeout, _PROBE_SECONDS)
@@ -202,3 +201,64 @@ def _is_installed(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # its parent package is missing
         return False
+
+
+class MetricExporter(Protocol):
+    """An exporter for the gauges of one run.
+
+    **Fails in two ways**
+    ``publish`` raises ``RetryLaterError`` if a retry may succeed, ``RejectedError`` if not, and nothing else.
+
+    **Ends**
+    ``publish`` and ``close`` return within their time limits, and no thread keeps the process alive.
+    """
+
+    is_pushed: bool
+    """Whether values are visible only after they were sent, so that they must be sent again periodically."""
+
+    def publish(self) -> str:
+        """Publish the current values, and return what was done in one line."""
+
+    def close(self) -> None:
+        """Release all resources."""
+
+
+class PeriodicPublisher:
+    """Publishes through an exporter, on demand and periodically, never twice at once.
+
+    Args:
+        seconds: The interval of publications, > 0.
+        patience_seconds: How long ``close`` waits for a publication in progress.
+    """
+
+    def __init__(self, exporter: MetricExporter, seconds: float, patience_seconds: float) -> None:
+        self._exporter, self._seconds, self._patience_seconds = exporter, seconds, patience_seconds
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, name="leadline-metrics", daemon=True)
+        if exporter.is_pushed:
+            self._thread.start()
+
+    def publish(self) -> str:
+        """Publish now, and return what was done in one line.
+
+        Raises:
+            RetryLaterError: It failed, and a retry may succeed.
+            RejectedError: It failed for good.
+        """
+        with self._lock:
+            return self._exporter.publish()
+
+    def close(self) -> None:
+        """Stop publishing."""
+        self._is_over.set()
+        if self._thread.is_alive():
+            self._thread.join(self._patience_seconds)
+        self._exporter.close()
+
+    def _repeat(self) -> None:
+        while not self._is_over.wait(self._seconds):
+            try:
+                self.publish()
+            except (RetryLaterError, RejectedError, OSError) as error:  # the next notification reports the same error
+                _LOG.info("the metrics could not be sent again: %s", error)

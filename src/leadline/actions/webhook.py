@@ -10,7 +10,16 @@ from typing import ClassVar, Final
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError
-from leadline.actions.http_client import PORTS, HttpResponse, host, port, post, status_error, status_text
+from leadline.actions.http_client import (
+    PORTS,
+    HttpResponse,
+    check_reachable,
+    host,
+    port,
+    post,
+    status_error,
+    status_text,
+)
 from leadline.errors import ConfigurationError
 from leadline.records.version import __version__
 from leadline.store.documents import encode
@@ -53,8 +62,6 @@ class Webhook(Action, frozen=True, kw_only=True):
     probe: bool = True
 
     def check(self) -> None:
-        from leadline.actions.connectivity import check_reachable
-
         parts = _parse_url(self.url)
         if re.search(r"[\x00-\x1f\x7f]", self.authorization):
             raise ConfigurationError("webhook: authorization has a line break in it; give it in one line")

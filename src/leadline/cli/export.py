@@ -12,8 +12,7 @@ from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
 from leadline.exports.span import Span, parse_span
-from leadline.exports.tables import export_tables
-from leadline.exports.tensorboard import export_events
+from leadline.exports.tables import export_events, export_tables
 from leadline.reader.run import Run
 
 FORMATS: Final = ("perfetto", "parquet", "csv", "tensorboard")

@@ -1,4 +1,4 @@
-"""Control requests made from command-line options and form fields."""
+"""Control requests made from command-line options and form fields, with the captures that a new rule needs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leadline.config.options import parse_rule
+from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import make_window, with_unique_ids
 from leadline.config.run_config import check_interval
-from leadline.control.added_rule import added_rule
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.reader.run import Run
+from leadline.records.documents import RuleSummary
 from leadline.records.manifest import RuleSpec
-from leadline.records.names import JOB_ENDED
+from leadline.records.names import JOB_ENDED, PRESETS
+from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import AddRules, ControlRequest, Profile, SetInterval, Stop
 from leadline.store.control import new_request_id, write_request
+from leadline.store.run_state import read_rule_summary
 
 SETTINGS: Final = ("interval-ms", "rule")
 """The keys of ``leadline set``."""
@@ -152,3 +156,33 @@ def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Stop:
 
 def _by_user(reason: str) -> dict[str, Any]:
     return {"id": new_request_id(), "reason": reason, "by": "user", "time_ns": time.time_ns()}
+
+
+def added_rule(rule: RuleSpec, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
+    """Resolve a rule, and the needs of the rule that the run's own capture plan does not cover.
+
+    Raises:
+        ConfigurationError: A parameter is invalid, or the run has a rule of that name already.
+        UnknownNameError: No rule or parameter has that name.
+    """
+    ((spec, resolved),) = resolve_rules([rule])
+    if spec.alias in active_rules(run):
+        raise ConfigurationError(f"{run.name} already has a rule named {spec.alias!r}; use an alias: OTHER={spec.rule}")
+    check_runs([(spec, resolved)], os.path.dirname(run.uri))
+    return spec, _missing(plan([(spec, resolved)], ()), run)
+
+
+def active_rules(run: Run) -> dict[str, str]:
+    """Return the rules of a run by alias, with those added while it ran."""
+    summary = read_rule_summary(run.uri) or RuleSummary()
+    added = {rule.name: rule.rule for rule in summary.rules}
+    return {spec.alias: spec.rule for spec in run.manifest.rules} | added
+
+
+def _missing(needs: tuple[CaptureItem, ...], run: Run) -> tuple[CaptureItem, ...]:
+    """Capture items with the intervals of the run's preset, without those that its plan already contains."""
+    preset = run.manifest.preset if run.manifest.preset in PRESETS else "standard"
+    base = preset_items(preset)
+    merged = merge(base, (), needs, root=os.path.dirname(run.uri)).items[len(base) :]
+    known = {replace(item, source="") for item in run.manifest.plan.items}
+    return tuple(item for item in merged if replace(item, source="") not in known)

@@ -6,8 +6,7 @@ import os
 import warnings
 from typing import Final
 
-from leadline.monitor.accelerators import UnsupportedAccelerators
-from leadline.monitor.amd import AmdSampler
+from leadline.monitor.accelerators import AmdSampler, UnsupportedAccelerators
 from leadline.monitor.cgroup import read_limits
 from leadline.monitor.cpu import CpuSampler
 from leadline.monitor.disk import DiskSampler

@@ -15,8 +15,8 @@ import pytest
 from notices import make_context
 
 from leadline.actions.action import Action
+from leadline.actions.put_event import DETAIL_TYPE, SOURCE, detail
 from leadline.actions.registry import BUILT_IN, find_action, make_action
-from leadline.actions.sagemaker_event import DETAIL_TYPE, SOURCE, detail
 from leadline.records.notification import Notification, RuleState, TensorSnapshot
 from leadline.store.documents import encode
 

@@ -7,7 +7,7 @@ import socket
 import pytest
 from endpoints import free_port
 
-from leadline.actions.connectivity import check_reachable
+from leadline.actions.http_client import check_reachable
 from leadline.errors import ConfigurationError
 
 

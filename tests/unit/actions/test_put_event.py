@@ -14,9 +14,8 @@ from notices import FINDING, RUN, make_context
 
 from leadline.actions import put_event
 from leadline.actions.action import RejectedError, RetryLaterError
-from leadline.actions.put_event import PutEvent
+from leadline.actions.put_event import MAX_BYTES, PutEvent, detail
 from leadline.actions.registry import make_action
-from leadline.actions.sagemaker_event import MAX_BYTES, detail
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.records.notification import Notification, RuleState, TensorSnapshot
 

@@ -10,9 +10,8 @@ import pytest
 
 from leadline.actions.stop_training import StopTraining
 from leadline.actions.webhook import Webhook
-from leadline.config.instances import action_entries, rule_spec
 from leadline.config.options import ActionEntry
-from leadline.config.run_config import RunConfig
+from leadline.config.run_config import RunConfig, action_entries, rule_spec
 from leadline.errors import ConfigurationError
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from leadline.config.options import parse_rule
-from leadline.control.added_rule import active_rules
 from leadline.control.requests import (
+    active_rules,
     ask,
     interval_request,
     profile_off_request,

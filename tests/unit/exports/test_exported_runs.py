@@ -15,7 +15,7 @@ from chrome_trace import read_trace, tracks
 from timelines import CPU, MS, gpu, merge_by_time, sampled, training
 
 from leadline.cli import main
-from leadline.exports import machine
+from leadline.exports import perfetto
 from leadline.exports.perfetto import export_trace
 from leadline.exports.span import Span
 from leadline.reader.run import Run
@@ -139,8 +139,8 @@ def test_a_part_by_steps_or_times_contains_what_overlaps_it(export: Callable[...
 def test_a_counter_with_many_samples_is_downsampled_and_reported(
     export: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(machine, "MAX_SAMPLES", 4)
-    monkeypatch.setattr(machine.downsample, "__defaults__", (4,))
+    monkeypatch.setattr(perfetto, "MAX_SAMPLES", 4)
+    monkeypatch.setattr(perfetto.downsample, "__defaults__", (4,))
     trace = read_trace(str(export("trace.json")))
     assert trace["otherData"]["system_metrics"]["written"] == 4 + 2
     assert "2 counters have more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]

@@ -11,7 +11,7 @@ from chrome_trace import check_trace, tracks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.exports.machine import downsample
+from leadline.exports.perfetto import downsample
 from leadline.exports.trace import JITTER_NS, Trace, TraceSpan
 
 MS = 1_000_000

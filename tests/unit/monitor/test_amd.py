@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.monitor.accelerators import UnsupportedAccelerators
-from leadline.monitor.amd import METRICS, AmdSampler
+from leadline.monitor.accelerators import METRICS, AmdSampler, UnsupportedAccelerators
 
 
 class AmdSmiException(Exception):

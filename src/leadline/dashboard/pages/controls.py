@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from leadline.control import requests as control_requests
-from leadline.control.added_rule import active_rules
+from leadline.control.requests import active_rules
 from leadline.control.responses import interval_ms, request_statuses
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import rule_choices

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from leadline.actions.action import RetryLaterError
-from leadline.actions.metrics.periodic_publisher import PeriodicPublisher
+from leadline.actions.publish_metric import PeriodicPublisher
 
 PATIENCE_SECONDS = 60.0
 

@@ -11,8 +11,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
-from leadline.rules.system.device_metrics import CPU, DeviceMetric, percentile
-from leadline.rules.system.system_rule import PercentileMemory, PercentileRule
+from leadline.rules.system.system_rule import CPU, DeviceMetric, PercentileMemory, PercentileRule, percentile
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

@@ -12,7 +12,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
-from leadline.rules.system.device_metrics import (
+from leadline.rules.system.system_rule import (
     CPU,
     GPU,
     GPU_MEMORY,
@@ -20,10 +20,11 @@ from leadline.rules.system.device_metrics import (
     MEMORY,
     NETWORK,
     DeviceMetric,
+    PercentileMemory,
+    PercentileRule,
     device_name,
     percentile,
 )
-from leadline.rules.system.system_rule import PercentileMemory, PercentileRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from leadline.records.needs import MetricNeed
-from leadline.rules.system.device_metrics import GPU, IOWAIT
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
+from leadline.rules.system.system_rule import GPU, IOWAIT
 
 
 class IOBottleneck(GPUStarvationRule, frozen=True, kw_only=True):

@@ -11,8 +11,7 @@ import msgspec
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.system.device_metrics import GPU, NO_GPU, device_name
-from leadline.rules.system.system_rule import SystemRule
+from leadline.rules.system.system_rule import GPU, NO_GPU, SystemRule, device_name
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

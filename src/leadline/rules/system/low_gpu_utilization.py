@@ -10,8 +10,15 @@ from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
-from leadline.rules.system.device_metrics import GPU, NO_GPU, DeviceMetric, device_name, percentile
-from leadline.rules.system.system_rule import PercentileMemory, PercentileRule
+from leadline.rules.system.system_rule import (
+    GPU,
+    NO_GPU,
+    DeviceMetric,
+    PercentileMemory,
+    PercentileRule,
+    device_name,
+    percentile,
+)
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

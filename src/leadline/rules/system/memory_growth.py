@@ -13,7 +13,7 @@ from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
 from leadline.rules.robust import mann_kendall, median
 from leadline.rules.rule import Rule
-from leadline.rules.system.device_metrics import device_name
+from leadline.rules.system.system_rule import device_name
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
-from leadline.rules.system.device_metrics import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY
-from leadline.rules.system.system_rule import SystemRule
+from leadline.rules.system.system_rule import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY, SystemRule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window

@@ -2,20 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.reader.interval import Samples, Sensor
 from leadline.records.needs import MetricNeed, Needs
 from leadline.rules.rule import Rule
-from leadline.rules.system.device_metrics import DeviceMetric, DeviceMetrics, too_few_samples
 from leadline.rules.system.phase_times import TIMELINE_ROWS, PhaseOverlap, PhaseTimes
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
+CPU: Final = MetricNeed("cpu", "utilization_percent", "total")
+IOWAIT: Final = MetricNeed("cpu", "iowait_percent", "total")
+MEMORY: Final = MetricNeed("memory", "used_percent", "total")
+NETWORK: Final = MetricNeed("network", "utilization_percent")
+GPU: Final = MetricNeed("gpu", "utilization_percent")
+GPU_MEMORY: Final = MetricNeed("gpu", "memory_used_percent")
+
+NO_GPU: Final = "no GPU was sampled"
 SCAN_SECONDS: Final = 5.0
 """The interval at which rules on hardware metrics are evaluated."""
+
+
+@dataclass(slots=True)
+class DeviceMetric:
+    """The samples of one device after the first ones, which are skipped."""
+
+    values: deque[float]
+    """The latest values."""
+    times_ns: deque[int]
+    seen: int = 0
+    """The number of all samples, including the skipped ones."""
+
+    @property
+    def interval_ns(self) -> int:
+        """The mean time between two samples, at least 1."""
+        return (self.times_ns[-1] - self.times_ns[0]) // max(1, len(self.times_ns) - 1) or 1
+
+
+@dataclass(slots=True)
+class DeviceMetrics:
+    """The latest samples of one metric on all devices.
+
+    Args:
+        patience: Samples of each device that are skipped at its start.
+        window: Samples of each device that are kept; None: all.
+    """
+
+    patience: int
+    window: int | None
+    by_sensor: dict[Sensor, DeviceMetric] = field(default_factory=dict)
+
+    def add(self, samples: Iterable[Samples]) -> None:
+        """Append new samples."""
+        for batch in samples:
+            metric = self.by_sensor.get(batch.sensor)
+            if metric is None:
+                metric = DeviceMetric(deque(maxlen=self.window), deque(maxlen=self.window))
+                self.by_sensor[batch.sensor] = metric
+            start = max(0, self.patience - metric.seen)
+            metric.seen += len(batch.values)
+            metric.values.extend(batch.values[start:].tolist())
+            metric.times_ns.extend(batch.times_ns[start:].tolist())
+
+    def full(self) -> dict[Sensor, DeviceMetric]:
+        """Return the devices whose window is full."""
+        return {sensor: metric for sensor, metric in self.by_sensor.items() if len(metric.values) == self.window}
+
+    def of_node(self, node: str) -> DeviceMetric | None:
+        """Return the samples of a node, for a metric that each node has once."""
+        return next((metric for sensor, metric in self.by_sensor.items() if sensor.node == node), None)
+
+
+def percentile(values: Sequence[float] | deque[float], percent: float) -> float:
+    """Return a percentile, interpolated linearly."""
+    import numpy as np
+
+    return float(np.percentile(np.asarray(values, np.float64), percent))
+
+
+def device_name(sensor: Sensor) -> str:
+    """Format a device with its node, such as ``node/gpu0``; a whole node by its name."""
+    return sensor.node if sensor.device == "total" else f"{sensor.node}/{sensor.device}"
+
+
+def too_few_samples(count: int) -> str:
+    """Explain that a rule is undecided because it needs more samples."""
+    return f"fewer than {count:,} system samples"
 
 
 class SystemRule(Rule, frozen=True, kw_only=True):

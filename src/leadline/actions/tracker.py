@@ -6,7 +6,7 @@ import math
 from typing import ClassVar, Literal
 
 from leadline.actions.action import Action, ActionContext, Outcome, Place
-from leadline.records.notification import Notification, RuleState
+from leadline.records.notification import Notification
 from leadline.records.request import Track
 
 
@@ -82,10 +82,4 @@ def _value(notification: Notification) -> float:
     """Return 1, 0 or NaN for the rule of a notification."""
     if notification.kind in ("finding", "closed"):
         return 1.0 if notification.kind == "finding" else 0.0
-    return next((_of(state) for state in notification.rules if state.name == notification.rule), math.nan)
-
-
-def _of(state: RuleState) -> float:
-    if state.status == "Error" or state.verdict not in ("clear", "fired"):
-        return math.nan
-    return 1.0 if state.is_open else 0.0
+    return next((state.value for state in notification.rules if state.name == notification.rule), math.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -43,6 +44,15 @@ class RuleState(StrictDocument):
     updated_ns: int = 0
     findings: int = 0
     """Number of episodes so far."""
+
+    @property
+    def value(self) -> float:
+        """1 if an episode is open, 0 if the rule is clear, NaN if it is undecided or failed."""
+        if self.status == "Error":
+            return math.nan
+        if self.is_open:
+            return 1.0
+        return 0.0 if self.verdict in ("clear", "fired") else math.nan
 
 
 @dataclass(frozen=True, slots=True)

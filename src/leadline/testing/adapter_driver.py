@@ -14,7 +14,7 @@ import random
 import runpy
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -129,15 +129,8 @@ def _count(value: object) -> int:
 
 
 def main(file: str, folder: str, scenario: str) -> None:
-    driver = Driver(file, folder)
-    scenarios: dict[str, Callable[[], dict[str, Any]]] = {
-        "bare": driver.bare,
-        "watched": driver.watched,
-        "disabled": driver.disabled,
-        "failing": driver.failing,
-        "stopped": driver.stopped,
-    }
-    sys.stdout.write("\n" + json.dumps(scenarios[scenario]()) + "\n")
+    result = getattr(Driver(file, folder), scenario)()
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

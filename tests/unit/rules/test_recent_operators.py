@@ -16,7 +16,7 @@ from leadline.rules.system.cpu_utilization import CPUUtilization
 from leadline.rules.system.hardware_utilization import HardwareUtilization
 from leadline.rules.system.io_bottleneck import IOBottleneck
 from leadline.rules.system.low_gpu_utilization import LowGPUUtilization
-from leadline.rules.system.recent_operators import RecentOperators
+from leadline.rules.system.phase_times import RecentOperators
 from leadline.testing.runs import SECOND_NS, START_NS, DetailedProfile, RunWriter
 
 MS = 1_000_000

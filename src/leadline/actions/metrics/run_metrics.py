@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Final, Literal
 from leadline.actions.action import ActionContext
 from leadline.records.documents import RunStatus
 from leadline.records.names import JOB_STATUSES
-from leadline.records.notification import Notification, RuleState
+from leadline.records.notification import Notification
 from leadline.store.run_state import read_status, read_workers
 
 GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
@@ -32,15 +31,6 @@ class MetricSample:
     value: float
     labels: dict[str, str] = field(default_factory=dict)
     """The labels that distinguish it from others of its name: ``{"rule": "stall_mail"}``, without the run."""
-
-
-def rule_value(state: RuleState) -> float:
-    """Return 1 if a finding is open, 0 if the rule is clear, NaN if it is undecided or failed."""
-    if state.status == "Error":
-        return math.nan
-    if state.is_open:
-        return 1.0
-    return 0.0 if state.verdict in ("clear", "fired") else math.nan
 
 
 class RunMetrics:
@@ -81,7 +71,7 @@ class RunMetrics:
         # changes of rules that the action does not follow would not be noticed
         rules = [rule for rule in notification.rules if follows in ("*", rule.name)]
         return [
-            *(MetricSample("rule_fired", rule_value(rule), {"rule": rule.name}) for rule in rules),
+            *(MetricSample("rule_fired", rule.value, {"rule": rule.name}) for rule in rules),
             *(MetricSample("job_status", float(name == status), {"status": name}) for name in JOB_STATUSES),
             *([MetricSample("job_step", float(step))] if step >= 0 else []),
             MetricSample("job_findings", float(sum(rule.findings for rule in rules))),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.actions.action import ActionContext, TrainingProgress
-from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics, rule_value
+from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics
 from leadline.records.names import JOB_STATUSES
 from leadline.records.notification import Notification, RuleState
 from leadline.store import layout
@@ -47,7 +47,7 @@ def values(metrics: RunMetrics, name: str) -> dict[str, float]:
     ],
 )
 def test_a_rule_is_1_while_a_finding_is_open_and_nan_while_undecided(rule: RuleState, value: float) -> None:
-    assert rule_value(rule) == pytest.approx(value, nan_ok=True)
+    assert rule.value == pytest.approx(value, nan_ok=True)
 
 
 def test_there_are_no_gauges_before_the_first_notification() -> None:

@@ -1,4 +1,4 @@
-"""Statistics that are robust against outliers: median, median absolute deviation, and the Mann-Kendall test."""
+"""Statistics that are robust against outliers: the median absolute deviation and the Mann-Kendall test."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 NORMAL_MAD: Final = 1.4826
@@ -16,19 +17,6 @@ NORMAL_MAD: Final = 1.4826
 def finite(values: Iterable[float]) -> list[float]:
     """Return the finite values, in order."""
     return [value for value in values if math.isfinite(value)]
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the median of finite values.
-
-    Raises:
-        ValueError: There are no values.
-    """
-    if not values:
-        raise ValueError("the median of no values is undefined")
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def mad(values: Sequence[float], centre: float) -> float:

@@ -1,30 +1,28 @@
-"""Median, MAD and trend, on values whose results are known."""
+"""MAD and trend, on values whose results are known."""
 
 from __future__ import annotations
 
 import math
-import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.rules.robust import finite, mad, mann_kendall, median
+from leadline.rules.robust import finite, mad, mann_kendall
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
 
 
 @given(VALUES)
-def test_median_and_mad_are_those_of_the_standard_library(values: list[float]) -> None:
-    centre = statistics.median(values)
-    assert median(values) == centre
-    assert mad(values, centre) == statistics.median(abs(value - centre) for value in values)
+def test_mad_is_the_median_distance_from_the_centre(values: list[float]) -> None:
+    centre = float(np.median(values))
+    assert mad(values, centre) == pytest.approx(float(np.median(np.abs(np.array(values) - centre))))
 
 
-def test_the_median_of_no_values_is_an_error() -> None:
-    for function in (lambda: median([]), lambda: mad([], 0.0)):
-        with pytest.raises(ValueError, match="the median of no values is undefined"):
-            function()
+def test_the_mad_of_no_values_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no median for empty data"):
+        mad([], 0.0)
     assert finite([1.0, math.nan, math.inf, -math.inf, 2.0]) == [1.0, 2.0]
 
 

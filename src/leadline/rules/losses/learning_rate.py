@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -11,7 +12,6 @@ from leadline.errors import ConfigurationError
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
-from leadline.rules.robust import median
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.robust import NORMAL_MAD, finite, mad, median
+from leadline.rules.robust import NORMAL_MAD, finite, mad
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -11,7 +12,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed, Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
-from leadline.rules.robust import mann_kendall, median
+from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 from leadline.rules.system.system_rule import device_name
 

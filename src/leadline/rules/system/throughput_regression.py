@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -11,7 +12,6 @@ import msgspec
 from leadline.records.names import PHASES
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.robust import median
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase
 

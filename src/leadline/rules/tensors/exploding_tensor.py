@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from leadline.records.names import is_module_collection
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -78,10 +78,9 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         nans = {(reading.worker, reading.tensor): reading.value for reading in self._arrays(window, "nan_count")}
         bad = [*numbers, *arrays]
         first = bad[0]
-        more = len({reading.tensor for reading in bad}) - 1
         message = _describe(first, nans.get((first.worker, first.tensor), 0.0), self.only_nan)
         return Fired(
-            message + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
+            message + and_more(len({reading.tensor for reading in bad}) - 1),
             tensors=tuple(dict.fromkeys(reading.tensor for reading in bad)),
             evidence=self._evidence(numbers, arrays, sum(nans.values())),
             suggestion=_suggestion(first),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache, partial
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
@@ -73,7 +73,7 @@ def _decode(kind: type[Document], data: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache
 def _decoders(kind: type[Document]) -> dict[str, _Decode]:
     hints, is_strict = get_type_hints(kind), issubclass(kind, StrictDocument)
-    return {name: _decoder(hints[name], is_strict) for name in kind.__dataclass_fields__}
+    return {item.name: _decoder(hints[item.name], is_strict) for item in fields(kind)}  # type: ignore[arg-type]
 
 
 def _decoder(kind: Any, is_strict: bool) -> _Decode:

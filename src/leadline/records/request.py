@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Final, Literal, get_args
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar, Final, Literal, Self, get_args
 
+from leadline.records.documents import Document, StrictDocument
 from leadline.records.manifest import RuleSpec
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
@@ -17,7 +18,7 @@ _COMMAND_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Document):
     """What all requests have; the id is the name of the request's file."""
 
     kind: ClassVar[str]
@@ -35,7 +36,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop(Request):
+class Stop(Request, StrictDocument):
     """Stop the job: workers at a step boundary, the agent with signals."""
 
     kind: ClassVar[str] = "stop"
@@ -56,7 +57,7 @@ class SetInterval(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Profile(Request):
+class Profile(Request, StrictDocument):
     """Record profile windows; addressed to the workers."""
 
     kind: ClassVar[str] = "profile"
@@ -67,7 +68,7 @@ class Profile(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class AddRules(Request):
+class AddRules(Request, StrictDocument):
     """Evaluate more rules: the judge runs them, the workers capture their needs."""
 
     kind: ClassVar[str] = "rule"
@@ -78,13 +79,13 @@ class AddRules(Request):
 
 
 @dataclass(frozen=True, slots=True)
-class Track(Request):
+class Track(Request, StrictDocument):
     """Log the state of a rule to the script's own trackers; addressed to the workers."""
 
     kind: ClassVar[str] = "track"
 
-    rule: str = ""
-    value: float = math.nan
+    rule: str = field(kw_only=True)
+    value: float = field(kw_only=True)
     status: str = ""
     step: int | None = None
     message: str = ""
@@ -102,6 +103,12 @@ class ExecuteCommand(Request):
     notice: dict[str, Any] = field(default_factory=dict)
     """The notification, as plain JSON values."""
 
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Create a request from a decoded JSON value; a time limit that is none takes the default."""
+        request = super(ExecuteCommand, cls).from_dict(data)
+        return request if 0 < request.timeout < math.inf else replace(request, timeout=_COMMAND_SECONDS)
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRequest(Request):
@@ -115,6 +122,7 @@ class UnreadableRequest(Request):
 
 
 ControlRequest = Stop | SetInterval | Profile | AddRules | Track | ExecuteCommand | UnreadableRequest
+_KINDS: Final[Mapping[str, type[ControlRequest]]] = {kind.kind: kind for kind in get_args(ControlRequest) if kind.kind}
 _COMMON: Final = frozenset(item.name for item in fields(Request))
 
 
@@ -134,43 +142,13 @@ def request_from_dict(data: Any) -> ControlRequest:
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("id"), str) or not isinstance(data.get("kind"), str):
         raise TypeError("a request has an id and a kind")
-    kind, parameters = data["kind"], data.get("parameters") or {}
-    common = {name: data[name] for name in _COMMON if name in data}
+    named, common = data["kind"], {name: data[name] for name in _COMMON if name in data}
+    if named not in _KINDS:
+        return UnreadableRequest(**common, named=named, problem=f"unknown request kind {named!r}")
     try:
-        request = _decode(kind, common, data, parameters)
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
-        return UnreadableRequest(**common, named=kind, problem=f"invalid request: {error}")
-    return request or UnreadableRequest(**common, named=kind, problem=f"unknown request kind {kind!r}")
-
-
-def _decode(
-    kind: str, common: Mapping[str, Any], data: Mapping[str, Any], parameters: Mapping[str, Any]
-) -> ControlRequest | None:
-    match kind:
-        case Stop.kind:
-            return Stop(**common, step=data.get("step"), grace_seconds=float(data.get("grace_seconds", 30.0)))
-        case SetInterval.kind:
-            interval_ms = parameters.get("interval_ms")
-            return SetInterval(**common, interval_ms=interval_ms if isinstance(interval_ms, int) else 0)
-        case Profile.kind:
-            windows = tuple(map(ProfileWindow.from_dict, parameters.get("windows", ())))
-            return Profile(**common, windows=windows, off=bool(parameters.get("off")))
-        case AddRules.kind:
-            rules = tuple(map(RuleSpec.from_dict, parameters.get("rules", ())))
-            return AddRules(**common, rules=rules, items=tuple(map(CaptureItem.from_dict, parameters.get("items", ()))))
-        case Track.kind:
-            known = {name: parameters[name] for name in ("status", "step", "message", "to") if name in parameters}
-            return Track(**common, rule=parameters["rule"], value=float(parameters["value"]), **known)
-        case ExecuteCommand.kind:
-            timeout, notice = parameters.get("timeout"), parameters.get("notice")
-            is_limit = isinstance(timeout, (int, float)) and 0 < timeout < math.inf
-            return ExecuteCommand(
-                **common,
-                command=str(parameters.get("command", "")),
-                timeout=float(timeout or 0) if is_limit else _COMMAND_SECONDS,
-                notice=notice if isinstance(notice, dict) else {},
-            )
-    return None
+        return _KINDS[named].from_dict({**data, **(data.get("parameters") or {})})
+    except TypeError as error:
+        return UnreadableRequest(**common, named=named, problem=f"invalid request: {error}")
 
 
 AnswerState = Literal["taken", "done", "refused", "failed"]

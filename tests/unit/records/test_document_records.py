@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,10 @@ from leadline.records.documents import (
     WatchedModel,
     WorkerDocument,
 )
+from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
+from leadline.records.notification import TensorSnapshot
+from leadline.records.plan import CaptureItem, CapturePlan, Schedule
+from leadline.records.profile_window import ProfileWindow
 from leadline.store.documents import encode
 from leadline.store.run_state import read_rule_summary, read_status, read_workers
 
@@ -101,6 +106,59 @@ def test_no_value_of_any_field_fails(kind: type[Document], data: st.DataObject) 
     names = st.sampled_from(sorted(kind.__dataclass_fields__))
     values = data.draw(st.dictionaries(names, JSON, max_size=4))
     assert isinstance(kind.from_dict(values), kind)
+
+
+def test_a_manifest_is_read_as_it_was_written_and_keys_of_other_versions_are_ignored() -> None:
+    schedule = Schedule(every=5, steps=(1, 2))
+    manifest = Manifest(
+        "run",
+        "/runs/run",
+        ("python", "train.py"),
+        7,
+        "0.1.0",
+        plan=CapturePlan((CaptureItem("losses", statistics=("value",), schedule=schedule),), budget=0.02),
+        rules=(RuleSpec("stall", "stalled_training", {"threshold": 60}),),
+        actions=(ActionSpec("*", "notify", ("*",)),),
+        profile=(ProfileWindow("cprofile", "cpu", step=9),),
+        settings={"preset": "light"},
+    )
+    stored = json.loads(encode(manifest))
+    assert Manifest.from_dict(stored) == manifest
+    assert Manifest.from_dict(stored | {"novelty": 1}) == manifest
+    old = stored | {"actions": [{"rule": "a", "action": "b", "status": "Error", "novelty": 1}]}
+    assert Manifest.from_dict(old).actions == (ActionSpec("a", "b", ("Error",)),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": None},
+        {"command": ["python", 3]},
+        {"started_ns": "yesterday"},
+        {"versions": {"torch": 2}},
+        {"plan": []},
+        {"plan": {"items": [{"collection": "losses", "schedule": {"every": "often"}}]}},
+        {"rules": [{"alias": "a"}]},
+        {"rules": "all"},
+        {"profile": [{"kind": "perf"}]},
+    ],
+)
+def test_a_manifest_with_a_part_that_is_invalid_is_none(change: dict[str, Any]) -> None:
+    stored = {"name": "run", "uri": "/runs/run", "command": [], "started_ns": 7, "leadline": "0.1.0"}
+    assert Manifest.from_dict(stored).name == "run"
+    with pytest.raises(TypeError):
+        Manifest.from_dict(stored | change)
+
+
+def test_statistics_that_json_cannot_represent_are_numbers_again() -> None:
+    statistics = {"max": math.inf, "min": -math.inf, "mean": 0.5}
+    snapshot = TensorSnapshot("loss", (), "float32", statistics, (math.nan, 1.0))
+    (value, other) = TensorSnapshot.from_dict(json.loads(encode(snapshot))).values or ()
+    assert math.isnan(value)
+    assert other == 1.0
+    assert TensorSnapshot.from_dict(json.loads(encode(snapshot))).statistics == statistics
+    with pytest.raises(TypeError, match="invalid statistics"):
+        TensorSnapshot.from_dict({"name": "loss", "statistics": {"max": "high"}})
 
 
 def test_missing_torn_and_foreign_documents_of_a_run(tmp_path: Path) -> None:

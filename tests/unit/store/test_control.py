@@ -108,7 +108,7 @@ def test_requests_of_earlier_versions_are_read() -> None:
     [
         ("stpo", {}, "unknown request kind 'stpo'"),
         ("rule", {"items": [7]}, "invalid request: "),
-        ("rule", {"items": [{"collection": "gradients"}]}, "invalid request: "),
+        ("rule", {"items": [{"collection": "gradients", "modes": 7}]}, "invalid request: "),
         ("rule", {"rules": [{"alias": "x"}]}, "invalid request: "),
         ("track", {"value": 1.0}, "invalid request: "),
         ("profile", {"windows": 5}, "invalid request: "),

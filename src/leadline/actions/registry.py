@@ -26,7 +26,6 @@ AMAZON: Final = {"StopTraining": "stop_training", "Email": "notify", "SMS": "not
 
 REGISTRY: Final = ClassRegistry("action", Action, BUILT_IN, AMAZON)
 canonical = REGISTRY.canonical
-action_names = REGISTRY.names
 find_action = REGISTRY.find
 
 

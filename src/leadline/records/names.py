@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-Mode = Literal["train", "eval", "predict", "global"]
 MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
 
 COLLECTIONS: Final[tuple[str, ...]] = (
@@ -84,10 +83,8 @@ PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
 _MODULE_TENSOR: Final = re.compile(r"(.+)_(?:input|output)_\d+")
 
-JobStatus = Literal["Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted"]
 JOB_STATUSES: Final = ("Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted")
 JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
-RuleStatus = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped"]
 RULE_STATUSES: Final = ("InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped")
 EVERY_STATUS: Final = "*"
 """Placeholder for every status, including the closing of episodes."""

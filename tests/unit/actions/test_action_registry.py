@@ -27,7 +27,7 @@ def test_an_action_of_a_plugin_is_found_by_its_entry_point(monkeypatch: pytest.M
     entry = EntryPoint("page", "leadline.actions.stop_training:StopTraining", "leadline.actions")
     monkeypatch.setitem(vars(registry.REGISTRY), "_plugins", {entry.name: entry.value})
     assert registry.find_action("page") is StopTraining
-    assert "page" in registry.action_names()
+    assert "page" in registry.REGISTRY.names()
     assert not registry.is_built_in("page")
     with pytest.raises(UnknownNameError, match="did you mean 'page'"):
         registry.find_action("pagee")

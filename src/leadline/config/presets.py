@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from leadline.config.capture import default_statistics
@@ -26,6 +27,7 @@ _ROUNDS_EVERY: Final = 5
 """For boosting rounds, as in Debugger's rules for XGBoost: rounds are fewer and longer than steps."""
 _MODES: Final = ("train", "eval", "predict")
 _HOST_BYTES: Final = 512 << 20
+_item: Final = partial(CaptureItem, source="preset")
 
 
 def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
@@ -41,30 +43,18 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     if name == "sagemaker":
         return (*_scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars")), *_round_items(("losses", "metrics")))
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
+    usual = Schedule(every=_EVERY[name])
     items += tuple(
-        CaptureItem(
-            collection,
-            statistics=default_statistics(collection),
-            schedule=Schedule(every=_EVERY[name]),
-            source="preset",
-        )
+        _item(collection, statistics=default_statistics(collection), schedule=usual)
         for collection in (*_PARAMETERS, "hyperparameters")
     )
-    norms = Schedule(every=_NORMS_EVERY[name])
-    items += (CaptureItem(GRADIENT_NORMS, statistics=("value",), schedule=norms, source="preset"),)
+    items += (_item(GRADIENT_NORMS, statistics=("value",), schedule=Schedule(every=_NORMS_EVERY[name])),)
     if name in _ACTIVATIONS_EVERY:
-        schedule = Schedule(every=_ACTIVATIONS_EVERY[name])
-        items += (CaptureItem("layers", statistics=BASIC, schedule=schedule, source="preset"),)
+        items += (_item("layers", statistics=BASIC, schedule=Schedule(every=_ACTIVATIONS_EVERY[name])),)
     if name == "full":
-        items += tuple(
-            CaptureItem(collection, raw=True, schedule=Schedule(every=_DEFAULT_EVERY), source="preset")
-            for collection in _PARAMETERS
-        )
-    items += (
-        CaptureItem(
-            "default", statistics=BASIC, schedule=Schedule(every=_EVERY[name]), source="preset", family="arrays"
-        ),
-    )
+        rarely = Schedule(every=_DEFAULT_EVERY)
+        items += tuple(_item(collection, raw=True, schedule=rarely) for collection in _PARAMETERS)
+    items += (_item("default", statistics=BASIC, schedule=usual, family="arrays"),)
     return (*items, *_round_items())
 
 
@@ -75,13 +65,12 @@ def _round_items(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
         scalars: Collections of scalars that are captured more often for boosters.
     """
     return tuple(
-        CaptureItem(
+        _item(
             collection,
             statistics=_SAMPLE_STATISTICS
             if collection in ("labels", "predictions")
             else default_statistics(collection),
             schedule=Schedule(every=_ROUNDS_EVERY),
-            source="preset",
             family="trees",
         )
         for collection in (*scalars, *_PER_ROUND)
@@ -91,8 +80,7 @@ def _round_items(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
 def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
     schedule = Schedule(every=every)
     return tuple(
-        CaptureItem(collection, statistics=("value",), schedule=schedule, modes=_MODES, source="preset")
-        for collection in collections
+        _item(collection, statistics=("value",), schedule=schedule, modes=_MODES) for collection in collections
     )
 
 
@@ -100,7 +88,7 @@ def _accuracy(every: int) -> tuple[CaptureItem, ...]:
     """Accuracy derived from loss calls: as often as statistics in training, at every step of an evaluation."""
     intervals = {("train",): every, _MODES[1:]: 1}
     return tuple(
-        CaptureItem("metrics", ACCURACY, ("value",), schedule=Schedule(every=interval), modes=modes, source="preset")
+        _item("metrics", ACCURACY, ("value",), schedule=Schedule(every=interval), modes=modes)
         for modes, interval in intervals.items()
     )
 

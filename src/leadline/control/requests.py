@@ -91,8 +91,12 @@ def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> AddRules:
         ConfigurationError: A parameter is invalid, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
-    spec, items = added_rule(rule, run)
-    return AddRules(**_by_user(reason), rules=(spec,), items=items)
+    ((spec, resolved),) = resolve_rules([rule])
+    if spec.alias in active_rules(run):
+        raise ConfigurationError(f"{run.name} already has a rule named {spec.alias!r}; use an alias: OTHER={spec.rule}")
+    check_runs([(spec, resolved)], os.path.dirname(run.uri))
+    needs = plan([(spec, resolved)], ())
+    return AddRules(**_by_user(reason), rules=(spec,), items=_missing(needs, run))
 
 
 def profile_request(
@@ -156,20 +160,6 @@ def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Stop:
 
 def _by_user(reason: str) -> dict[str, Any]:
     return {"id": new_request_id(), "reason": reason, "by": "user", "time_ns": time.time_ns()}
-
-
-def added_rule(rule: RuleSpec, run: Run) -> tuple[RuleSpec, tuple[CaptureItem, ...]]:
-    """Resolve a rule, and the needs of the rule that the run's own capture plan does not cover.
-
-    Raises:
-        ConfigurationError: A parameter is invalid, or the run has a rule of that name already.
-        UnknownNameError: No rule or parameter has that name.
-    """
-    ((spec, resolved),) = resolve_rules([rule])
-    if spec.alias in active_rules(run):
-        raise ConfigurationError(f"{run.name} already has a rule named {spec.alias!r}; use an alias: OTHER={spec.rule}")
-    check_runs([(spec, resolved)], os.path.dirname(run.uri))
-    return spec, _missing(plan([(spec, resolved)], ()), run)
 
 
 def active_rules(run: Run) -> dict[str, str]:

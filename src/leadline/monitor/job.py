@@ -84,9 +84,7 @@ class JobSampler:
             return None
         try:
             return float(sum(self._pss_of(stat.pid) for stat in stats))
-        except FileNotFoundError:  # a process has just ended; retry next time
-            return None
-        except ProcessLookupError:
+        except (FileNotFoundError, ProcessLookupError):  # a process has just ended; retry next time
             return None
         except OSError as error:
             self.absent["job.pss_bytes"] = f"smaps_rollup cannot be read: {error.strerror}"

@@ -63,17 +63,18 @@ class StrictDocument(Document):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON values."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)
 
 
 def _decode(kind: type[Document], data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: decode(data[name]) for name, decode in _decoders(kind).items() if name in data}
+    decoders: dict[str, _Decode] = _decoders(kind)  # type: ignore[arg-type]
+    return {name: decode(data[name]) for name, decode in decoders.items() if name in data}
 
 
 @lru_cache
 def _decoders(kind: type[Document]) -> dict[str, _Decode]:
     hints, is_strict = get_type_hints(kind), issubclass(kind, StrictDocument)
-    return {item.name: _decoder(hints[item.name], is_strict) for item in fields(kind)}  # type: ignore[arg-type]
+    return {item.name: _decoder(hints[item.name], is_strict) for item in fields(kind)}
 
 
 def _decoder(kind: Any, is_strict: bool) -> _Decode:
@@ -105,7 +106,7 @@ def _decoder(kind: Any, is_strict: bool) -> _Decode:
 def _decode_items(kind: type, of_item: _Decode, is_strict: bool, value: Any) -> Any:
     if not isinstance(value, dict if kind is dict else (list, tuple)):
         return _INVALID
-    items = {key: of_item(item) for key, item in (value.items() if kind is dict else enumerate(value))}
+    items = {key: of_item(item) for key, item in (value.items() if isinstance(value, dict) else enumerate(value))}
     valid = {key: item for key, item in items.items() if item is not _INVALID}
     if is_strict and len(valid) < len(items):
         return _INVALID

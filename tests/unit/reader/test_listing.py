@@ -199,6 +199,9 @@ WHOLE: Final[Mapping[str, Callable[[Path], Any]]] = {
     "torn verdicts": put(layout.RULE_SUMMARY, text='{"rules":['),
     "another's verdicts": put(layout.RULE_SUMMARY, text='[{"name":"x"}]'),
     "newer manifest": result(novelty={"x": 1}, profile=[{"kind": "cprofile", "novelty": 1}]),
+    "newer plan": result(plan={"items": [], "novelty": 1}),
+    "newer rule": result(rules=[{"alias": "a", "rule": "a", "novelty": 1}]),
+    "no plan": result("plan"),
     "older manifest": result("profile", "workers", "nodes", "settings", "preset", "format"),
     "action of format 1": result(actions=[{"rule": "*", "action": "stop_training", "status": "Error"}]),
     "manifest in UTF-8": encoded("utf-8"),
@@ -217,9 +220,9 @@ DAMAGED: Final[Mapping[str, Callable[[Path], Any]]] = {
 """Manifests that neither a list nor ``open_run`` accepts, or without a name or a time to sort by."""
 UNSEEN: Final[Mapping[str, Callable[[Path], Any]]] = {
     "no place": result("uri"),
-    "no plan": result("plan"),
-    "newer plan": result(plan={"items": [], "novelty": 1}),
-    "newer rule": result(rules=[{"alias": "a", "rule": "a", "novelty": 1}]),
+    "plan in brackets": result(plan=[]),
+    "interval that is no number": result(plan={"items": [{"collection": "losses", "schedule": {"every": "often"}}]}),
+    "rule without its class": result(rules=[{"alias": "a"}]),
     "no actions": result(actions=None),
 }
 """Manifests that ``open_run`` refuses for fields that a list does not read."""

@@ -13,8 +13,7 @@ from starlette.responses import Response
 
 from leadline.charts.catalog import CATALOG
 from leadline.charts.chart import CatalogChart, ChartView, Names, Source
-from leadline.dashboard.page import open_run, site
-from leadline.dashboard.query_parameters import parse_integer
+from leadline.dashboard.page import open_run, parse_integer, site
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -32,6 +32,8 @@ RUN_PAGES: Final = {
     "configure": "Configure",
 }
 """The pages of a run in the order of the navigation: path and title."""
+_MAX_VALUE: Final = 2**62
+_MAX_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +96,10 @@ def _status(request: Request, run: str | None) -> str:
         return liveness.effective_status(site(request).run_cache.path(run)) if run else ""
     except RunNotFoundError:
         return ""
+
+
+def parse_integer(text: str | None) -> int | None:
+    """Parse a step, or a time in ns since the epoch; None if invalid."""
+    if not text or len(text) > _MAX_DIGITS or not (text.isascii() and text.isdecimal()):
+        return None
+    return number if (number := int(text)) < _MAX_VALUE else None

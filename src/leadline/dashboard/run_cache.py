@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Final
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.compactions import Compactions
 from leadline.errors import RunNotFoundError
+from leadline.process.child import Child
 from leadline.reader.run import Run
 from leadline.store import layout
 
@@ -18,6 +20,7 @@ _MAX_OPEN = 8
 _FRESH_SECONDS = 0.5
 _MAX_RAW_BYTES = 64 << 20
 """Larger streams are compacted before they are read."""
+_MAX_ATTEMPTS: Final = 2
 
 
 @dataclass(slots=True)
@@ -106,3 +109,30 @@ class RunCache:
         if opened.digest.is_preparing:
             self._compactions.start(path)
         return opened
+
+
+class Compactions:
+    """Compactions started by the server; they outlive it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[str, Child] = {}
+        self._attempts: dict[str, int] = {}
+
+    def start(self, path: str) -> None:
+        """Start to compact a run, unless that is in progress or has failed repeatedly."""
+        with self._lock:
+            running = self._running.get(path)
+            if running is not None and running.poll() is None:
+                return
+            if running is not None and running.code == 0:
+                self._attempts[path] = 0
+            self._attempts[path] = self._attempts.get(path, 0) + 1
+            if self._attempts[path] <= _MAX_ATTEMPTS:
+                command = [sys.executable, "-m", "leadline.compaction", path]
+                self._running[path] = Child(command, has_own_session=True)
+
+    def wait(self) -> None:
+        """Wait for all running compactions."""
+        for child in list(self._running.values()):
+            child.wait()

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.dashboard.change_stamp import stamp
+from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 
-_WORST: Final = ("IssuesFound", "Error", "InProgress", "Stopping", "Stopped", "NoIssuesFound")
+SEVERITY: Final = ("IssuesFound", "Error", "InProgress", "Stopping", "Stopped", "NoIssuesFound")
 """Rule statuses, the most severe first."""
 _FRESH_SECONDS: Final = 0.5
 _DOCUMENTS: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout.WORKERS, layout.SERIES)
@@ -129,4 +129,4 @@ def _format_command(command: tuple[str, ...]) -> str:
 
 def _worst(statuses: Iterable[str]) -> str:
     present = set(statuses)
-    return next((status for status in _WORST if status in present), "")
+    return next((status for status in SEVERITY if status in present), "")

@@ -14,7 +14,7 @@ import page_runs
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard import run_difference
+from leadline.dashboard.pages import compare
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
@@ -37,7 +37,7 @@ def two(tmp_path: Path) -> Path:
 
 
 def test_differing_settings_are_listed_first(two: Path) -> None:
-    rows = run_difference.configuration(Run(str(two / "one")), Run(str(two / "other")))
+    rows = compare.configuration(Run(str(two / "one")), Run(str(two / "other")))
     told = {each.name: (each.one, each.other) for each in rows if each.differs}
     assert told == {
         "preset": ("standard", "full"),
@@ -60,15 +60,15 @@ def test_the_duration_of_an_interrupted_run_ends_with_its_last_sign_of_life(tmp_
             shutil.rmtree(tmp_path / name / layout.WORKERS)
     RunWriter(tmp_path / "running").set_status("InProgress")
     killed, silent, running = (Run(str(tmp_path / name)) for name in ("killed", "silent", "running"))
-    told = {fact.name: (fact.one, fact.other) for fact in run_difference.facts(killed, silent)}
+    told = {fact.name: (fact.one, fact.other) for fact in compare.facts(killed, silent)}
     assert told["status"] == ("Interrupted", "Interrupted")
     assert told["duration"] == ("1 m 30 s", "–")
-    (duration,) = (fact.one for fact in run_difference.facts(running, killed) if fact.name == "duration")
+    (duration,) = (fact.one for fact in compare.facts(running, killed) if fact.name == "duration")
     assert duration == "running"
 
 
 def test_rules_of_both_runs_are_compared(two: Path) -> None:
-    rows = run_difference.rules(Run(str(two / "one")), Run(str(two / "other")))
+    rows = compare.rules(Run(str(two / "one")), Run(str(two / "other")))
     found = {each.name: (each.one and each.one.verdict, each.other and each.other.verdict) for each in rows}
     assert found == {"mine": ("fired", "clear"), "overfit": ("undecided", None)}
 

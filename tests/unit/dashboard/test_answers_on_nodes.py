@@ -12,7 +12,7 @@ from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.digest import Digest
 from leadline.charts.system_charts import why_missing
-from leadline.dashboard.node_view import chosen, node_views
+from leadline.dashboard.pages.nodes import chosen, node_views
 from leadline.reader.run import Run
 from leadline.records.metric import Channel
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter

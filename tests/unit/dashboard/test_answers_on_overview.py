@@ -15,7 +15,7 @@ from timelines import CPU, gpu, merge_by_time, sampled, training
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
 from leadline.dashboard.number_format import phase_label
-from leadline.dashboard.overview_view import job_parts, operations, rule_groups, usage_rows, warnings
+from leadline.dashboard.pages.overview import job_parts, operations, rule_groups, usage_rows, warnings
 from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec

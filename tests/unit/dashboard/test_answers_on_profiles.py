@@ -16,7 +16,7 @@ import page_runs
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard import profile_view as view
+from leadline.dashboard.pages import profiles as view
 from leadline.reader.run import Run
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import Answer, Profile

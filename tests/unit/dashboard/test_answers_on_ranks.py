@@ -12,7 +12,7 @@ from timelines import merge_by_time, training
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
 from leadline.charts.step_charts import MAX_RANKS, charted_ranks, charted_workers
-from leadline.dashboard.rank_view import PAGE_ROWS, rank_page, replica_names
+from leadline.dashboard.pages.ranks import PAGE_ROWS, rank_page, replica_names
 from leadline.reader.run import Run
 from leadline.testing.runs import Capture, RunWriter
 

@@ -12,6 +12,9 @@ import pytest
 from starlette.testclient import TestClient
 from timelines import merge_by_time, training
 
+from leadline.analysis.digest import Digest
+from leadline.dashboard.pages.selection import breakdown
+from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.store import layout
 from leadline.store.documents import make_folder
@@ -49,25 +52,27 @@ def client(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> TestCli
     return open_dashboard(tmp_path)
 
 
-def chosen(client: TestClient, start: float, end: float) -> dict[str, Any]:
-    query = {"start_ns": START_NS + round(start * SECOND_NS), "end_ns": START_NS + round(end * SECOND_NS)}
-    answer = client.get("/runs/first/selection.json", params=query)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+@pytest.fixture
+def run(client: TestClient, tmp_path: Path) -> Run:
+    return Run(str(tmp_path / "first"))
 
 
-def test_phases_of_an_interval_match_its_steps(client: TestClient) -> None:
-    found = chosen(client, 1.0, 3.0)
-    shares = {each["phase"]: each["share"] for each in found["phases"]}
-    assert shares == pytest.approx({"backward": 0.5, "data": 0.25, "forward": 0.25}, abs=1e-3)
-    assert sum(each["seconds"] for each in found["phases"]) == pytest.approx(2.0, abs=1e-3)
+def chosen(run: Run, start: float, end: float) -> dict[str, Any]:
+    bounds = (START_NS + round(start * SECOND_NS), START_NS + round(end * SECOND_NS))
+    return breakdown(run, Digest(run), *bounds, "first")
+
+
+def test_phases_of_an_interval_match_its_steps(run: Run) -> None:
+    found = chosen(run, 1.0, 3.0)
+    shares = {each["words"]: each["share"] for each in found["phases"]}
+    assert shares == pytest.approx({"backward": 0.5, "data loading": 0.25, "forward": 0.25}, abs=1e-3)
+    assert [each["time"] for each in found["phases"]] == ["1.0 s", "0.5 s", "0.5 s"]
     assert found["phases"][0]["words"] == "backward"
     assert found["steps"].startswith("20 training steps (mean 100 ms")
 
 
-def test_only_findings_and_operators_in_the_interval_are_listed(client: TestClient) -> None:
-    early, late = chosen(client, 1.0, 3.2), chosen(client, 4.0, 6.0)
+def test_only_findings_and_operators_in_the_interval_are_listed(run: Run) -> None:
+    early, late = chosen(run, 1.0, 3.2), chosen(run, 4.0, 6.0)
     assert [each["words"] for each in early["findings"]] == ["loss_spike, step 20: it jumped"]
     assert early["findings"][0]["href"] == "/runs/first/overview#rule-loss_spike"
     assert early["events"] == [{"words": "saved by hand (500 ms), rank0-1"}]
@@ -80,8 +85,8 @@ def test_only_findings_and_operators_in_the_interval_are_listed(client: TestClie
     ]
 
 
-def test_an_interval_without_steps_shows_a_message(client: TestClient) -> None:
-    found = chosen(client, 20.0, 30.0)
+def test_an_interval_without_steps_shows_a_message(run: Run) -> None:
+    found = chosen(run, 20.0, 30.0)
     assert found["phases"] == []
     assert found["steps"] == "no step ran in this interval"
 
@@ -101,8 +106,7 @@ def test_the_page_shows_the_same_breakdown_and_escapes_it(client: TestClient, tm
 
 @pytest.mark.parametrize("query", ["", "start_ns=5", "start_ns=9&end_ns=5", "start_ns=a&end_ns=b"])
 def test_invalid_intervals_are_refused(client: TestClient, query: str) -> None:
-    for name in ("selection", "selection.json"):
-        assert client.get(f"/runs/first/{name}?{query}").status_code == 400
+    assert client.get(f"/runs/first/selection?{query}").status_code == 400
 
 
 def test_the_span_of_the_run_is_returned(client: TestClient) -> None:

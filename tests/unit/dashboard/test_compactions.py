@@ -8,7 +8,7 @@ import pytest
 from long_runs import Day, write_day
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.compactions import Compactions
+from leadline.dashboard.run_cache import Compactions
 from leadline.reader.run import Run
 
 

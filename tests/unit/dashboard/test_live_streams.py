@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.dashboard import live_events
-from leadline.dashboard.change_stamp import ChangeStamp, RootChangeStamp
-from leadline.dashboard.live_events import ChangeNotifier
+from leadline.dashboard.live_events import ChangeNotifier, ChangeStamp, RootChangeStamp
 from leadline.store.documents import append_line
 from leadline.testing.runs import Capture, RunWriter
 

@@ -1,4 +1,4 @@
-"""Pages of the dashboard, one module each, with their routes."""
+"""Pages of the dashboard, one module each, and their addresses."""
 
 from __future__ import annotations
 
@@ -23,21 +23,33 @@ from leadline.dashboard.pages import (
     tensors,
 )
 
-_PAGES: Final = (
-    runs,
-    overview,
-    nodes,
-    tensors,
-    model,
-    ranks,
-    rules,
-    profiles,
-    reports,
-    configure,
-    selection,
-    controls,
-    exports,
-    compare,
-)
+_RUN: Final = "/runs/{run}"
 
-ROUTES: Final[list[Route]] = [route for page in _PAGES for route in page.ROUTES]
+ROUTES: Final = [
+    Route("/", runs.runs),
+    Route("/courses.json", runs.sparklines),
+    Route("/compare", compare.compare),
+    Route(_RUN, overview.overview),
+    Route(f"{_RUN}/overview", overview.overview),
+    Route(f"{_RUN}/nodes", nodes.nodes),
+    Route(f"{_RUN}/tensors", tensors.tensors),
+    Route(f"{_RUN}/tensors.npy", tensors.download),
+    Route(f"{_RUN}/model", model.model),
+    Route(f"{_RUN}/charts/model.json", model.chart),
+    Route(f"{_RUN}/ranks", ranks.ranks),
+    Route(f"{_RUN}/rules", rules.rules),
+    Route(f"{_RUN}/profiles", profiles.profiles),
+    Route(f"{_RUN}/reports", reports.reports),
+    Route(f"{_RUN}/reports/{{product}}.html", reports.page),
+    Route(f"{_RUN}/reports/{{product}}.ipynb", reports.notebook),
+    Route(f"{_RUN}/reports/{{product}}", reports.generate, methods=["POST"]),
+    Route(f"{_RUN}/configure", configure.configure),
+    Route(f"{_RUN}/span.json", selection.span),
+    Route(f"{_RUN}/selection", selection.selection),
+    Route(f"{_RUN}/controls", controls.controls),
+    *(
+        Route(f"{_RUN}/controls/{name}", controls.form_endpoint(make), methods=["POST"])
+        for name, make in controls.REQUESTS.items()
+    ),
+    Route(f"{_RUN}/export/perfetto.json.gz", exports.perfetto),
+]

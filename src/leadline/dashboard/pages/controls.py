@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from leadline.control import requests as control_requests
 from leadline.control.requests import active_rules
@@ -128,15 +127,11 @@ def _stop(_: Run, fields: Mapping[str, str]) -> records.ControlRequest:
     return control_requests.stop_request(grace_seconds=grace, reason=_REASON)
 
 
-_BASE: Final = "/runs/{run}/controls"
-_REQUESTS: Final = {
+REQUESTS: Final = {
     "interval": _interval,
     "profile": _profile,
     "profile-off": _profile_off,
     "rule": _rule,
     "stop": _stop,
 }
-ROUTES: Final = [
-    Route(_BASE, controls),
-    *(Route(f"{_BASE}/{name}", form_endpoint(make), methods=["POST"]) for name, make in _REQUESTS.items()),
-]
+"""Request of each form, by the last part of its address."""

@@ -12,7 +12,6 @@ from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
 
 from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.page import site
@@ -49,6 +48,3 @@ def perfetto(request: Request) -> Response:
         background=BackgroundTask(shutil.rmtree, folder, ignore_errors=True),
         headers={"Cache-Control": "no-store"},
     )
-
-
-ROUTES: Final = [Route("/runs/{run}/export/perfetto.json.gz", perfetto)]

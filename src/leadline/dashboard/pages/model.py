@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from leadline.analysis.boosted_run import BoostedRun, RoundCache
+from leadline.analysis.trees import is_boosted_run
 from leadline.charts import theme
 from leadline.dashboard.chart_endpoint import figure_response
 from leadline.dashboard.page import open_run, render
@@ -34,7 +34,7 @@ class _Snapshot:
     def section(self, key: str) -> Section:
         """Return a section, built on first access."""
         if key not in self.sections:
-            self.sections[key] = xgboost.section(self.boosted, key)
+            self.sections[key] = xgboost.SECTIONS[key](self.boosted)
         return self.sections[key]
 
 
@@ -46,7 +46,7 @@ def model(request: Request) -> Response:
     """``/runs/{run}/model``."""
     opened = open_run(request)
     with opened.lock:
-        chapter = _chapter(_snapshot(opened)) if xgboost.is_boosted_run(opened.run) else None
+        chapter = _chapter(_snapshot(opened)) if is_boosted_run(opened.run) else None
     return render(request, "model.html", {"chapter": chapter, "format_cell": format_cell}, page="model")
 
 
@@ -80,6 +80,3 @@ def chart(request: Request) -> Response:
     if int(index) >= len(section.charts):
         return figure_response(theme.empty(section.why_empty or "no data yet"))
     return figure_response(section.charts[int(index)].figure)
-
-
-ROUTES: Final = [Route("/runs/{run}/model", model), Route("/runs/{run}/charts/model.json", chart)]

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
-from leadline.analysis.cluster_usage import cluster_usage
+from leadline.analysis.cluster_usage import ALL_NODES, cluster_usage
+from leadline.analysis.job import JobPhases
+from leadline.analysis.operators import top_operators
+from leadline.analysis.overview import cost_of
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
-from leadline.dashboard import overview_view
+from leadline.charts.units import metric_label, unit_of
+from leadline.charts.usage import device_label
+from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.pages.rules import VERDICTS, Links
-from leadline.dashboard.rule_view import rule_views
+from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
+from leadline.errors import LeadlineError
+from leadline.reader.run import Run
+from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.names import JOB_ENDED
-from leadline.records.totals import steps_by_mode
+from leadline.records.totals import steps_by_mode, throttled
 from leadline.store.control import read_actions
 
 _MAX_LOSSES: Final = 4
 _SAMPLES: Final = 2_000
 _SAMPLED_KINDS: Final = sorted({kind for kind, _, _ in SUMMARY_METRICS})
+_MAX_OPERATORS: Final = 12
+_MAX_USAGE_ROWS: Final = 200
 
 
 def overview(request: Request) -> Response:
@@ -50,16 +60,16 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "status": run.status_document,
         "time": time,
         "job": time.job,
-        "parts": overview_view.job_parts(time.job),
+        "parts": job_parts(time.job),
         "phases": phases(time.steps),
         "throughput": time.throughput,
         "bottleneck": time.bottleneck,
         "percentiles": list(PERCENTILES),
-        "usage": overview_view.usage_rows([*_cluster_usage(opened, time.usage), *time.usage]),
+        "usage": usage_rows([*_cluster_usage(opened, time.usage), *time.usage]),
         "has_gpu": any(row["kind"] == "gpu" for row in time.usage),
-        "operations": overview_view.operations(run),
-        "cost": overview_view.cost(run),
-        "warnings": overview_view.warnings(run, digest.damage),
+        "operations": operations(run),
+        "cost": cost(run),
+        "warnings": warnings(run, digest.damage),
         "actions": read_actions(run.path),
         "steps": steps_by_mode(run.worker_documents().values()),
         "losses": _losses(opened),
@@ -79,7 +89,7 @@ def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> lis
 def _rules_context(opened: OpenedRun, name: str) -> dict[str, Any]:
     views = rule_views(opened.run)
     return {
-        "groups": overview_view.rule_groups(views),
+        "groups": rule_groups(views),
         "counts": Counter(view.verdict for view in views),
         "verdicts": VERDICTS,
         "links": Links(name, opened),
@@ -101,4 +111,118 @@ def _losses(opened: OpenedRun) -> list[str]:
     return (selected or names)[:_MAX_LOSSES]
 
 
-ROUTES: Final = [Route("/runs/{run}", overview), Route("/runs/{run}/overview", overview)]
+@dataclass(frozen=True, slots=True)
+class JobPart:
+    """A phase of the job."""
+
+    name: str
+    label: str
+    seconds: float
+    share: float | None
+    """Share of the job's duration."""
+    is_inner: bool = False
+    """Whether it is part of the phase above it."""
+
+
+def job_parts(job: JobPhases) -> list[JobPart]:
+    """Return initialization with its parts, training loop and finalization."""
+    total = job.seconds
+    if job.loop_started_ns is None:
+        return []
+
+    def part(name: str, seconds: float, *, is_inner: bool = False) -> JobPart:
+        return JobPart(name, phase_label(name), seconds, seconds / total if total > 0 else None, is_inner)
+
+    initialization_parts = [
+        part(name, job.split[name], is_inner=True) for name in ("imports", "setup") if name in job.split
+    ]
+    rest = job.initialization_seconds - sum(part.seconds for part in initialization_parts)
+    if initialization_parts and rest > 0:
+        initialization_parts.append(part("process startup", rest, is_inner=True))
+    first_step = [part("first_step", job.split["first_step"], is_inner=True)] if "first_step" in job.split else []
+    return [
+        part("initialization", job.initialization_seconds),
+        *initialization_parts,
+        part("training_loop", job.loop_seconds),
+        *first_step,
+        part("finalization", job.finalization_seconds),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Utilization of one resource of a node."""
+
+    node: str
+    metric: str
+    unit: str
+    samples: int
+    values: tuple[float, ...]
+    """Minimum, percentiles and maximum."""
+
+
+def usage_rows(rows: Sequence[dict[str, Any]]) -> list[Usage]:
+    """Return one row per resource, node by node.
+
+    Args:
+        rows: From ``analysis.usage.usage``.
+    """
+    usage = []
+    for row in sorted(rows, key=_usage_order)[:_MAX_USAGE_ROWS]:
+        unit = unit_of(row["metric"], max(row["max"], 1.0))
+        values = tuple(row[name] * unit.factor for name in PERCENTILES)
+        usage.append(Usage(row["node"], _resource_label(row), unit.name, row["samples"], values))
+    return usage
+
+
+def _resource_label(row: dict[str, Any]) -> str:
+    """Return ``CPU``, ``GPU 1`` or ``GPU memory, GPU 1``."""
+    label = metric_label(row["kind"], row["metric"])
+    if row["device"] in ("total", "job"):
+        return label
+    if row["device"] == "all":
+        return f"{label}, all devices"
+    device = device_label(row["kind"], row["device"])
+    return device if device.startswith(f"{label} ") else f"{label}, {device}"
+
+
+_KINDS: Final = ("cpu", "gpu", "memory", "network", "disk", "process")
+
+
+def _usage_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    kind = _KINDS.index(row["kind"]) if row["kind"] in _KINDS else len(_KINDS)
+    metric_order = (row["metric"] != "utilization_percent", row["metric"])
+    return row["node"] != ALL_NODES, natural_sort_key(row["node"]), kind, metric_order, natural_sort_key(row["device"])
+
+
+def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
+    """Return the top operators on the CPU and the GPU; empty if no operators were recorded."""
+    try:
+        table = run.operators(("operator", "phase", "module", "device"))
+    except LeadlineError:
+        return {}
+    operators = {name: top_operators(table, device=name, limit=_MAX_OPERATORS) for name in ("cpu", "gpu")}
+    return {name: rows for name, rows in operators.items() if rows}
+
+
+def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
+    """Divide rules into ``with_findings`` (or an error) and ``without_findings``."""
+    has_issue = [view.verdict in ("fired", "error") or bool(view.findings) for view in views]
+    return {
+        "with_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if is_issue],
+        "without_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if not is_issue],
+    }
+
+
+def cost(run: Run) -> dict[str, Any]:
+    """Return the monitoring overhead, and what was throttled to stay within the budget."""
+    workers = list(run.worker_documents().values())
+    return {**cost_of(run.path, workers), "throttling": describe.throttling(throttled(workers))}
+
+
+def warnings(run: Run, damage: Sequence[str] = ()) -> list[str]:
+    """Return one line for each damaged file, dropped data, disabled capture and note."""
+    lines = [f"damaged: {message}" for message in damage]
+    for name, document in run.worker_documents().items():
+        lines += [f"{name}: {line}" for line in (*describe.problems(document).values(), *document.notes)]
+    return lines

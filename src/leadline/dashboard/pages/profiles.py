@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from leadline.dashboard import profile_view as view
-from leadline.dashboard.page import open_run, render
-from leadline.dashboard.query_parameters import parse_integer
+from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.errors import LeadlineError
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
-from leadline.records.profile_window import TIMERS
+from leadline.records.profile_window import TIMERS, ProfileWindow
+from leadline.records.request import Acknowledgement, Profile, UnreadableRequest
+from leadline.store.control import read_acknowledgements, read_requests
 
 VIEWS: Final = {
     "windows": "Windows",
@@ -42,6 +44,16 @@ _PARAMETERS: Final = (
     "function",
 )
 _PROFILERS: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
+TOP: Final = 200
+"""Maximum number of table rows."""
+GROUPS: Final = ("phase", "module", "operator", "device", "mode", "step")
+KINDS: Final = {
+    "detailed": "operators",
+    "cprofile": "Python functions, every call",
+    "pyinstrument": "Python call stacks, sampled",
+    "dataloader": "data loading",
+}
+ORDERS: Final = {"own": "own time", "cumulative": "cumulative time", "calls": "calls"}
 
 
 def profiles(request: Request) -> Response:
@@ -50,7 +62,7 @@ def profiles(request: Request) -> Response:
     parameters = request.query_params
     part = parameters.get("view") if parameters.get("view") in VIEWS else "windows"
     with opened.lock:
-        context: dict[str, Any] = {"view": part, "views": VIEWS, "missing": "", "top": view.TOP, "kinds": view.KINDS}
+        context: dict[str, Any] = {"view": part, "views": VIEWS, "missing": "", "top": TOP, "kinds": KINDS}
         try:
             context |= _PARTS[str(part)](opened.run, parameters)
         except LeadlineError as error:
@@ -59,18 +71,18 @@ def profiles(request: Request) -> Response:
 
 
 def _windows(run: Run, parameters: QueryParams) -> dict[str, Any]:
-    return {"windows": view.windows(run), "requests": view.requested_profiles(run)}
+    return {"windows": recorded_windows(run), "requests": requested_profiles(run)}
 
 
 def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
-    windows = view.windows(run, "detailed")
+    windows = recorded_windows(run, "detailed")
     window, worker = (
         parameters.get("window") or (windows[0]["id"] if windows else None),
         parameters.get("worker") or None,
     )
-    by = [column for column in parameters.getlist("by") if column in view.GROUPS] or list(_DEFAULT_GROUPS)
+    by = [column for column in parameters.getlist("by") if column in GROUPS] or list(_DEFAULT_GROUPS)
     calls = run.operator_calls(window=window, worker=worker)
-    choices = view.choices_of(calls, "phase", "device", "step", "worker")
+    choices = choices_of(calls, "phase", "device", "step", "worker")
     filters = {name: parameters.get(name) or "" for name in ("phase", "device", "module", "step")}
     table = run.operators(
         by,
@@ -81,14 +93,14 @@ def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
         device=filters["device"] or None,
         step=parse_integer(filters["step"]),
     )
-    operators = view.limited(table)
+    operators = limited(table)
     has_memory = any(row["memory_bytes"] is not None for row in operators.rows)
     return {
         "windows": windows,
         "window": window,
         "worker": worker or "",
         "by": by,
-        "groups": view.GROUPS,
+        "groups": GROUPS,
         "choices": choices,
         "filters": filters,
         "table": operators,
@@ -97,7 +109,7 @@ def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
 
 
 def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
-    windows = view.windows(run, "cprofile", "pyinstrument")
+    windows = recorded_windows(run, "cprofile", "pyinstrument")
     available = {_profiler_of(window) for window in windows}
     profiler = parameters.get("profiler") or ""
     if profiler not in _PROFILERS:
@@ -108,8 +120,8 @@ def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
     part = parameters.get("part") if parameters.get("part") in parts else (parts[0] if parts else "loop")
     profile = _profile(run, profiler, str(part), filters)
     all_slices = _profile(run, profiler, str(part), {"window": filters["window"], "worker": filters["worker"]}).slices()
-    choices = view.choices_of(all_slices, "step", "mode", "phase", "worker")
-    order = parameters.get("order") if parameters.get("order") in view.ORDERS else "own"
+    choices = choices_of(all_slices, "step", "mode", "phase", "worker")
+    order = parameters.get("order") if parameters.get("order") in ORDERS else "own"
     return {
         "profilers": [profiler for profiler in _PROFILERS if profiler in available],
         "profiler": profiler,
@@ -119,12 +131,12 @@ def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
         "filters": filters,
         "interval": _interval(filters),
         "order": order,
-        "orders": view.ORDERS,
+        "orders": ORDERS,
         "choices": choices,
         "changes": [f"{before}:{after}" for before in choices["mode"] for after in choices["mode"] if before != after],
-        "table": view.function_rows(profile, str(order), filters["words"]),
-        "short_file": view.short_file,
-        "callers": view.limited(profile.callers(filters["function"])) if filters["function"] else None,
+        "table": function_rows(profile, str(order), filters["words"]),
+        "short_file": short_file,
+        "callers": limited(profile.callers(filters["function"])) if filters["function"] else None,
         "is_tree": isinstance(profile, CallTrees),
     }
 
@@ -161,9 +173,9 @@ def _interval(filters: dict[str, str]) -> tuple[int, int] | None:
 
 
 def _loading(run: Run, parameters: QueryParams) -> dict[str, Any]:
-    windows = view.windows(run, "dataloader")
+    windows = recorded_windows(run, "dataloader")
     window = parameters.get("window") or None
-    sums, longest = view.loading_rows(run, window)
+    sums, longest = loading_rows(run, window)
     return {"windows": windows, "window": window or "", "sums": sums, "longest": longest}
 
 
@@ -172,12 +184,12 @@ def _memory(run: Run, parameters: QueryParams) -> dict[str, Any]:
 
 
 def _horovod(run: Run, parameters: QueryParams) -> dict[str, Any]:
-    return {"table": view.horovod_rows(run)}
+    return {"table": horovod_rows(run)}
 
 
 def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
     """Compare two windows of one kind."""
-    windows = view.windows(run, "detailed", "cprofile", "pyinstrument")
+    windows = recorded_windows(run, "detailed", "cprofile", "pyinstrument")
     ids = [window["id"] for window in windows]
     after = parameters.get("after") if parameters.get("after") in ids else (ids[0] if ids else "")
     kind = next((window["kind"] for window in windows if window["id"] == after), "")
@@ -195,10 +207,10 @@ def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
         return context
     keys = ("phase", "module", "operator") if kind == "detailed" else ("function", "file", "line")
     rows_before, rows_after = (_rows_of(run, kind, window, keys, windows) for window in (str(before), str(after)))
-    steps = (view.steps_in(run, str(before)), view.steps_in(run, str(after)))
+    steps = (steps_in(run, str(before)), steps_in(run, str(after)))
     modes = [_modes_of(run, str(window), windows) for window in (before, after)]
-    table = view.difference(rows_before, rows_after, keys, steps=steps)
-    return {**context, "keys": keys, "table": table, "short_file": view.short_file, "modes": modes}
+    table = difference(rows_before, rows_after, keys, steps=steps)
+    return {**context, "keys": keys, "table": table, "short_file": short_file, "modes": modes}
 
 
 def _rows_of(
@@ -214,7 +226,7 @@ def _modes_of(run: Run, window: str, windows: list[dict[str, Any]]) -> list[str]
     """Return the modes of the steps of a window."""
     is_detailed = any(item["id"] == window and item["kind"] == "detailed" for item in windows)
     table = run.operator_calls(window=window) if is_detailed else _functions(run, window, windows).slices()
-    return [str(mode) for mode in view.choices_of(table, "mode")["mode"]]
+    return [str(mode) for mode in choices_of(table, "mode")["mode"]]
 
 
 def _functions(run: Run, window: str, windows: list[dict[str, Any]]) -> PythonProfile:
@@ -233,4 +245,155 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
 }
 
 
-ROUTES: Final = [Route("/runs/{run}/profiles", profiles)]
+@dataclass(frozen=True, slots=True)
+class RequestedProfile:
+    """A profile request."""
+
+    window: str
+    """Window id."""
+    description: str
+    by: str
+    state: str
+    """``recorded``, ``refused``, ``taken`` or ``waiting``."""
+    answers: tuple[str, ...]
+    """Responses of the workers."""
+
+
+def requested_profiles(run: Run) -> list[RequestedProfile]:
+    """Return every profile request, made before the start or while the job ran, with its state."""
+    recorded = set(run.profiles()["id"].to_pylist())
+    profiles = [_requested_profile(window, "at the start", (), recorded) for window in run.manifest.profile]
+    answers = read_acknowledgements(run.path)
+    for request in read_requests(run.path):
+        if isinstance(request, Profile):
+            given, by = answers.get(request.id, ()), request.by or "unknown"
+            profiles += [_requested_profile(window, by, given, recorded) for window in request.windows]
+        elif isinstance(request, UnreadableRequest) and request.named == Profile.kind:
+            profiles.append(RequestedProfile("", "invalid request", request.by or "unknown", "refused", ()))
+    return profiles
+
+
+def _requested_profile(
+    window: ProfileWindow, by: str, given: Sequence[Acknowledgement], recorded: set[str]
+) -> RequestedProfile:
+    if window.id in recorded:
+        state = "recorded"
+    elif given:
+        state = "refused" if all(answer.answer.state == "refused" for answer in given) else "taken"
+    else:
+        state = "waiting"
+    answers = sorted(f"{answer.worker}: {answer.answer}" for answer in given)
+    return RequestedProfile(window.id, window.describe(), by, state, tuple(answers))
+
+
+def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
+    """Return the complete profile windows, the latest first.
+
+    Args:
+        kinds: Only these kinds; none: all.
+    """
+    rows = [{**row, "length_ns": row["end_ns"] - row["start_ns"]} for row in run.profiles().to_pylist()]
+    return [row for row in reversed(rows) if not kinds or row["kind"] in kinds]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileView:
+    """Rows of a table, and their total number."""
+
+    rows: list[dict[str, Any]]
+    count: int
+
+
+def limited(table: pa.Table) -> ProfileView:
+    """Return the first rows of a table."""
+    return ProfileView(table.slice(0, TOP).to_pylist(), table.num_rows)
+
+
+def choices_of(calls: pa.Table, *columns: str) -> dict[str, list[Any]]:
+    """Return the sorted distinct values of each column."""
+    return {
+        column: sorted(pc.unique(calls[column]).drop_null().to_pylist()) if column in calls.column_names else []
+        for column in columns
+    }
+
+
+def difference(
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    *,
+    steps: tuple[int, int],
+) -> ProfileView:
+    """Return the change of own time per step between two windows, the largest change first.
+
+    Args:
+        keys: Columns that identify a row.
+        steps: Number of steps of each window.
+    """
+    sums_by_key: dict[tuple[Any, ...], list[float]] = {}
+    for index, rows in enumerate((before, after)):
+        for row in rows:
+            sums = sums_by_key.setdefault(tuple(row[key] for key in keys), [0.0, 0.0])
+            sums[index] += row["own_ns"] / max(1, steps[index])
+    changes = [
+        {
+            **dict(zip(keys, names, strict=True)),
+            "before_ns": before_ns,
+            "after_ns": after_ns,
+            "change_ns": after_ns - before_ns,
+            "ratio": after_ns / before_ns if before_ns else None,
+        }
+        for names, (before_ns, after_ns) in sums_by_key.items()
+    ]
+    changes.sort(key=lambda row: -abs(row["change_ns"]))
+    return ProfileView(changes[:TOP], len(changes))
+
+
+def function_rows(profile: PythonProfile, order: str, filter_text: str) -> ProfileView:
+    """Return functions, the longest first.
+
+    Args:
+        order: A key of ``ORDERS``.
+        filter_text: Only functions whose name or file contains all words of this text.
+    """
+    table = profile.top(order if order in ORDERS else "own", None)  # type: ignore[arg-type]
+    words = filter_text.lower().split()
+    if words:
+        texts = [f"{row['function']} {row['file']}".lower() for row in table.select(["function", "file"]).to_pylist()]
+        table = table.filter(pa.array([all(word in text for word in words) for text in texts], pa.bool_()))
+    return limited(table)
+
+
+def short_file(path: str) -> str:
+    """Return the end of a path that identifies the package and file."""
+    parts = path.replace("\\", "/").split("/")
+    if "site-packages" in parts:
+        return "/".join(parts[parts.index("site-packages") + 1 :])
+    return "/".join(parts[-3:])
+
+
+def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], ProfileView]:
+    """Return data loader events: sums by event and loader worker, and the longest events."""
+    table = run.data_loading(window=window)
+    keys = ["event", "worker", "worker_id"]
+    sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
+    summed = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
+    longest = table.sort_by([("duration_ns", "descending")])
+    return summed.slice(0, TOP).to_pylist(), limited(longest)
+
+
+def horovod_rows(run: Run) -> ProfileView:
+    """Return Horovod's timeline by tensor and activity, the longest first."""
+    table = run.horovod()
+    keys = ["tensor", "activity"]
+    sums = table.group_by(keys).aggregate([("duration_ns", "count"), ("duration_ns", "sum"), ("duration_ns", "max")])
+    totals = sums.rename_columns([*keys, "count", "total_ns", "longest_ns"]).sort_by([("total_ns", "descending")])
+    return limited(totals)
+
+
+def steps_in(run: Run, window: str) -> int:
+    """Return the number of steps of a window."""
+    for row in run.profiles().to_pylist():
+        if row["id"] == window:
+            return max(1, int(row["end_step"]) - int(row["first_step"]))
+    return 1

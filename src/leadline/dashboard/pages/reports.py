@@ -14,7 +14,6 @@ from urllib.parse import quote
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
 
 from leadline.analysis.trees import is_boosted_run
 from leadline.dashboard.page import open_run, render, site
@@ -118,28 +117,16 @@ def _file(request: Request, path_of: Callable[[str], str], media_type: str, suff
 
 
 def _entry(request: Request, name: str) -> ReportEntry:
-    run_cache, run = site(request).run_cache, request.path_params["run"]
-    try:
-        status = os.stat(run_cache.file(run, layout.report_page(name)))
-    except (RunNotFoundError, OSError):
+    page = _stat(request, layout.report_page(name))
+    if page is None:
         return ReportEntry(name, PRODUCTS[name], None, 0, has_notebook=False)
-    return ReportEntry(
-        name, PRODUCTS[name], status.st_mtime_ns, status.st_size, has_notebook=_has_notebook(request, name)
-    )
+    has_notebook = _stat(request, layout.report_notebook(name)) is not None
+    return ReportEntry(name, PRODUCTS[name], page.st_mtime_ns, page.st_size, has_notebook=has_notebook)
 
 
-def _has_notebook(request: Request, name: str) -> bool:
+def _stat(request: Request, path: str) -> os.stat_result | None:
+    """Return the status of a file of the run; None if it does not exist."""
     try:
-        site(request).run_cache.file(request.path_params["run"], layout.report_notebook(name))
-    except RunNotFoundError:
-        return False
-    return True
-
-
-_BASE: Final = "/runs/{run}/reports"
-ROUTES: Final = [
-    Route(_BASE, reports),
-    Route(f"{_BASE}/{{product}}.html", page),
-    Route(f"{_BASE}/{{product}}.ipynb", notebook),
-    Route(f"{_BASE}/{{product}}", generate, methods=["POST"]),
-]
+        return os.stat(site(request).run_cache.file(request.path_params["run"], path))
+    except (RunNotFoundError, OSError):
+        return None

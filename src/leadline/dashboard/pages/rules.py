@@ -8,10 +8,8 @@ from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
-from leadline.dashboard.page import open_run, render
-from leadline.dashboard.query_parameters import parse_integer
+from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import iso
@@ -94,6 +92,3 @@ class Links:
         """Return the Nodes page around the time of a finding."""
         start, end = iso(finding.time_ns - _AROUND_NS), iso(finding.time_ns + _AROUND_NS)
         return f"{self._base}/nodes?{urlencode({'from': start, 'to': end})}"
-
-
-ROUTES: Final = [Route("/runs/{run}/rules", rules)]

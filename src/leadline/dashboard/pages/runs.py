@@ -15,11 +15,10 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.page import render, site
-from leadline.dashboard.run_list import RunRow
+from leadline.dashboard.page import parse_integer, render, site
+from leadline.dashboard.run_list import SEVERITY, RunRow
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
@@ -31,7 +30,6 @@ _SPARKLINE_POINTS: Final = 60
 _SPARKLINE_SLOT: Final = threading.Lock()
 """One run at a time is read, so that the run list does not slow other pages."""
 _STATUS_ORDER: Final[dict[str, int]] = {status: index for index, status in enumerate(JOB_STATUSES)}
-_SEVERITY: Final = {"IssuesFound": 0, "Error": 1, "InProgress": 2, "Stopping": 3, "Stopped": 4, "NoIssuesFound": 5}
 _SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
     "name": lambda row: row.name.lower(),
     "status": lambda row: _STATUS_ORDER.get(row.status, len(_STATUS_ORDER)),
@@ -44,7 +42,7 @@ _SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
 
 
 def _severity(status: str) -> int:
-    return _SEVERITY.get(status, len(_SEVERITY))
+    return SEVERITY.index(status) if status in SEVERITY else len(SEVERITY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def read_run_query(query: QueryParams) -> RunQuery:
         worst=worst if worst in RULE_STATUSES else "",
         sort=sort if sort in _SORTS else "started",
         is_reversed=query.get("reversed") == "yes",
-        page=max(1, int(page)) if page.isdecimal() and len(page) < 9 else 1,
+        page=parse_integer(page) or 1,
     )
 
 
@@ -165,6 +163,3 @@ def _read_losses(path: str, version: int) -> list[float | None]:
     except (LeadlineError, OSError, StopIteration):
         return []  # nothing to draw; the run's page shows the error
     return [float(f"{value:.4g}") if value is not None and math.isfinite(value) else None for value in values]
-
-
-ROUTES: Final = [Route("/", runs), Route("/courses.json", sparklines)]

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from leadline.analysis.digest import Digest
 from leadline.charts import theme
@@ -38,28 +37,24 @@ def span(request: Request) -> Response:
 
 def selection(request: Request) -> Response:
     """Serve ``/runs/{run}/selection?start_ns=…&end_ns=…``: the breakdown of an interval."""
-    return render(request, "selection.html", _read_breakdown(request))
-
-
-def selection_document(request: Request) -> Response:
-    """Serve ``/runs/{run}/selection.json?start_ns=…&end_ns=…``: the same for scripts."""
-    return JSONResponse(_read_breakdown(request), headers=_NO_STORE)
-
-
-def _read_breakdown(request: Request) -> dict[str, Any]:
     bounds = read_range(request.query_params)
     start, end = bounds.get("start_ns"), bounds.get("end_ns")
     if start is None or end is None or start >= end:
         raise HTTPException(400, "start_ns and a later end_ns are required")
     opened = open_run(request)
     with opened.lock:
-        return _breakdown(opened.run, opened.digest, start, end, request.path_params["run"])
+        context = breakdown(opened.run, opened.digest, start, end, request.path_params["run"])
+    return render(request, "selection.html", context)
 
 
-def _breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, Any]:
+def breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, Any]:
+    """Return the phases, steps, operators, findings and events of an interval of a run.
+
+    Args:
+        start, end: Bounds, ns since the epoch.
+        name: Run name, for links.
+    """
     return {
-        "start_ns": start,
-        "end_ns": end,
         "phases": _phases(digest.phases(start, end)),
         "steps": _steps(digest.steps(start_ns=start, end_ns=end, points=_MAX_BUCKETS)),
         "operators": _operators(run, start, end),
@@ -74,9 +69,7 @@ def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
     return [
         {
-            "phase": phase,
             "words": phase_label(phase),
-            "seconds": phase_seconds,
             "time": duration(phase_seconds),
             "share": phase_seconds / total,
             "percent": share(phase_seconds / total),
@@ -155,10 +148,3 @@ def _events(digest: Digest, start: int, end: int) -> list[dict[str, str]]:
 def _describe_event(row: dict[str, Any]) -> str:
     duration_text = f" ({_format_duration(row['duration_ns'])})" if row["duration_ns"] else ""
     return f"{phase_label(row['name'])}{duration_text}, {row['worker']}"
-
-
-ROUTES: Final = [
-    Route("/runs/{run}/span.json", span),
-    Route("/runs/{run}/selection", selection),
-    Route("/runs/{run}/selection.json", selection_document),
-]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from leadline.charts import tensor_charts
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.page import open_run, render
-from leadline.dashboard.query_parameters import parse_integer
+from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.dashboard.rule_view import finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError
@@ -51,15 +50,11 @@ def _list(request: Request, opened: OpenedRun) -> Response:
             "filter_text": filter_text,
             "groups": scalars,
             "heat_map": _heat_map(request, opened),
-            "has_tensors": bool(_names(opened)),
+            "has_tensors": bool(opened.run.tensor_names()),
             "modes": opened.run.modes(),
         },
         page="tensors",
     )
-
-
-def _names(opened: OpenedRun) -> list[str]:
-    return opened.run.tensor_names()
 
 
 def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
@@ -95,7 +90,7 @@ def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
 
 def _tensor(request: Request, opened: OpenedRun) -> Response:
     parameters = request.query_params
-    name, run = parameters["name"], request.path_params["run"]
+    name, base = parameters["name"], view.run_link(request.path_params["run"])
     try:
         tensor = opened.run.tensor(name)
     except (NotCapturedError, NotYetError) as error:
@@ -137,9 +132,9 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
             "findings": findings,
             "capture_option": view.capture_option(name),
             "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("is_log")),
-            "base": f"{view.run_link(run)}/tensors",
+            "base": f"{base}/tensors",
             "at_step": _at_step(opened, name, step, worker, summary),
-            "links": _links(run, name),
+            "links": {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"},
         },
         page="tensors",
     )
@@ -148,11 +143,6 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
 def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None, is_log: str | None) -> str:
     parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode, "is_log": is_log}
     return urlencode({key: value for key, value in parameters.items() if value})
-
-
-def _links(run: str, name: str) -> dict[str, str]:
-    base = view.run_link(run)
-    return {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"}
 
 
 def _at_step(
@@ -199,15 +189,7 @@ def download(request: Request) -> Response:
     first = next(chunks)  # errors must be raised before the response starts
     file_name = quote(view.file_name(name, matches[0].step))
     return StreamingResponse(
-        _joined(first, chunks),
+        chain([first], chunks),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
     )
-
-
-def _joined(first: bytes, pieces: Any) -> Any:
-    yield first
-    yield from pieces
-
-
-ROUTES: Final = [Route("/runs/{run}/tensors", tensors), Route("/runs/{run}/tensors.npy", download)]

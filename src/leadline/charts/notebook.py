@@ -9,7 +9,7 @@ from typing import Final
 import plotly.graph_objects as go
 import pyarrow as pa
 
-from leadline.charts import shares
+from leadline.charts import phases
 from leadline.charts.chart import Moment, parse_interval, view_of
 from leadline.exports.perfetto import ExportedTrace, export_trace
 from leadline.reader.python_profiles import Order
@@ -44,7 +44,7 @@ class Selection:
 
     def figure(self) -> go.Figure:
         """Draw the shares as one bar."""
-        return shares.shares(self.seconds)
+        return phases.shares(self.seconds)
 
 
 def selection(run: Run, start: Moment = None, end: Moment = None, *, worker: str | None = None) -> Selection:

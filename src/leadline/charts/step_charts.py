@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.analysis.bucketed_time import ranks_of
 from leadline.analysis.interruptions import interruptions
 from leadline.analysis.ranks import Ranks
-from leadline.charts import phases, scalars, shares
+from leadline.charts import phases, scalars
 from leadline.charts import steps as step_figures
 from leadline.charts.chart import CatalogChart, ChartView, Moment
 from leadline.charts.theme import plain_text
@@ -64,7 +64,7 @@ def step_timeline(
 def step_phases(view: ChartView) -> go.Figure:
     """Draw the phases of all training steps as a pie."""
     missing = "no training step was timed yet"
-    return shares.pie(view.digest.phases(mode="train"), title="Training step phases", missing=missing)
+    return phases.pie(view.digest.phases(mode="train"), title="Training step phases", missing=missing)
 
 
 @CatalogChart
@@ -99,7 +99,7 @@ def progress(view: ChartView) -> go.Figure:
 @CatalogChart
 def job(view: ChartView) -> go.Figure:
     """Draw a pie of initialization, training loop and finalization."""
-    return shares.job_phases(view.digest.job())
+    return phases.job_phases(view.digest.job())
 
 
 @CatalogChart

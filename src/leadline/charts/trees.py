@@ -172,11 +172,7 @@ def class_accuracy(steps: Sequence[int], shares: Floats) -> go.Figure:
     Args:
         shares: ``(steps, classes)``, 0 to 1; NaN where a class has no labels.
     """
-    class_indices = [
-        class_index
-        for class_index in range(shares.shape[1] if shares.ndim > 1 else 0)
-        if np.isfinite(shares[:, class_index]).any()
-    ]
+    class_indices = _columns_with_values(shares)
     if not class_indices:
         return theme.empty(_NO_PREDICTIONS)
     fig = _figure(y="recall (%)")
@@ -219,11 +215,7 @@ def error_by_bin(steps: Sequence[int], errors: Floats, edges: Floats) -> go.Figu
         errors: ``(steps, bins)``, in the label's unit; NaN for a bin without samples.
         edges: ``(bins + 1,)``.
     """
-    bin_indices = [
-        bin_index
-        for bin_index in range(errors.shape[1] if errors.ndim > 1 else 0)
-        if np.isfinite(errors[:, bin_index]).any()
-    ]
+    bin_indices = _columns_with_values(errors)
     if not bin_indices:
         return theme.empty(_NO_PREDICTIONS)
     fig = _figure(y="mean absolute error (unit of the label)")
@@ -233,6 +225,11 @@ def error_by_bin(steps: Sequence[int], errors: Floats, edges: Floats) -> go.Figu
     fig.update_yaxes(rangemode="tozero")
     fig.update_layout(hovermode="x unified")
     return theme.set_legend(_set_round_axis(fig))
+
+
+def _columns_with_values(values: Floats) -> list[int]:
+    """Return the indices of the columns with a finite value; [] if there are no columns."""
+    return np.flatnonzero(np.isfinite(values).any(axis=0)).tolist() if values.ndim > 1 else []
 
 
 def _add_line(

@@ -19,7 +19,7 @@ def main() -> int:
     become_worker()
     os.nice(max(0, _NICE - os.nice(0)))
     try:
-        from leadline.reports.run_reports import write_product
+        from leadline.reports.files import write_product
 
         write_product(run, product)
     except ModuleNotFoundError as error:

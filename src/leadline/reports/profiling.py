@@ -2,16 +2,213 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-from leadline.reports.durations import step_durations
-from leadline.reports.gpu_starvation import CPU, IO, bottleneck
-from leadline.reports.job import framework, summary
-from leadline.reports.machine import batch_size, gpu_memory, gpu_utilization, load_balancing, system_usage
+import pyarrow as pa
+
+from leadline.analysis.operators import seconds_by_kind, top_operators
+from leadline.charts import profile_charts, step_charts, theme
+from leadline.charts.phases import pie
+from leadline.reader.window import natural_sort_key
+from leadline.records import describe
+from leadline.records.formatting import duration, share
+from leadline.reports.machine import (
+    CPU,
+    IO,
+    batch_size,
+    bottleneck,
+    gpu_memory,
+    gpu_utilization,
+    load_balancing,
+    system_usage,
+)
 from leadline.reports.rules import rules_summary
-from leadline.reports.section import Chapter, Section
-from leadline.reports.sources import Sources
+from leadline.reports.section import Cell, Chapter, Chart, Column, Columns, Section, Table, empty, table_of
+from leadline.reports.sources import POINTS, Sources
+
+MAX_OPERATORS: Final = 25
+_NO_WINDOW: Final = (
+    "no detailed profile was recorded; record one with leadline run --profile detailed:at=100,for=2 …, "
+    "or during a run with leadline profile --detailed"
+)
+_AROUND: Final = {"initialization": theme.PALETTE[5], "finalization": theme.PALETTE[4]}
+"""Colours that differ from those of the phases of a step."""
+_EVALUATION: Final = ("eval", "predict")
+_PERCENTILES: Final = ("mean", "max", "p99", "p95", "p50", "min")
+_MAX_OUTLIERS: Final = 20
+
+
+def summary(sources: Sources) -> Section:
+    """Start and end of the job, and its phases."""
+    job = sources.job
+    phases_of_job = job.to_dict()
+    is_over = sources.summary["ended"] is not None
+    rows: list[tuple[Cell, ...]] = [
+        ("start", sources.format_time(job.started_ns), None, None),
+        ("end" if is_over else "latest record (still running)", sources.format_time(job.ended_ns), None, None),
+        ("job", None, job.seconds, None),
+        ("training loop, start", sources.format_time(job.loop_started_ns), None, None),
+        ("training loop, end", sources.format_time(job.loop_ended_ns), None, None),
+    ]
+    for name in ("initialization", "training_loop", "finalization"):
+        part = phases_of_job[name]
+        ratio = None if part["share"] is None else 100.0 * part["share"]
+        rows.append((name.replace("_", " "), None, part["seconds"], ratio))
+    rows += [(f"including {name.replace('_', ' ')}", None, seconds, None) for name, seconds in job.split.items()]
+    columns = (Column("part"), Column("time"), Column("duration", "s"), Column("share", "%"))
+    return Section(
+        "job-summary",
+        "Job summary",
+        (_outcome(sources),),
+        _charts(sources),
+        (Table(columns, tuple(rows)),),
+    )
+
+
+def _charts(sources: Sources) -> tuple[Chart, ...]:
+    if sources.job.loop_started_ns is None:
+        return ()
+    figures = (step_charts.job(sources.digest), step_charts.progress(sources.digest))
+    return tuple(Chart(figure, width="half") for figure in figures)
+
+
+def _outcome(sources: Sources) -> str:
+    summary, job = sources.summary, sources.job
+    loop = f", {share(job.loop_seconds / job.seconds)} of it in the training loop" if job.loop_started_ns else ""
+    return f"{summary['status']} after {duration(job.seconds)}{loop}; {describe.steps(summary['steps'])}."
+
+
+def framework(sources: Sources) -> Section:
+    """Shares of modes, of forward and backward pass, of CPU and GPU operators, and of the phases of steps."""
+    by_mode = _by_mode(sources)
+    if not any(by_mode.values()):
+        return empty("framework-metrics", "Framework metrics", "no step was timed")
+    kinds = seconds_by_kind(sources.operators) if sources.operators is not None else {}
+    pies = (
+        pie(_against_other(sources, by_mode), title="Training, evaluation and other"),
+        pie(_passes(by_mode["train"]), title="Forward and backward pass"),
+        pie(kinds, title="CPU and GPU operators", missing=_NO_WINDOW),
+        pie(_general(sources, by_mode["train"]), title="All phases", colours=_AROUND),
+    )
+    shown = [figure for figure in pies if not (figure.layout.meta or {}).get("empty")]
+    charts = [Chart(figure, width="half") for figure in shown]
+    if sources.operators is not None:
+        charts.append(Chart(profile_charts.top_operators(sources.digest)))
+    tables = _operator_tables(sources.operators)
+    text = () if tables else (f"Operators: {_NO_WINDOW}.",)
+    return Section("framework-metrics", "Framework metrics", text, tuple(charts), (_phases(by_mode["train"]), *tables))
+
+
+def _by_mode(sources: Sources) -> dict[str, dict[str, float]]:
+    return {mode: sources.digest.phases(mode=mode) for mode in ("train", *_EVALUATION)}
+
+
+def _against_other(sources: Sources, by_mode: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Time in steps by mode, and the remaining time of the job, summed over workers."""
+    sums = {mode: sum(parts.values()) for mode, parts in by_mode.items()}
+    workers = max(1, len(sources.digest.step_durations(mode="train")))
+    return {**sums, "other": max(0.0, workers * sources.job.seconds - sum(sums.values()))}
+
+
+def _passes(parts: Mapping[str, float]) -> dict[str, float]:
+    return {name: parts[name] for name in ("forward", "backward") if name in parts}
+
+
+def _general(sources: Sources, parts: Mapping[str, float]) -> dict[str, float]:
+    """The phases of the training steps, and the time before and after them."""
+    workers = max(1, len(sources.digest.step_durations(mode="train")))
+    job = sources.job
+    around = {"initialization": job.initialization_seconds, "finalization": job.finalization_seconds}
+    return {**parts, **{name: workers * seconds for name, seconds in around.items()}}
+
+
+def _phases(parts: Mapping[str, float]) -> Table:
+    whole = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda item: -item[1])
+    rows = [{"phase": name, "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered]
+    columns: Columns = {
+        "phase": "phase",
+        "seconds": Column("time", "s"),
+        "share": Column("share of the step time", "%"),
+    }
+    return table_of(rows, columns, title="Phases of the training steps, summed over workers")
+
+
+def _operator_tables(table: pa.Table | None) -> tuple[Table, ...]:
+    if table is None:
+        return ()
+    titles = {"cpu": "Operators on the CPU", "gpu": "Operators on the GPU"}
+    rows = {title: top_operators(table, device=device, limit=None) for device, title in titles.items()}
+    return tuple(_operators(operators_of, title) for title, operators_of in rows.items() if operators_of)
+
+
+def _operators(rows: list[dict[str, Any]], title: str) -> Table:
+    shown = [
+        {
+            **row,
+            "self": row["own_ns"] / 1e6,
+            "total": row["total_ns"] / 1e6,
+            "share": 100.0 * row["share"],
+            "cumulative": 100.0 * row["cumulative_share"],
+        }
+        for row in rows
+    ]
+    columns: Columns = {
+        "operator": "operator",
+        "phase": "phase",
+        "module": "module",
+        "calls": "calls",
+        "self": Column("self time", "ms"),
+        "total": Column("total time", "ms"),
+        "share": Column("share", "%"),
+        "cumulative": Column("cumulative", "%"),
+    }
+    return table_of(shown, columns, title=title, limit=MAX_OPERATORS)
+
+
+def step_durations(sources: Sources) -> Section:
+    """Statistics, histogram and time series of the step times by worker and mode, and the longest steps."""
+    by_series = sources.digest.step_durations()
+    if not by_series:
+        return empty("step-durations", "Step durations", "no step was timed")
+    table = sources.digest.steps(points=POINTS)
+    charts = (
+        Chart(step_charts.step_durations(sources.digest)),
+        Chart(step_charts.step_histogram(sources.digest), width="half"),
+        Chart(step_charts.step_timeline(sources.digest), width="half"),
+    )
+    return Section("step-durations", "Step durations", (), charts, (_statistics(by_series), _longest(table, by_series)))
+
+
+def _statistics(by_series: dict[str, dict[str, Any]]) -> Table:
+    rows = [
+        {"name": name, "count": stats["count"], **{key: 1e3 * stats[key] for key in _PERCENTILES}}
+        for name, stats in sorted(by_series.items(), key=lambda item: natural_sort_key(item[0]))
+    ]
+    columns: Columns = {"name": "worker/mode", "count": "steps", **{key: Column(key, "ms") for key in _PERCENTILES}}
+    return table_of(rows, columns, title="Statistics")
+
+
+def _longest(table: Any, by_series: dict[str, dict[str, Any]]) -> Table:
+    """The longest step of each bucket, if it takes more than three times the median of its worker and mode."""
+    rows = []
+    for row in table.select(["worker", "mode", "longest_step", "longest_ns"]).to_pylist():
+        median = by_series[f"{row['worker']}/{row['mode']}"]["p50"]
+        seconds = row["longest_ns"] / 1e9
+        if median > 0 and seconds > 3.0 * median:
+            rows.append({**row, "ms": 1e3 * seconds, "factor": seconds / median})
+    rows.sort(key=lambda row: -row["factor"])
+    columns: Columns = {
+        "worker": "worker",
+        "mode": "mode",
+        "longest_step": "step",
+        "ms": Column("time", "ms"),
+        "factor": Column("relative to median", "×"),
+    }
+    title = "Outliers: steps longer than 3 × median" if rows else "Outliers: no step was longer than 3 × median"
+    return table_of(rows, columns, title=title, limit=_MAX_OUTLIERS)
+
 
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
     summary,

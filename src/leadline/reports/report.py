@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
@@ -21,7 +22,7 @@ OnProgress = Callable[[str], None]
 def _xgboost(sources: Sources) -> Chapter | None:
     from leadline.reports import xgboost
 
-    return xgboost.chapter(sources.run) if xgboost.is_boosted_run(sources.run) else None
+    return xgboost.chapter(sources.run) if is_boosted_run(sources.run) else None
 
 
 CHAPTERS: Final[dict[str, Callable[[Sources], Chapter | None]]] = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.records.documents import RuleDocument
 from leadline.records.formatting import counted
-from leadline.reports.section import Column, Columns, Section, Table, empty, format_cell, table_of
+from leadline.reports.section import Column, Columns, Section, Table, empty, format_value, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
 from leadline.rules.registry import canonical
@@ -134,11 +134,7 @@ def _details(row: dict[str, Any]) -> tuple[Table, ...]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_value(item)}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_value, value))
-    return format_cell(value) if value is not None else "none"
+    return "none" if value is None else format_value(value)
 
 
 def _description(rule: str) -> str:

@@ -117,6 +117,11 @@ def format_cell(cell: Cell) -> str:
     return cell
 
 
+def format_value(value: Any) -> str:
+    """Format any value as text: ``key value`` for each item of a mapping, the items of a sequence."""
+    return format_cell(_plain(value))
+
+
 def _format_float(value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
@@ -129,7 +134,7 @@ def _plain(value: Any) -> Cell:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {format_cell(_plain(item))}" for key, item in value.items())
+        return ", ".join(f"{key} {format_value(item)}" for key, item in value.items())
     if isinstance(value, Sequence):
-        return ", ".join(format_cell(_plain(item)) for item in value)
+        return ", ".join(format_value(item) for item in value)
     return str(value)

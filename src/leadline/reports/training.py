@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Literal
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from leadline.charts import tensor_charts
+from leadline.charts import marks, scalars, step_charts, tensor_charts, usage
 from leadline.charts.chart import ChartView
+from leadline.records import describe
+from leadline.records.formatting import counted, size
 from leadline.records.names import MODES
-from leadline.reports.environment import configuration, environment, reproduction
-from leadline.reports.findings import findings
-from leadline.reports.section import Chapter, Chart, Column, Columns, Section, Table, empty, table_of
+from leadline.records.plan import CaptureItem
+from leadline.reports.section import Chapter, Chart, Column, Columns, Section, Table, empty, format_value, table_of
 from leadline.reports.sources import POINTS, Sources
+from leadline.rules.documentation import read_documentation
+from leadline.store.run_state import read_nodes
 
 _MAX_CHARTS: Final = 24
 """The maximum number of drawn scalars; the table contains all."""
@@ -23,6 +29,10 @@ _LAYERS: Final = (
     ("gradients", "gradients", "Gradients over layers and steps", ("abs_mean", "l2", "abs_max")),
     ("weights", "weights", "Weights over layers and steps", ("update_ratio", "l2", "abs_mean")),
 )
+_MAX_DETAILED: Final = 25
+"""The maximum number of findings with details."""
+_MAX_FINDING_CHARTS: Final = 12
+_MAX_TENSORS: Final = 6
 
 
 def losses(sources: Sources) -> Section:
@@ -92,6 +102,233 @@ def layers(sources: Sources, collection: str, key: str, title: str, statistics: 
             text = f"{statistic.replace('_', ' ')} of {count:,} {collection}, input layers at the top."
             return Section(key, title, (text,), (Chart(figure),))
     return empty(key, title, f"no {collection} were captured; the preset standard captures them every 50 steps")
+
+
+def findings(sources: Sources) -> Section:
+    """A table of all findings, and the details of the first ones."""
+    rows = sorted(sources.run.findings().to_pylist(), key=lambda row: (row["time_ns"], row["step"]))
+    if not rows:
+        rules = sources.summary["rules"]
+        why = "the rules have no findings" if rules else "no rules were evaluated; evaluate them with: leadline judge"
+        return empty("findings", "Findings", why)
+    parts = tuple(_part(sources, index, row) for index, row in enumerate(rows[:_MAX_DETAILED]))
+    more = len(rows) - _MAX_DETAILED
+    text = [f"{counted(len(rows), 'finding')} in chronological order."]
+    text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
+    return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
+
+
+def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
+    shown = [
+        {
+            **row,
+            "time": sources.format_time(row["time_ns"]),
+            "until": row["last_step"] if row["count"] > 1 else None,
+            "message": row["message"],
+            "state": "open" if row["is_open"] else "resolved",
+        }
+        for row in rows
+    ]
+    columns: Columns = {
+        "time": "time",
+        "rule": "rule",
+        "step": "step",
+        "until": "until step",
+        "message": "message",
+        "state": "state",
+    }
+    return table_of(shown, columns, limit=200)
+
+
+def _part(sources: Sources, index: int, row: dict[str, Any]) -> Section:
+    documentation = read_documentation(_rule_of(sources, row["rule"]))
+    text = [f"{row['message']}."]
+    text += [f"Why it matters: {documentation.section('Why it matters')}"] if documentation else []
+    cause = next((rule["explained_by"] for rule in sources.summary["rules"] if rule["name"] == row["rule"]), None)
+    if cause:
+        text.append(f"Probably caused by the finding of {cause}.")
+    elif row["suggestion"]:
+        text.append(f"Try: {row['suggestion']}.")
+    if row["tensor_count"]:
+        names = ", ".join(row["tensors"][:_MAX_TENSORS])
+        more = row["tensor_count"] - len(row["tensors"][:_MAX_TENSORS])
+        text.append(f"Affected: {names}{f' and {more:,} more' if more > 0 else ''}.")
+    chart = chart_of(sources, row) if index < _MAX_FINDING_CHARTS else None
+    title = f"Step {row['step']:,}: {row['rule']}"
+    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), _evidence(row))
+
+
+def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
+    """The chart of the tensors, devices or steps of a finding, with the finding marked; None without data."""
+    figure = _of_tensors(sources, row["tensors"]) or _of_devices(sources, row["tensors"]) or _of_steps(sources)
+    if figure is None:
+        return None
+    return Chart(marks.mark(figure, [row]))
+
+
+def _of_tensors(sources: Sources, names: list[str]) -> Any:
+    """The tensors over steps: their values if they are scalars, else the first available statistic."""
+    known = [name for name in names if name in set(sources.run.tensor_names())][:_MAX_TENSORS]
+    for statistic in ("value", "abs_mean", "l2", "abs_max", "mean", "std"):
+        tables = [sources.digest.statistic(name, statistic, points=POINTS) for name in known]
+        tables = [table for table in tables if table.num_rows]
+        if tables:
+            return scalars.scalars(pa.concat_tables(tables), y=statistic.replace("_", " "))
+    return None
+
+
+def _of_devices(sources: Sources, names: list[str]) -> Any:
+    """The utilization of the devices of a finding: ``node/gpu0``, or ``node`` for its CPU."""
+    table = sources.machine
+    if not table.num_rows or not names:
+        return None
+    devices = pc.binary_join_element_wise(table["node"], table["device"], "/")
+    is_named = pc.or_(
+        pc.is_in(devices, pa.array(names)),
+        pc.and_(pc.is_in(table["node"], pa.array(names)), pc.equal(table["device"], "total")),
+    )
+    is_utilization = pc.and_(is_named, pc.equal(table["metric"], "utilization_percent"))
+    selected = table.filter(is_utilization)
+    return usage.usage(selected) if selected.num_rows else None
+
+
+def _of_steps(sources: Sources) -> Any:
+    figure = step_charts.step_durations(sources.digest, mode="train")
+    return figure if figure.data else None
+
+
+def _evidence(row: dict[str, Any]) -> tuple[Table, ...]:
+    evidence = json.loads(row["evidence"] or "{}")
+    rows = [{"name": name, "value": format_value(value)} for name, value in evidence.items()]
+    return (table_of(rows, {"name": "evidence", "value": "value"}, limit=30),) if rows else ()
+
+
+def _rule_of(sources: Sources, alias: str) -> str:
+    return next((spec.rule for spec in sources.run.manifest.rules if spec.alias == alias), alias)
+
+
+def configuration(sources: Sources) -> Section:
+    """Preset, capture items, rules and actions as resolved."""
+    manifest = sources.run.manifest
+    budget = manifest.plan.budget
+    text = (
+        f"Preset {manifest.preset}; system metrics every {manifest.interval_ms} ms; overhead budget "
+        f"{'off' if budget is None else f'{100 * budget:g} %'}.",
+    )
+    captured = [_item(item) for item in manifest.plan.items]
+    rules = [
+        {"name": spec.alias, "rule": spec.rule, "parameters": _format(spec.parameters), "source": spec.source}
+        for spec in manifest.rules
+    ]
+    actions = [
+        {"rule": spec.rule, "statuses": ", ".join(spec.statuses), "action": str(spec)} for spec in manifest.actions
+    ]
+    tables = (
+        table_of(
+            captured,
+            {
+                "collection": "collection",
+                "statistics": "statistics",
+                "when": "when",
+                "modes": "modes",
+                "source": "source",
+            },
+            title="Captured",
+        ),
+        table_of(
+            rules,
+            {"name": "name", "rule": "rule", "parameters": "parameters", "source": "source"},
+            title="Rules",
+        ),
+        table_of(actions, {"rule": "rule", "statuses": "on", "action": "action"}, title="Actions"),
+    )
+    return Section("configuration", "Configuration", text, (), tuple(table for table in tables if table.rows))
+
+
+def environment(sources: Sources) -> Section:
+    """Versions, nodes and workers."""
+    tables = [_versions(sources), _nodes(sources), _workers(sources)]
+    shown = tuple(table for table in tables if table.rows)
+    return (
+        Section("environment", "Environment", (), (), shown)
+        if shown
+        else empty("environment", "Environment", "no node or worker was recorded")
+    )
+
+
+def reproduction(sources: Sources) -> Section:
+    """Commands to repeat the run and the report."""
+    manifest = sources.run.manifest
+    text = [
+        "Run the same training with the same configuration:",
+        f"cd {shlex.quote(manifest.folder or '.')}",
+        f"leadline run --config {shlex.quote(sources.run.uri)} -- {shlex.join(manifest.command)}",
+        "Secrets in the command are masked (****) and must be given again. Data, seeds and code are not recorded.",
+        f"Rebuild this report: leadline report {shlex.quote(sources.run.uri)}",
+    ]
+    return Section("reproduce", "How to reproduce", tuple(text))
+
+
+def _item(item: CaptureItem) -> dict[str, Any]:
+    name = item.custom or item.collection or "all"
+    when = item.schedule
+    parts = [f"every {when.every} steps" if when.every and when.every > 1 else "every step" if when.every else ""]
+    parts += [f"every {when.every_seconds:g} s"] if when.every_seconds else []
+    parts += [f"at {', '.join(map(str, when.steps))}"] if when.steps else []
+    parts += [f"from {when.start}"] if when.start else []
+    parts += [f"before {when.end}"] if when.end else []
+    statistics = [*item.statistics, *(["raw tensors"] if item.raw else [])]
+    return {
+        "collection": f"{name} ~ {item.regex}" if item.regex else name,
+        "statistics": ", ".join(statistics),
+        "when": ", ".join(filter(None, parts)),
+        "modes": ", ".join(item.modes),
+        "source": item.source,
+    }
+
+
+def _versions(sources: Sources) -> Table:
+    manifest = sources.run.manifest
+    rows = [{"name": "leadline", "version": manifest.leadline}]
+    rows += [{"name": name, "version": version} for name, version in manifest.versions.items() if name != "leadline"]
+    return table_of(rows, {"name": "software", "version": "version"}, title="Versions")
+
+
+def _nodes(sources: Sources) -> Table:
+    rows = []
+    for node in read_nodes(sources.run.path):
+        gpus = node.gpu_names
+        rows.append(
+            {
+                "node": node.node,
+                "cores": node.cpu_count,
+                "memory": size(node.memory_bytes) if node.memory_bytes is not None else None,
+                "gpus": ", ".join(f"{gpus.count(name)} × {name}" for name in dict.fromkeys(gpus)) or "none",
+            }
+        )
+    columns: Columns = {"node": "node", "cores": "cores", "memory": "memory", "gpus": "GPUs"}
+    return table_of(rows, columns, title="Nodes")
+
+
+def _workers(sources: Sources) -> Table:
+    rows = []
+    for worker in sources.run.worker_documents().values():
+        lists = {"optimizers": ", ".join(worker.optimizers), "notes": "; ".join(worker.notes)}
+        rows.append({**worker.fields(), "models": ", ".join(describe.models([worker])), **lists})
+    columns: Columns = {
+        "worker": "worker",
+        "node": "node",
+        "framework": "framework",
+        "models": "model",
+        "optimizers": "optimizer",
+        "state": "state",
+        "notes": "notes",
+    }
+    return table_of(rows, columns, title="Workers", limit=64)
+
+
+def _format(parameters: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (

@@ -65,11 +65,6 @@ _BALANCED: Final = 1.05
 """Largest ratio between the sizes of two classes that counts as balanced."""
 
 
-def is_boosted_run(run: Run) -> bool:
-    """Whether a run trains boosted trees, so that this report applies to it."""
-    return trees.is_boosted_run(run)
-
-
 def chapter(run: Run) -> Chapter:
     """The nine sections; a section without data states the reason.
 
@@ -77,18 +72,8 @@ def chapter(run: Run) -> Chapter:
         DamagedRunError: Labels or predictions cannot be read.
     """
     boosted = BoostedRun(run)
-    sections = tuple(section(boosted, key) for key in SECTIONS)
+    sections = tuple(make(boosted) for make in SECTIONS.values())
     return Chapter("xgboost", "Boosted trees", sections, introduction(boosted))
-
-
-def section(boosted: BoostedRun, key: str) -> Section:
-    """One section by its key.
-
-    Raises:
-        KeyError: There is no section of that key.
-        DamagedRunError: Labels or predictions cannot be read.
-    """
-    return SECTIONS[key](boosted)
 
 
 def labels(boosted: BoostedRun) -> Section:

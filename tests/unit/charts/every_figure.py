@@ -16,7 +16,7 @@ from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis import call_tree, distribution, histograms, job, operators, ranks, steps
 from leadline.analysis.digest import Digest
-from leadline.charts import linked, marks, phases, profiles, scalars, shares, usage, values
+from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
 from leadline.reader.python_profiles import Flame
 from leadline.reader.run import Run, open_run
@@ -116,9 +116,9 @@ def full(made: Made) -> dict[str, go.Figure]:
         "lanes": phases.tracks(run.timeline(worker="rank0-7", end_step=20)),
         "over_time": phases.over_time(digest.steps()),
         "progress": phases.progress(digest.steps(), job=digest.job(), interruptions=[(START_NS, START_NS + 10**9)]),
-        "pie": shares.pie(digest.phases(), title="Phases"),
-        "job_phases": shares.job_phases(digest.job()),
-        "shares": shares.shares(digest.phases()),
+        "pie": phases.pie(digest.phases(), title="Phases"),
+        "job_phases": phases.job_phases(digest.job()),
+        "shares": phases.shares(digest.phases()),
         "scalars": scalars.scalars(loss, y="loss"),
         "scalars_log": scalars.scalars(loss, y="loss", is_log=True),
         "compare": scalars.compare({"one": loss, "other": loss}, y="loss"),
@@ -134,7 +134,7 @@ def full(made: Made) -> dict[str, go.Figure]:
         "operators": profiles.bars(operators.top_operators(operator_table("convolution", "layer1.0"))),
         "window": profiles.window(call_table("convolution", "layer1.0")),
         "icicle": profiles.icicle(call_tree.call_tree([({}, flame_list("step"))])),
-        "linked": linked.linked([usage.usage(gpus), phases.over_time(digest.steps())], title="Both"),
+        "linked": system_charts.linked([usage.usage(gpus), phases.over_time(digest.steps())], title="Both"),
     }
 
 
@@ -156,10 +156,10 @@ def empty(made: Made) -> dict[str, go.Figure]:
         "lanes": phases.tracks(run.timeline(worker="nobody")),
         "over_time": phases.over_time(no_steps),
         "progress": phases.progress(no_steps),
-        "pie": shares.pie({}, title="Phases"),
-        "pie_zero": shares.pie({"data": 0.0}, title="Phases"),
-        "job_phases": shares.job_phases(nobody),
-        "shares": shares.shares({}),
+        "pie": phases.pie({}, title="Phases"),
+        "pie_zero": phases.pie({"data": 0.0}, title="Phases"),
+        "job_phases": phases.job_phases(nobody),
+        "shares": phases.shares({}),
         "scalars": scalars.scalars(no_numbers),
         "compare": scalars.compare({}),
         "compare_absent": scalars.compare({"one": no_numbers}),
@@ -176,7 +176,7 @@ def empty(made: Made) -> dict[str, go.Figure]:
         "operators": profiles.bars([]),
         "window": profiles.window(call_table("x", "y").slice(0, 0)),
         "icicle": profiles.icicle([]),
-        "linked": linked.linked([usage.usage(nothing)]),
+        "linked": system_charts.linked([usage.usage(nothing)]),
     }
 
 
@@ -199,8 +199,8 @@ def malicious(made: Made) -> dict[str, go.Figure]:
         "step_histogram": step_figures.histogram({EVIL: next(iter(digest.step_durations().values()))}),
         "lanes": phases.tracks(timeline),
         "progress": phases.progress(rows),
-        "pie": shares.pie({EVIL: 1.0, "other": 2.0}, title="Phases"),
-        "shares": shares.shares({EVIL: 1.0, "data": 1.0}),
+        "pie": phases.pie({EVIL: 1.0, "other": 2.0}, title="Phases"),
+        "shares": phases.shares({EVIL: 1.0, "data": 1.0}),
         "scalars": scalars.scalars(numbers),
         "compare": scalars.compare({EVIL: numbers, "b": numbers}),
         "marked": marks.mark(scalars.scalars(numbers), [_finding(EVIL, 40)]),

@@ -21,7 +21,7 @@ from leadline.charts.catalog import CATALOG
 from leadline.charts.chart import CatalogChart, ChartView, Moment
 from leadline.dashboard.app import create_app
 from leadline.dashboard.chart_endpoint import READERS, read_parameters
-from leadline.reports.html import render
+from leadline.reports.files import render
 from leadline.reports.section import Chapter, Chart, Report, Section
 from leadline.reports.sources import Sources
 

@@ -9,7 +9,7 @@ import pytest
 from every_figure import Made
 
 from leadline.analysis import distribution, histograms, operators, ranks
-from leadline.charts import linked, marks, phases, profiles, scalars, shares, usage, values
+from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
 from leadline.testing.runs import START_NS
 
@@ -216,12 +216,12 @@ def test_simultaneous_findings_share_a_label(made: Made) -> None:
 
 
 def test_a_chart_without_steps_or_times_has_no_markers(made: Made) -> None:
-    chart = shares.pie({"data": 1.0}, title="x")
+    chart = phases.pie({"data": 1.0}, title="x")
     assert marks.mark(chart, [every_figure._finding("a", 1)]).layout.shapes == ()
 
 
 def test_a_pie_merges_small_slices() -> None:
-    fig = shares.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
+    fig = phases.pie({f"part {at}": float(at) for at in range(1, 21)}, title="x")
     assert len(fig.data[0].values) == 8
     assert fig.data[0].labels[-1].startswith("13 others")
     assert sum(fig.data[0].values) == 210
@@ -260,7 +260,7 @@ def test_linked_charts_show_messages_of_empty_parts() -> None:
     rows = [("n", "gpu", f"gpu{at}", "utilization_percent", t, 1.0) for at in range(30) for t in range(3)]
     many = usage.usage(system(rows))
     none = usage.usage(system(rows).slice(0, 0), missing="no disk was read")
-    fig = linked.linked([many, none])
+    fig = system_charts.linked([many, none])
     assert [each.text for each in fig.layout.annotations] == ["no disk was read; and 10 more series"]
     assert len(fig.data) == 20
-    assert linked.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"
+    assert system_charts.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"

@@ -46,7 +46,7 @@ def _texts(given: Any) -> Iterator[str]:
 def test_every_figure_module_is_drawn(full: dict[str, go.Figure]) -> None:
     """Every public function of the imported figure modules must be called in ``every_figure``."""
     source = Path(every_figure.__file__).read_text(encoding="utf-8")
-    modules = ("phases", "profiles", "scalars", "shares", "step_figures", "usage", "values")
+    modules = ("phases", "profiles", "scalars", "step_figures", "usage", "values")
     for name in modules:
         module = getattr(every_figure, name)
         charts = [

@@ -13,14 +13,13 @@ from report_runs import COUNT, MALICIOUS, STARVED, bare_run, machine_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.reports import profiling, training
-from leadline.reports.findings import findings
-from leadline.reports.gpu_starvation import CPU, IO, bottleneck, find_starved
-from leadline.reports.html import render
-from leadline.reports.job import summary
-from leadline.reports.machine import load_balancing
+from leadline.reports.files import render
+from leadline.reports.machine import CPU, IO, bottleneck, find_starved, load_balancing
+from leadline.reports.profiling import summary
 from leadline.reports.report import build
 from leadline.reports.section import Chapter, Section, Table
 from leadline.reports.sources import Sources
+from leadline.reports.training import findings
 
 PROFILING = [
     "job-summary",

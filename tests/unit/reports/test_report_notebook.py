@@ -13,7 +13,7 @@ from report_runs import MALICIOUS, bare_run, machine_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.reports.display import DisplayedReport, html_of, table_html
-from leadline.reports.notebook import build_notebook
+from leadline.reports.files import build_notebook
 from leadline.reports.report import build
 from leadline.reports.section import Column, Section, Table
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from leadline.reports.html import render, write, write_whole
+from leadline.reports.files import render, write, write_whole
 from leadline.reports.section import Chapter, Chart, Column, Report, Section, Table, empty
 
 MALICIOUS = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ import pytest
 from report_runs import bare_run, machine_run
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
-from leadline.reports.run_reports import write_product
+from leadline.reports.files import write_product
 
 
 def test_page_and_notebook_are_in_the_run_and_private(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tree_scenarios import answers, counts, importances, loss
 from leadline.reader.run import Run
 from leadline.records.series import TensorInfo
 from leadline.reports import xgboost
-from leadline.reports.html import render
+from leadline.reports.files import render
 from leadline.reports.section import Chapter, Report, Section
 from leadline.testing.runs import Capture, Part, RunWriter
 

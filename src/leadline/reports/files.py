@@ -1,4 +1,4 @@
-"""Rendering of a report as one self-contained HTML file."""
+"""Files of a report: HTML page and notebook, anywhere or in the run directory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.errors import MissingExtraError
+from leadline.errors import DamagedRunError, MissingExtraError, UnknownNameError
+from leadline.reader.run import Run
+from leadline.reports.report import build
 from leadline.reports.section import Report, Section, format_cell
-from leadline.store.documents import replace_file
+from leadline.store import layout
+from leadline.store.documents import make_subfolder, replace_file
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -21,6 +24,20 @@ _MAX_CELL: Final = 300
 """The maximum number of characters of a cell; the full text is its tooltip."""
 _MISSING: Final = "reports need jinja2 and plotly; install them with: pip install 'leadline[ui]'"
 _ESCAPES: Final = {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+_TITLE: Final = """# Leadline report
+
+Run the cells from the top: the first one opens the run, the others rebuild the sections of the report from it."""
+_OPEN: Final = """from leadline.reports.display import DisplayedReport
+
+report = DisplayedReport({path!r})
+report.facts()"""
+_FURTHER: Final = """## Further analysis
+
+The run itself gives access to all recorded data."""
+_RUN: Final = """run = report.run
+run.scalars().slice(0, 5)"""
+PRODUCTS: Final = {"profiling": ("profiling",), "xgboost": ("xgboost",), "report": ("training", "xgboost", "profiling")}
+"""The chapters of the products."""
 
 
 def render(report: Report) -> str:
@@ -120,3 +137,59 @@ def _cut(text: str, length: int) -> str:
 def _read(name: str) -> str:
     with open(os.path.join(_TEMPLATES, name), encoding="utf-8") as file:
         return file.read()
+
+
+def build_notebook(report: Report, path: str) -> bytes:
+    """Create the notebook of a report, without outputs.
+
+    Args:
+        path: The path of the run.
+    Raises:
+        MissingExtraError: nbformat is not installed.
+    """
+    try:
+        import nbformat
+        from nbformat import v4
+    except ImportError as error:
+        raise MissingExtraError("a notebook needs nbformat; install it with: pip install 'leadline[ui]'") from error
+    cells = [v4.new_markdown_cell(_TITLE), v4.new_code_cell(_OPEN.format(path=path)), *_cells(report, v4)]
+    cells += [v4.new_markdown_cell(_FURTHER), v4.new_code_cell(_RUN)]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = v4.new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    text: str = nbformat.writes(notebook)
+    return text.encode()
+
+
+def _cells(report: Report, v4: Any) -> list[Any]:
+    cells = []
+    for chapter in report.chapters:
+        cells.append(v4.new_markdown_cell(f"## {chapter.title}"))
+        cells += [v4.new_code_cell(f"report.show({chapter.key!r}, {section.key!r})") for section in chapter.sections]
+    return cells
+
+
+def write_product(path: str, product: str) -> str:
+    """Write a report of a run in its current state, with its notebook, into the run directory.
+
+    Args:
+        path: The run directory.
+        product: ``profiling``, ``xgboost``, or ``report`` for all chapters that apply.
+    Returns:
+        The path of the HTML page.
+    Raises:
+        UnknownNameError: There is no such report.
+        RunNotFoundError: There is no such run.
+        MissingExtraError: A library for rendering is not installed.
+        DamagedRunError: The reports folder of the run is a symbolic link.
+    """
+    if product not in PRODUCTS:
+        raise UnknownNameError("report", product, PRODUCTS)
+    folder = os.path.join(path, layout.REPORTS)
+    if os.path.islink(folder):
+        raise DamagedRunError(f"{folder} is a symbolic link, which is not followed; replace it by a folder")
+    report = build(Run(path), PRODUCTS[product])
+    make_subfolder(folder)
+    page = os.path.join(path, layout.report_page(product))
+    write_whole(os.path.join(path, layout.report_notebook(product)), build_notebook(report, path))
+    write(report, page)
+    return page

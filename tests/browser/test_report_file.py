@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from leadline.reader.run import Run
-from leadline.reports.html import write
+from leadline.reports.files import write
 from leadline.reports.report import build
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "reports"))

@@ -50,10 +50,6 @@ def _format_error(error: Any) -> str:
         return f"no option named {error.option_name!r}{nearest}{help_at}"
     message = str(error.format_message()).rstrip(".")
     parameter = getattr(error, "param", None)
-    where = f"{parameter.opts[0]}: " if parameter is not None and parameter.opts and _lacks_option_name(message) else ""
+    names_option = "--" in message
+    where = f"{parameter.opts[0]}: " if parameter is not None and parameter.opts and not names_option else ""
     return f"{where}{message[:1].lower()}{message[1:]}{'' if where else help_at}"
-
-
-def _lacks_option_name(message: str) -> bool:
-    """Whether a message of the parser does not name the option that it is about."""
-    return "--" not in message

@@ -77,7 +77,8 @@ def doctor(
     is_blocked = any(check.outcome == "bad" and check.name in ("python", "isolation", "leadline") for check in checks)
     training = None if not launched or is_blocked else _examine(launched, steps, limit)
     if as_json:
-        typer.echo(json.dumps(_to_dict(checks, training), indent=2, ensure_ascii=False))
+        document = {"checks": [asdict(check) for check in checks], "training": training}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         console().print(doctor_report.checks(checks))
         if training is not None:
@@ -99,10 +100,6 @@ def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
     return EnvironmentCheck(
         "python", "note", f"{launched[0]} is not a Python interpreter; give the one of the training with --python"
     )
-
-
-def _to_dict(checks: Sequence[EnvironmentCheck], training: dict[str, Any] | None) -> dict[str, Any]:
-    return {"checks": [asdict(check) for check in checks], "training": training}
 
 
 # --- the training -------------------------------------------------------------------------------------------

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from leadline.analysis.overview import format_finding
-from leadline.cli.backtest import summary
 from leadline.cli.console import complain, console, status
-from leadline.cli.progress import ProgressCounter
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
 from leadline.judge.added_rules import rules_of
@@ -25,10 +29,13 @@ from leadline.judge.results import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
+from leadline.records.formatting import counted
 from leadline.records.manifest import RuleSpec
 
 _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""
+_REPORT_SECONDS: Final = 10.0
+"""The interval between two lines without a terminal."""
 
 
 def judge(
@@ -172,3 +179,146 @@ def _rule_to_dict(result: RuleResult) -> dict[str, Any]:
         "judged_steps": result.judged_steps,
         "findings": [format_finding(finding) for finding in result.findings],
     }
+
+
+class ProgressCounter:
+    """A progress bar on a terminal, a line at intervals elsewhere; nothing for a single run.
+
+    Args:
+        total: The number of runs.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._fired = total, 0, 0
+        self._reported_at = time.monotonic()
+        console = Console(stderr=True)
+        self._bar = _bar(console) if console.is_terminal and total > 1 else None
+
+    def __enter__(self) -> ProgressCounter:
+        if self._bar is not None:
+            self._bar.start()
+            self._bar.add_task("judging", total=self._total, fired=0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def count(self, *, has_fired: bool) -> None:
+        """Count one judged run."""
+        self._done += 1
+        self._fired += has_fired
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._done, fired=self._fired)
+        elif self._done < self._total and time.monotonic() - self._reported_at >= _REPORT_SECONDS:
+            self._reported_at = time.monotonic()
+            complain(f"judged {self._done} of {self._total} runs, {self._fired} with findings")
+
+
+def _bar(console: Console) -> Progress:
+    fired = TextColumn("runs, {task.fields[fired]} with findings")
+    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), fired, TimeElapsedColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=console, transient=True)
+
+
+@dataclass(slots=True)
+class RuleTally:
+    """The results of one rule in all runs."""
+
+    name: str
+    runs: int = 0
+    steps: list[int] = field(default_factory=list)
+    """The step of the first finding, for each run in which it fired."""
+    clear: int = 0
+    undecided: Counter[str] = field(default_factory=Counter)
+    """Number of runs by the reason why it was undecided."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """Number of runs by the error with which it failed."""
+
+    def add(self, result: RuleResult) -> None:
+        """Count a run; a run in which the rule fired before it failed counts as both."""
+        self.runs += 1
+        if result.findings:
+            self.steps.append(result.findings[0].step)
+        if result.status == "Error":
+            self.errors[result.why] += 1
+        elif result.verdict == "undecided":
+            self.undecided[result.why] += 1
+        elif not result.findings:
+            self.clear += 1
+
+
+def count_results(judged: Iterable[Judged]) -> list[RuleTally]:
+    """Count the results by rule; the rules that fired most often come first."""
+    tallies: dict[str, RuleTally] = {}
+    for run in judged:
+        for result in run.rules:
+            tallies.setdefault(result.name, RuleTally(result.name)).add(result)
+    return sorted(tallies.values(), key=lambda tally: -len(tally.steps))
+
+
+def summary(judged: Sequence[Judged]) -> RenderableType:
+    """The runs with findings, a table of the rules, the reasons for undecided and failed rules, and a last line."""
+    tallies = count_results(judged)
+    fired = [run for run in judged if any(rule.findings for rule in run.rules)]
+    parts: list[RenderableType] = [_fired(fired), Text()] if fired else []
+    parts.append(_rules(tallies))
+    undecided = _reasons((tally.name, tally.undecided) for tally in tallies)
+    errors = _reasons((tally.name, tally.errors) for tally in tallies)
+    for title, reasons in (("undecided", undecided), ("Error", errors)):
+        if reasons.row_count:
+            parts += [Text(), Text(title, style="dim" if title == "undecided" else "red"), reasons]
+    last = f"{counted(len(judged), 'run')}, {len(tallies):,} rules: findings in {counted(len(fired), 'run')}"
+    return Group(*parts, Text(), Text(last, style="bold"))
+
+
+def _rules(tallies: Iterable[RuleTally]) -> Table:
+    table = _grid("RULE", "FIRED", "CLEAR", "UNDECIDED", "ERROR", "FIRST STEP", right=("CLEAR", "UNDECIDED", "ERROR"))
+    for tally in tallies:
+        fired = Text(f"{len(tally.steps):,} of {tally.runs:,}", style="red" if tally.steps else "")
+        undecided, errors = tally.undecided.total(), tally.errors.total()
+        numbers = (f"{tally.clear:,}", f"{undecided:,}", Text(f"{errors:,}", style="red" if errors else ""))
+        table.add_row(tally.name, fired, *numbers, _step_range(tally.steps))
+    return table
+
+
+def _step_range(steps: Sequence[int]) -> str:
+    """The range of the first steps of all runs."""
+    if not steps:
+        return "–"
+    low, high = min(steps), max(steps)
+    return f"{low:,}" if low == high else f"{low:,} … {high:,}"
+
+
+def _reasons(counts: Iterable[tuple[str, Counter[str]]]) -> Table:
+    """The most common reason of each rule, and the number of runs with other reasons."""
+    table = Table.grid(padding=(0, 2))
+    for name, reasons in counts:
+        if reasons:
+            (why, count), *others = reasons.most_common()
+            more = f"  (other reasons in {counted(sum(other for _, other in others), 'run')})" if others else ""
+            table.add_row(Text(f"  {name}"), Text(counted(count, "run")), Text(why + more))
+    return table
+
+
+def _fired(judged: Sequence[Judged]) -> Table:
+    table = _grid("RUN", "FIRST FINDINGS")
+    for run, name in zip(judged, run_names(judged), strict=True):
+        firsts = sorted((rule.findings[0].step, rule.name) for rule in run.rules if rule.findings)
+        table.add_row(Text(name, style="bold"), Text(", ".join(f"{rule} at {step:,}" for step, rule in firsts)))
+    return table
+
+
+def run_names(judged: Sequence[Judged]) -> list[str]:
+    """The display names of runs: the name, or the path where two runs share a name."""
+    counts = Counter(os.path.basename(run.run) for run in judged)
+    return [name if counts[name := os.path.basename(run.run)] == 1 else os.path.relpath(run.run) for run in judged]
+
+
+def _grid(*names: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left", no_wrap=name in ("RULE", *right))
+    return table

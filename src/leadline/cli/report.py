@@ -131,8 +131,7 @@ def _write(document: Report, path: str, run: Run, *, is_notebook: bool, with_not
     Raises:
         ConfigurationError: A file cannot be written.
     """
-    from leadline.reports.html import write, write_whole
-    from leadline.reports.notebook import build_notebook
+    from leadline.reports.files import build_notebook, write, write_whole
 
     lines = []
     try:

@@ -13,7 +13,7 @@ import leadline
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
 from leadline.cli.console import console
-from leadline.cli.run_page import page
+from leadline.cli.run_page import headline, page
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
@@ -73,8 +73,6 @@ def _follow(digest: Digest, terminal: Console) -> None:
 
 
 def _follow_in_lines(digest: Digest, terminal: Console) -> None:
-    from leadline.cli.run_page import headline
-
     last, printed_at = "", 0.0
     while digest.run.status not in JOB_ENDED:
         now = time.monotonic()

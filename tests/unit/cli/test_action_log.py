@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from leadline.cli.action_log import action_log
+from leadline.cli.run_page import action_log
 from leadline.records.documents import LoggedAction
 
 

@@ -187,7 +187,7 @@ def test_runs_with_the_same_name_are_shown_by_path(root: Path, capfd: pytest.Cap
 def test_progress_lines_without_a_terminal(
     root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadline.cli.progress._REPORT_SECONDS", 0.0)
+    monkeypatch.setattr("leadline.cli.judge._REPORT_SECONDS", 0.0)
     _, _, err = judge(capfd, "leadline-runs", *RULES)
     assert [line.partition(" runs")[0] for line in err.splitlines()] == [
         "leadline: judged 1 of 3",

@@ -81,7 +81,7 @@ def test_a_failed_write_leaves_the_old_report(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("leadline.reports.html.os.replace", full)
+    monkeypatch.setattr("leadline.reports.files.os.replace", full)
     assert reported("one", "-o", "x.html") == 2
     assert "no space left on device" in capfd.readouterr().err
     assert (folder / "x.html").read_text() == "old"

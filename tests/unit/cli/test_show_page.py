@@ -15,10 +15,8 @@ from timelines import CPU, MEMORY, merge_by_time, sampled, training
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
-from leadline.cli.rule_results import rule_block
-from leadline.cli.run_page import _warnings, head
-from leadline.cli.sparklines import sparkline
-from leadline.cli.utilization import machine_block
+from leadline.cli.measurements import machine_block, sparkline
+from leadline.cli.run_page import _warnings, head, rule_block
 from leadline.records.documents import WorkerDocument
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter

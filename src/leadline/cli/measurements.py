@@ -1,0 +1,226 @@
+"""Measurements of a run as blocks of text: scalars, time breakdown and resource utilization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from leadline.analysis.digest import Digest
+from leadline.cli.console import number
+from leadline.reader.run import Run
+from leadline.reader.window import natural_sort_key
+from leadline.records.formatting import counted, duration, share, size
+
+_MAX_SCALARS: Final = 16
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_WIDTH: Final = 24
+_MIN_WIDTH: Final = 90
+"""The minimum width of a terminal for sparklines."""
+_MAX_PHASES: Final = 6
+_MIN_SHARE: Final = 0.005
+_SHOWN: Final = ("p50", "p95", "max")
+_LABELS: Final = {
+    ("cpu", "utilization_percent"): "CPU",
+    ("cpu", "iowait_percent"): "I/O wait",
+    ("memory", "used_percent"): "memory",
+    ("gpu", "utilization_percent"): "GPU",
+    ("gpu", "memory_used_percent"): "GPU memory",
+    ("network", "received_bytes_per_second"): "network received",
+    ("network", "sent_bytes_per_second"): "network sent",
+    ("process", "cpu_percent"): "job CPU",
+    ("process", "rss_bytes"): "job memory (RSS)",
+}
+
+
+def sparkline_lines(digest: Digest, width: int) -> RenderableType:
+    """Each scalar in each mode: first and last value, sparkline, minimum and maximum.
+
+    With several workers, the values are those of the first.
+
+    Args:
+        width: Of the terminal, in characters.
+    """
+    names = [scalar for scalar in digest.scalar_names() if _is_shown(digest.run, scalar[0])]
+    table = Table.grid(padding=(0, 2))
+    for name, mode in names[:_MAX_SCALARS]:
+        table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *_row(digest, name, mode, width))
+    if len(names) > _MAX_SCALARS:
+        table.add_row(Text(f"and {counted(len(names) - _MAX_SCALARS, 'more scalar')}", style="dim"))
+    return Group(table, Text(_captured(digest.run), style="dim"))
+
+
+def _is_shown(run: Run, name: str) -> bool:
+    info = run.archive.infos().get(name)
+    return info is not None and bool({"losses", "metrics", "scalars"} & set(info.collections))
+
+
+def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
+    rows = digest.scalar(name, mode).to_pylist()
+    workers = sorted({row["worker"] for row in rows}, key=natural_sort_key)
+    rows = [row for row in rows if row["worker"] == workers[0]]
+    ends = f"{number(rows[0]['value'])} → {number(_last(rows[-1]))}"
+    chart = (Text(sparkline([row["value"] for row in rows])),) if width >= _MIN_WIDTH else ()
+    return (
+        Text("" if mode == "train" else mode, style="dim"),
+        Text(ends, no_wrap=True),
+        *chart,
+        Text(_extremes(rows, len(workers)), style="dim"),
+    )
+
+
+def _last(row: dict[str, Any]) -> float:
+    """The value of a row, or NaN if none of its samples is finite."""
+    return math.nan if row["nonfinite"] == row["samples"] else float(row["value"])
+
+
+def _extremes(rows: list[dict[str, Any]], workers: int) -> str:
+    finite = [row for row in rows if row["min"] == row["min"]]
+    low, high = (min(row["min"] for row in finite), max(row["max"] for row in finite)) if finite else (None, None)
+    parts = [f"{number(low)} … {number(high)}" if finite else "never finite"]
+    parts.append(counted(sum(row["samples"] for row in rows), "value"))
+    nonfinite = sum(row["nonfinite"] for row in rows)
+    parts += [f"{nonfinite:,} not finite"] if nonfinite else []
+    parts += [f"first of {counted(workers, 'worker')}"] if workers > 1 else []
+    return ", ".join(parts)
+
+
+def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
+    """A sparkline of at most ``width`` characters, scaled from minimum to maximum; blank where no value is finite."""
+    parts = [values[index * len(values) // width : (index + 1) * len(values) // width] for index in range(width)]
+    parts = parts if len(values) > width else [[value] for value in values]
+    means = [sum(finite) / len(finite) if (finite := list(filter(math.isfinite, part))) else math.nan for part in parts]
+    known = list(filter(math.isfinite, means))
+    if len(known) < 2:
+        return ""
+    low, high = min(known), max(known)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((mean - low) * scale)] if math.isfinite(mean) else " " for mean in means)
+
+
+def _captured(run: Run) -> str:
+    nouns = (
+        ("gradient", "gradients", ""),
+        ("weight", "weights", ""),
+        ("bias", "biases", "biases"),
+        ("activation", "layers", ""),
+    )
+    counts = [(len(run.tensor_names(collection=collection)), noun, plural) for noun, collection, plural in nouns]
+    texts = [counted(count, noun, plural) for count, noun, plural in counts if count]
+    return f"captured: {', '.join(texts)}" if texts else ""
+
+
+def time_block(time: dict[str, Any]) -> RenderableType | None:
+    """The phases with their shares, the bottleneck of the run and a suggestion; None if no step was timed.
+
+    Args:
+        time: As in ``leadline show --json``.
+    """
+    if not time["phases"]:
+        return None
+    table = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("phases", format_phases(time["phases"])),
+        ("job", _job(time["job"])),
+        ("throughput", _throughput(time["throughput"])),
+        ("bottleneck", _bottleneck(time["bound"])),
+        ("try", time["bound"]["try"] if time["bound"] else ""),
+    ):
+        if value:
+            table.add_row(Text(name, style="dim"), Text(value))
+    return Group(Text("time breakdown"), Padding(table, (0, 0, 0, 2)))
+
+
+def format_phases(phases: list[dict[str, Any]]) -> str:
+    """``data 62 %, forward 20 % …``."""
+    shown = [phase for phase in phases[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or phases[:1]
+    return ", ".join(f"{phase['phase']} {share(phase['share'])}" for phase in shown)
+
+
+def _bottleneck(bound: dict[str, Any] | None) -> str:
+    return f"{bound['kind']}: {bound['message']}" if bound else ""
+
+
+def _job(job: dict[str, Any]) -> str:
+    labels = {"initialization": "before the first step", "training_loop": "training", "finalization": "after the last"}
+    parts = [f"{label} {duration(job[name]['seconds'])}" for name, label in labels.items()]
+    split = ", ".join(f"{name.replace('_', ' ')} {duration(seconds)}" for name, seconds in job["split"].items())
+    return f"{', '.join(parts)}{f' ({split})' if split else ''}"
+
+
+def _throughput(throughput: dict[str, Any]) -> str:
+    parts = []
+    if "steps_per_second" in throughput:
+        parts.append(f"{number(throughput['steps_per_second'])} steps/s")
+        parts.append(f"step time p50 {number(throughput['step_ms']['median'])} ms")
+        parts.append(f"p95 {number(throughput['step_ms']['p95'])} ms")
+    if "samples_per_second" in throughput:
+        parts.append(f"{number(throughput['samples_per_second'])} samples/s")
+    if "flops_per_second" in throughput:
+        parts.append(_flops(throughput["flops_per_second"]))
+    if "mfu" in throughput:
+        parts.append(f"{share(throughput['mfu'])} of the device's peak")
+    return ", ".join(parts)
+
+
+def _flops(per_second: float) -> str:
+    """``3.1 TFLOP/s``."""
+    units = (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6), ("kFLOP/s", 1e3))
+    unit, size = next((unit for unit in units if per_second >= unit[1]), units[-1])
+    return f"{number(per_second / size)} {unit}"
+
+
+def machine_block(usage: list[dict[str, Any]]) -> RenderableType | None:
+    """Median, 95th percentile and maximum of each metric, over all nodes and devices; None without samples.
+
+    Args:
+        usage: As in ``leadline show --json`` under ``time``.
+    """
+    rows = [
+        _usage_row(label, stats)
+        for key, label in _LABELS.items()
+        if (stats := _of(usage, key)) and _is_used(key, stats)
+    ]
+    if not rows:
+        return None
+    nodes = len({entry["node"] for entry in usage})
+    table = Table.grid(padding=(0, 2))
+    titles = ("", "median", "p95", "max", "")
+    for title in titles:
+        table.add_column(justify="right" if title else "left")
+    table.add_row(*(Text(title, style="dim") for title in titles))
+    for row in rows:
+        table.add_row(*row)
+    has_gpu = any(entry["kind"] == "gpu" for entry in usage)
+    head = f"resource utilization ({counted(nodes, 'node')}{'' if has_gpu else ', no GPU metrics'})"
+    return Group(Text(head), Padding(table, (0, 0, 0, 2)))
+
+
+def _of(usage: list[dict[str, Any]], key: tuple[str, str]) -> list[dict[str, Any]]:
+    return [entry for entry in usage if (entry["kind"], entry["metric"]) == key]
+
+
+def _is_used(key: tuple[str, str], stats: list[dict[str, Any]]) -> bool:
+    """Network rates that were always zero are left out."""
+    return key[0] != "network" or max(entry["max"] for entry in stats) > 0
+
+
+def _usage_row(label: str, stats: list[dict[str, Any]]) -> list[Text]:
+    """One metric; of several devices the busiest one by its median."""
+    top = max(stats, key=lambda entry: float(entry["p50"]))
+    values = [Text(_value(top["metric"], top[name])) for name in _SHOWN]
+    note = f"busiest of {len(stats)}" if len(stats) > 1 else ""
+    return [Text(label, style="dim"), *values, Text(note, style="dim")]
+
+
+def _value(metric: str, value: float) -> str:
+    if metric.endswith("bytes_per_second"):
+        return f"{size(round(value))}/s"
+    if metric.endswith("bytes"):
+        return size(round(value))
+    return f"{value:.3g} %" if value < 100 else f"{value:.0f} %"

@@ -23,7 +23,7 @@ from judged_training import TENSORS, Training
 
 from leadline.config.options import parse_rule
 from leadline.judge.engines.engine import Engine, Judged, Task
-from leadline.judge.engines.local import LocalEngine
+from leadline.judge.engines.engine import LocalEngine
 from leadline.judge.engines.ray import RayEngine
 from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run

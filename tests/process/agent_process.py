@@ -33,7 +33,7 @@ def make_run(path: Path, *, rules: bool = False) -> Path:
 def agent(run: Path, *command: str, judge: list[str] | None = None) -> list[str]:
     if judge is None:
         return [sys.executable, "-m", "leadline.agent", str(run), "--", *command]
-    call = f"import sys; from leadline.agent.entry import main; sys.exit(main(sys.argv[1:], judge={judge!r}))"
+    call = f"import sys; from leadline.agent.__main__ import main; sys.exit(main(sys.argv[1:], judge={judge!r}))"
     return [sys.executable, "-c", call, str(run), "--", *command]
 
 

@@ -389,7 +389,7 @@ def test_system_samples_are_stored_and_readable(run: Path) -> None:
 
 def test_the_agent_imports_no_heavy_modules(run: Path) -> None:
     call = (
-        "import sys; from leadline.agent.entry import main; main(sys.argv[1:]); "
+        "import sys; from leadline.agent.__main__ import main; main(sys.argv[1:]); "
         "heavy = {'numpy', 'pyarrow', 'typer', 'rich', 'torch', 'duckdb', 'msgspec', 'asyncio'} & set(sys.modules); "
         "print('heavy', sorted(heavy))"
     )

@@ -191,7 +191,7 @@ def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, 
     wait_for(lambda: list((run / layout.WORKERS).glob("*.json")), "the worker")
     (primary,) = agents(run)
     other = subprocess.Popen(["sleep", "60"])
-    call = "import sys; from leadline.agent.entry import main; sys.exit(main(sys.argv[1:], node='other'))"
+    call = "import sys; from leadline.agent.__main__ import main; sys.exit(main(sys.argv[1:], node='other'))"
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     second = subprocess.Popen(
         [sys.executable, "-c", call, str(run), "--attach", str(other.pid), "--lock", str(lock)],

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from leadline.agent.components import AgentComponents, build_components
+from leadline.agent.components import AgentComponents
 from leadline.agent.job import Job
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
@@ -49,7 +49,7 @@ class Agent:
             unwatched: Why Leadline cannot be loaded into the job; None: it can.
             take_over: For a secondary agent: tries to become the primary one and returns whether it did.
         """
-        self._parts: AgentComponents = build_components(
+        self._parts = AgentComponents(
             documents, job, gate, judge=judge, unwatched=unwatched, terminal=terminal or Terminal(), clock=clock
         )
         self._documents, self._job, self._gate, self._clock = documents, job, gate, clock

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from leadline.agent.compaction_process import Compaction
 from leadline.agent.horovod import HorovodTimelines
@@ -13,8 +12,7 @@ from leadline.agent.judge_supervisor import JudgeSupervisor
 from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
-from leadline.agent.start_messages import StartMessages
-from leadline.agent.terminal import Terminal
+from leadline.agent.terminal import StartMessages, Terminal
 from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor
@@ -22,25 +20,53 @@ from leadline.records.documents import ManifestDocument, NodeDocument
 from leadline.store.run_state import read_manifest_document
 
 
-@dataclass(frozen=True, slots=True)
 class AgentComponents:
-    """Everything that the main loop and the shutdown of an agent work with."""
+    """Everything that the main loop and the shutdown of an agent work with, connected; nothing is started.
 
-    documents: RunDocuments
-    job: Job
-    gate: SignalGate
-    terminal: Terminal
-    clock: Callable[[], float]
-    manifest: ManifestDocument
-    unwatched: str | None
-    """Why Leadline could not be loaded into the job; None: it could."""
-    messages: StartMessages
-    workers: WorkerTracker
-    judge: JudgeSupervisor
-    requests: RequestHandler
-    monitor: Monitor
-    compaction: Compaction
-    horovod: HorovodTimelines
+    Attributes:
+        unwatched: Why Leadline could not be loaded into the job; None: it could.
+    """
+
+    def __init__(
+        self,
+        documents: RunDocuments,
+        job: Job,
+        gate: SignalGate,
+        *,
+        judge: list[str] | None,
+        unwatched: str | None,
+        terminal: Terminal,
+        clock: Callable[[], float],
+    ) -> None:
+        self.documents, self.job, self.gate, self.terminal, self.clock = documents, job, gate, terminal, clock
+        self.unwatched = unwatched
+        self.manifest = read_manifest_document(documents.run) or ManifestDocument()
+        self.messages = StartMessages(terminal, documents, self.manifest, unwatched=unwatched)
+        self.workers = WorkerTracker(documents.run, documents.node, self.messages, terminal, clock=clock)
+        self.judge = JudgeSupervisor(documents, self.manifest, judge, gate, terminal=terminal, clock=clock)
+        monitored = job.new_tree()
+        monitored.foreign_sessions = gate.sessions
+        self.monitor = Monitor(
+            documents.run,
+            documents.node,
+            lambda: machine_samplers(documents.run, monitored),
+            interval_seconds=self.manifest.interval_ms / 1000,
+        )
+        self.requests = RequestHandler(
+            documents,
+            self.manifest,
+            gate,
+            job=job,
+            workers=self.workers,
+            judge=self.judge,
+            monitor=self.monitor,
+            can_notice_stop=unwatched is None,
+            terminal=terminal,
+        )
+        self.compaction = Compaction(
+            documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning")
+        )
+        self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 
     def write_node(self) -> None:
         """Write the document of this node, if it changed."""
@@ -59,59 +85,3 @@ class AgentComponents:
             lost=self.monitor.dropped(),
             gone=tuple(sorted(self.workers.gone)),
         )
-
-
-def build_components(
-    documents: RunDocuments,
-    job: Job,
-    gate: SignalGate,
-    *,
-    judge: list[str] | None,
-    unwatched: str | None,
-    terminal: Terminal,
-    clock: Callable[[], float],
-) -> AgentComponents:
-    """Construct and connect the components of an agent; nothing is started."""
-
-    def warn(text: str) -> None:
-        terminal.message(text, "warning")
-
-    manifest = read_manifest_document(documents.run) or ManifestDocument()
-    messages = StartMessages(terminal, documents, manifest, unwatched=unwatched)
-    workers = WorkerTracker(documents.run, documents.node, messages, terminal, clock=clock)
-    supervisor = JudgeSupervisor(documents, manifest, judge, gate, terminal=terminal, clock=clock)
-    monitored = job.new_tree()
-    monitored.foreign_sessions = gate.sessions
-    monitor = Monitor(
-        documents.run,
-        documents.node,
-        lambda: machine_samplers(documents.run, monitored),
-        interval_seconds=manifest.interval_ms / 1000,
-    )
-    requests = RequestHandler(
-        documents,
-        manifest,
-        gate,
-        job=job,
-        workers=workers,
-        judge=supervisor,
-        monitor=monitor,
-        can_notice_stop=unwatched is None,
-        terminal=terminal,
-    )
-    return AgentComponents(
-        documents=documents,
-        job=job,
-        gate=gate,
-        terminal=terminal,
-        clock=clock,
-        manifest=manifest,
-        unwatched=unwatched,
-        messages=messages,
-        workers=workers,
-        judge=supervisor,
-        requests=requests,
-        monitor=monitor,
-        compaction=Compaction(documents.run, os.environ, gate, warn=warn),
-        horovod=HorovodTimelines(documents.run, documents.node, documents.started_ns),
-    )

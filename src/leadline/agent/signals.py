@@ -24,6 +24,8 @@ TO_PASS_ON: Final = frozenset(
 )
 TO_END: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 """Signals that ask a process to end."""
+KILL_AFTER_SECONDS: Final = 5.0
+"""How long after SIGTERM a process that still runs is killed."""
 
 _WAITED_FOR: Final = TO_PASS_ON | {signal.SIGCHLD, signal.SIGIO}
 _SI_KERNEL: Final = 0x80

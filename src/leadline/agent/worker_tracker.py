@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from leadline.agent.progress import Workers
-from leadline.agent.start_messages import StartMessages
-from leadline.agent.terminal import Terminal
+from leadline.agent.terminal import StartMessages, Terminal
 from leadline.monitor.processes import identify
 from leadline.records import describe
 from leadline.records.documents import DroppedData, WorkerDocument

@@ -13,8 +13,7 @@ from leadline.analysis.bottleneck import find_bottleneck
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable
-from leadline.analysis.throughput import read_throughput
-from leadline.analysis.time_breakdown import TimeBreakdown, device_names
+from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput
 from leadline.analysis.trees import trains_trees
 from leadline.reader.run import Run
 from leadline.records.names import MODES, PARTS

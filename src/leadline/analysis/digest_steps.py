@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.segment_rows import SegmentSteps, events_of, timeline_of
+from leadline.analysis.steps import Floats, Integers
 from leadline.analysis.stored_rows import Edges, Series, StoredSteppedRows, Stream
 from leadline.reader.rollups import PART_COLUMNS, STEPS, Columns, Key, select
 from leadline.reader.stream import BulkStream
@@ -17,9 +18,6 @@ from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    Integers = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
 
 STEP_BUCKETS: Final = pa.schema(
     [

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.buckets import bucket_width_ns
 from leadline.analysis.segment_rows import SegmentSamples
-from leadline.analysis.stored_rows import StoredRows
+from leadline.analysis.steps import Floats
+from leadline.analysis.stored_rows import StoredRows, bucket_width_ns
 from leadline.reader.interval import Sensor
 from leadline.reader.rollups import SAMPLES, Key
 from leadline.reader.tables import with_text_columns
 from leadline.reader.window import natural_sort_key
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
 
 SYSTEM_BUCKETS: Final = pa.schema(
     [
@@ -66,9 +60,7 @@ class StoredSamples(StoredRows[SegmentSamples]):
             tables.append(with_text_columns(pa.table(columns), SYSTEM_BUCKETS, node))
         return pa.concat_tables(tables).combine_chunks()
 
-    def values(
-        self, sensors: Collection[Sensor], low: int | None, high: int | None
-    ) -> Iterator[tuple[Sensor, npt.NDArray[np.float64]]]:
+    def values(self, sensors: Collection[Sensor], low: int | None, high: int | None) -> Iterator[tuple[Sensor, Floats]]:
         """Yield the single samples of some sensors, sorted by sensor."""
         for node, chosen in groupby(sorted(sensors), key=lambda sensor: sensor.node):
             of_node = list(chosen)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from leadline.analysis.steps import StepTable
+from leadline.analysis.steps import Floats, StepTable
 from leadline.records.names import OVERHEAD, PARTS
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
 
 _RANK: Final = re.compile(r"rank(\d+)-")
 _MIN_SLOWDOWN: Final = 1.2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.steps import read_steps
+from leadline.analysis.steps import Floats, Integers, read_steps
 from leadline.reader.compacted import between
 from leadline.reader.feed import CLOCK
 from leadline.reader.rollups import PART_COLUMNS, SAMPLES, STEPS, VALUES, Columns, Key, RollupSchema, select
@@ -17,11 +17,6 @@ from leadline.reader.segments import Range
 from leadline.reader.tables import TIMELINE, with_text_columns
 from leadline.records.names import MODES, PHASES
 from leadline.records.series import SeriesLayout, TensorInfo
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Integers = npt.NDArray[np.int64]
 
 
 class Source(Protocol):
@@ -145,7 +140,7 @@ class SegmentValues:
 class _Block:
     """Rows of one layout and mode."""
 
-    def __init__(self, layout: SeriesLayout, mode: str, rows: Columns, values: npt.NDArray[np.float64]) -> None:
+    def __init__(self, layout: SeriesLayout, mode: str, rows: Columns, values: Floats) -> None:
         self.layout, self.rows, self.values = layout, rows, values
         names = [tensor.name for tensor in layout.tensors]
         self.columns: dict[Key, int] = {
@@ -171,7 +166,7 @@ class _Block:
 
 def _blocks(ranges: Sequence[Range]) -> Iterator[_Block]:
     names = ("step", "mode_step", "time_ns", "values")
-    by_layout: dict[tuple[SeriesLayout, str], list[list[npt.NDArray[np.float64]]]] = {}
+    by_layout: dict[tuple[SeriesLayout, str], list[list[Floats]]] = {}
     for batches in ranges:
         assert batches.info.layout is not None
         columns = [batches.numbers(name) for name in names]

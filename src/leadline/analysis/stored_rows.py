@@ -6,15 +6,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from leadline.analysis.buckets import bucket_width
 from leadline.analysis.segment_rows import SegmentRows, Source
 from leadline.reader.compacted import Part, PartChain, compact_folders, streams_of
-from leadline.reader.rollups import Columns, Key, RollupSchema
+from leadline.reader.rollups import SECOND_NS, Columns, Key, RollupSchema
 from leadline.reader.segments import Range
 from leadline.reader.stream import BulkStream
 from leadline.reader.window import natural_sort_key
@@ -23,6 +22,7 @@ from leadline.store import layout
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
 
 Tail = TypeVar("Tail", bound=SegmentRows)
 
@@ -248,3 +248,31 @@ class StoredSteppedRows(StoredRows[Tail], ABC):
 def common_width(edges: Collection[Edges], points: int) -> int:
     """Return the width of buckets that divides all intervals of steps into at most ``points``."""
     return bucket_width(max(last for _, last in edges) - min(first for first, _ in edges) + 1, points)
+
+
+def bucket_width(span: int, points: int) -> int:
+    """Return the narrowest width of the ladder 1, 2, 3, 4, 6, 8, 12 … that divides an interval into ``points`` buckets.
+
+    Args:
+        span: The length of the interval; it may start anywhere on the grid.
+        points: The maximum number of buckets, at least 2.
+    """
+    min_width = -(-max(span, 1) // max(points - 1, 1))  # one bucket more if neither end is on the grid
+    width = 1
+    while width < min_width:
+        width *= 2
+    between = width // 4 * 3
+    return between if width > 2 and between >= min_width else width
+
+
+def bucket_width_ns(span_ns: int, points: int) -> int:
+    """Return the bucket width of a time interval: whole seconds of the ladder, or fractions of a second."""
+    min_width = -(-max(span_ns, 1) // max(points - 1, 1))
+    if min_width > SECOND_NS // 2:
+        return bucket_width(-(-span_ns // SECOND_NS), points) * SECOND_NS
+    return next(fraction for fraction in _FRACTIONS_NS if fraction >= min_width)
+
+
+_FRACTIONS_NS: Final = tuple(
+    unit * factor for unit in (1, 1_000, 1_000_000) for factor in (1, 2, 5, 10, 20, 50, 100, 200, 500)
+)

@@ -1,22 +1,28 @@
-"""Resource utilization: overall and by phase of the training."""
+"""Resource utilization: by sensor, by phase of the training, of a whole cluster, and as distributions for box plots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.steps import StepTable
+from leadline.analysis.steps import Floats, Integers, StepTable
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import PARTS
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+_PERCENTS: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
+_EVEN_PERCENT: Final = 10.0
+"""Means that differ by no more than this are balanced."""
 
-    Integers = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
+_KEYS: Final = ("node", "kind", "device", "metric")
+_ALL: Final = ("total", "mean")
+
+ALL_NODES: Final = "all nodes"
 
 PERCENTILES: Final = {"min": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 SUMMARY_METRICS: Final = (
@@ -31,7 +37,6 @@ SUMMARY_METRICS: Final = (
     ("process", "job", "rss_bytes"),
 )
 """Kind, device (None for each device) and metric of the summary metrics."""
-_KEYS: Final = ["node", "kind", "device", "metric"]
 
 
 def usage(system: pa.Table) -> list[dict[str, Any]]:
@@ -40,7 +45,8 @@ def usage(system: pa.Table) -> list[dict[str, Any]]:
     Args:
         system: As returned by ``Run.system_metrics``.
     """
-    return [usage_row(labels, values) for labels, (_, values) in sorted(_series(system).items())]
+    chosen = system.filter(reduce(pc.or_, (_matches(system, *sensor) for sensor in SUMMARY_METRICS)))
+    return [usage_row(labels, values) for labels, (_, values) in sorted(_series(chosen).items())]
 
 
 def usage_row(labels: tuple[str, ...], values: Floats) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def is_summary_metric(kind: str, device: str, metric: str) -> bool:
 
 def mean_of(system: pa.Table, kind: str, metric: str) -> float | None:
     """Return the mean over all samples and devices; None if there is no sample."""
-    samples = system.filter(pc.and_(pc.equal(system["kind"], kind), pc.equal(system["metric"], metric)))
+    samples = system.filter(_matches(system, kind, None, metric))
     mean: float | None = pc.mean(samples["value"]).as_py()
     return mean
 
@@ -69,9 +75,7 @@ def usage_by_phase(system: pa.Table, steps: StepTable, kind: str, metric: str) -
         Means by phase, for phases with samples.
     """
     sums, weights = np.zeros(len(PARTS)), np.zeros(len(PARTS))
-    for (_, sensor_kind, _, sensor_metric), (times, values) in _series(system, everything=True).items():
-        if (sensor_kind, sensor_metric) != (kind, metric) or len(times) < 2:
-            continue
+    for times, values in _series(system.filter(_matches(system, kind, None, metric))).values():
         durations = phases_between(steps, times[:-1], times[1:])
         sums += (durations * values[1:, None]).sum(axis=0)
         weights += durations.sum(axis=0)
@@ -112,29 +116,169 @@ def _integrate(step_starts: Integers, lengths: Integers, shares: Floats, starts:
     return np.maximum(until(ends) - until(starts), 0.0)
 
 
-def _series(system: pa.Table, *, everything: bool = False) -> dict[tuple[str, ...], tuple[Integers, Floats]]:
+def _series(system: pa.Table) -> dict[tuple[str, ...], tuple[Integers, Floats]]:
     """Return times and values of each sensor."""
-    if not everything:
-        system = system.filter(_is_any_of(system, SUMMARY_METRICS))
-    series: dict[tuple[str, ...], tuple[Integers, Floats]] = {}
-    if not system.num_rows:
-        return series
-    columns = [system[name].combine_chunks().dictionary_encode() for name in _KEYS]
-    codes = np.stack([column.indices.to_numpy() for column in columns], axis=1)
-    unique, inverse = np.unique(codes, axis=0, return_inverse=True)
     times, values = system["time_ns"].to_numpy(), system["value"].to_numpy()
-    for index, code in enumerate(unique.tolist()):
-        labels = tuple(
-            str(column.dictionary[code_index].as_py()) for column, code_index in zip(columns, code, strict=True)
+    return {tuple(labels): (times[rows], values[rows]) for *labels, rows in by_sensor(system)}
+
+
+def _matches(system: pa.Table, kind: str, device: str | None, metric: str) -> pa.ChunkedArray:
+    """Return which rows are those of a metric, on a device or on all devices."""
+    matches = pc.and_(pc.equal(system["kind"], kind), pc.equal(system["metric"], metric))
+    return matches if device is None else pc.and_(matches, pc.equal(system["device"], device))
+
+
+def cluster_usage(system: pa.Table) -> list[dict[str, Any]]:
+    """Return minimum, percentiles and maximum of each summary metric over all nodes and devices.
+
+    Args:
+        system: As returned by ``Digest.system``. Buckets count as many samples of their mean; minimum and maximum
+            are exact.
+    Returns:
+        Rows as in ``analysis.usage.usage``; the node is ``all nodes``, the device ``total``, ``job`` or ``all``.
+    """
+    rows = []
+    for kind, device, metric in SUMMARY_METRICS:
+        selected = system.filter(_matches(system, kind, device, metric))
+        if selected.num_rows:
+            labels = {"node": ALL_NODES, "kind": kind, "device": device or "all", "metric": metric}
+            rows.append({**labels, **_percentiles(selected)})
+    return rows
+
+
+def _percentiles(rows: pa.Table) -> Mapping[str, Any]:
+    means, samples = rows["mean"].to_numpy(), rows["samples"].to_numpy()
+    percentiles = weighted_percentiles(means, samples, list(PERCENTILES.values()))
+    by_name = dict(zip(PERCENTILES, percentiles, strict=True))
+    limits = {"min": float(rows["min"].to_numpy().min()), "max": float(rows["max"].to_numpy().max())}
+    return {"samples": int(samples.sum()), **by_name, **limits}
+
+
+def weighted_percentiles(values: Floats, weights: Integers, percents: Sequence[float]) -> list[float]:
+    """Compute percentiles of weighted values, interpolated linearly.
+
+    Shape:
+        values, weights: ``(rows,)``, at least one.
+    """
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weights[order])
+    positions = np.asarray(percents) / 100.0 * (ends[-1] - 1)
+    low, high = (values[order][np.searchsorted(ends, side(positions), side="right")] for side in (np.floor, np.ceil))
+    percentiles: list[float] = (low + (high - low) * (positions - np.floor(positions))).tolist()
+    return percentiles
+
+
+class SensorRows(NamedTuple):
+    """The rows of a sensor."""
+
+    node: str
+    kind: str
+    device: str
+    metric: str
+    rows: Integers
+    """Row indices in the table, in ascending order of time."""
+
+
+def by_sensor(system: pa.Table) -> list[SensorRows]:
+    """Return the rows of each sensor, ordered by node, kind, metric and device, with totals first.
+
+    Args:
+        system: As returned by ``Run.system_metrics`` or ``Digest.system``.
+    """
+    if not system.num_rows:
+        return []
+    columns = [system[name].combine_chunks().dictionary_encode() for name in _KEYS]
+    values = [column.dictionary.to_pylist() for column in columns]
+    codes = np.zeros(system.num_rows, np.int64)
+    for column, known in zip(columns, values, strict=True):
+        codes = codes * len(known) + column.indices.to_numpy()
+    order = np.lexsort((system["time_ns"].to_numpy(), codes))
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sensors = []
+    for rows in np.split(order, starts[1:]):
+        node, kind, device, metric = (
+            str(known[column.indices[int(rows[0])].as_py()]) for column, known in zip(columns, values, strict=True)
         )
-        rows = inverse.reshape(-1) == index
-        series[labels] = (times[rows], values[rows])
-    return series
+        sensors.append(SensorRows(node, kind, device, metric, rows))
+    return sorted(sensors, key=_order)
 
 
-def _is_any_of(system: pa.Table, metrics: Iterable[tuple[str, str | None, str]]) -> pa.ChunkedArray:
-    is_any = pa.chunked_array([pa.repeat(pa.scalar(False), system.num_rows)])
-    for kind, device, metric in metrics:
-        matches = pc.and_(pc.equal(system["kind"], kind), pc.equal(system["metric"], metric))
-        is_any = pc.or_(is_any, matches if device is None else pc.and_(matches, pc.equal(system["device"], device)))
-    return is_any
+def _order(sensor: SensorRows) -> tuple[object, ...]:
+    return (
+        natural_sort_key(sensor.node),
+        sensor.kind,
+        sensor.metric,
+        sensor.device not in _ALL,
+        natural_sort_key(sensor.device),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The distribution of the values of one sensor.
+
+    Units:
+        Those of the metric.
+    """
+
+    node: str
+    kind: str
+    device: str
+    metric: str
+    samples: int
+    mean: float
+    min: float
+    max: float
+    p5: float
+    p25: float
+    p50: float
+    p75: float
+    p95: float
+
+
+def distributions(system: pa.Table) -> list[Distribution]:
+    """Return the distribution of each sensor, in natural order; percentiles are interpolated linearly.
+
+    Args:
+        system: As returned by ``Run.system_metrics`` or ``Digest.system``. The means of the latter are weighted by the
+            number of samples; minimum and maximum are those of the samples.
+    """
+    result = []
+    name = "value" if "value" in system.column_names else "mean"
+    for sensor in by_sensor(system):
+        rows = system.take(sensor.rows)
+        values = rows[name].to_numpy()
+        weights = rows["samples"].to_numpy() if name == "mean" else np.ones(len(values), np.int64)
+        low, high = (rows[column if name == "mean" else "value"].to_numpy() for column in ("min", "max"))
+        keep = np.isfinite(values)
+        if not keep.any():
+            continue
+        values, weights = values[keep], weights[keep]
+        percentiles = weighted_percentiles(values, weights, _PERCENTS)
+        result.append(
+            Distribution(
+                sensor.node,
+                sensor.kind,
+                sensor.device,
+                sensor.metric,
+                int(weights.sum()),
+                float(np.average(values, weights=weights)),
+                float(np.min(low[keep])),
+                float(np.max(high[keep])),
+                *percentiles,
+            )
+        )
+    return result
+
+
+def balance(devices: list[Distribution]) -> dict[str, Any] | None:
+    """Compare devices: the busiest, the idlest, and the difference of their means; None if there is only one.
+
+    Units:
+        Those of the metric; ``is_even``: the means differ by at most 10 (percentage points).
+    """
+    if len(devices) < 2:
+        return None
+    busiest, idlest = max(devices, key=lambda device: device.mean), min(devices, key=lambda device: device.mean)
+    apart = busiest.mean - idlest.mean
+    return {"busiest": busiest, "idlest": idlest, "apart": apart, "is_even": apart <= _EVEN_PERCENT}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.bucketed_time import ranks_of
-from leadline.analysis.interruptions import interruptions
+from leadline.analysis.job import interruptions
 from leadline.analysis.ranks import Ranks
 from leadline.charts import phases, scalars
 from leadline.charts import steps as step_figures

@@ -9,7 +9,7 @@ from typing import Final
 import plotly.graph_objects as go
 import pyarrow as pa
 
-from leadline.analysis.sensors import by_sensor
+from leadline.analysis.usage import by_sensor
 from leadline.charts import phases, theme, usage
 from leadline.charts.chart import CatalogChart, ChartView, Moment, Names
 from leadline.charts.theme import plain_text

@@ -10,9 +10,8 @@ import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.distribution import Distribution
 from leadline.analysis.histograms import MAX_MAGNITUDE, even_edges
-from leadline.analysis.sensors import by_sensor
+from leadline.analysis.usage import Distribution, by_sensor
 from leadline.charts import theme
 from leadline.charts.units import Unit, metric_label, unit_of
 from leadline.reader.window import natural_sort_key
@@ -214,7 +213,7 @@ def boxes(distributions: Sequence[Distribution], *, title: str = "") -> go.Figur
     """Draw a box for each sensor: quartiles, median, mean, and whiskers at the 5th and 95th percentile.
 
     Args:
-        distributions: From ``analysis.distribution``, of metrics of one unit.
+        distributions: From ``analysis.usage``, of metrics of one unit.
     """
     if not distributions:
         return theme.empty("not measured on this node", title)

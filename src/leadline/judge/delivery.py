@@ -1,14 +1,17 @@
-"""The delivery of a notification to an action: its attempts, and the policy and rate limit of the action."""
+"""The delivery of notifications to actions: attempts, policy, rate limit, and what actions need to know of the job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from leadline.actions.action import Action, Outcome, TrainingProgress
-from leadline.records.documents import LoggedAction
+from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.notification import Notification
+
+_MAX_POINTS: Final = 16
 
 MAX_WAIT_SECONDS: Final = 60.0
 
@@ -115,3 +118,30 @@ class RateLimit:
             return "only the first finding of a rule is delivered"
         elapsed = (notification.time_ns - self._done[notification.rule]) / 1e9
         return f"within the cool-down of {policy.cooldown:g} s" if 0 <= elapsed < policy.cooldown else ""
+
+
+class WorkerProgress:
+    """The last steps of each worker, and the speed computed from them."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[tuple[int, int]]] = {}
+
+    def update(self, seen: Mapping[str, Sequence[int]]) -> None:
+        """Record the last known step of each worker, and its time."""
+        for worker, (step, time_ns) in seen.items():
+            points = self._points.setdefault(worker, deque(maxlen=_MAX_POINTS))
+            if not points or points[-1][0] < step:
+                points.append((step, time_ns))
+
+    def progress(self, workers: Mapping[str, WorkerDocument], gone: Iterable[str]) -> tuple[TrainingProgress, ...]:
+        """Return the progress of running workers; a worker's document may know a later step than its stream."""
+        running = (set(workers) | set(self._points)) - set(gone)
+        return tuple(self._of(worker, workers.get(worker, WorkerDocument())) for worker in sorted(running))
+
+    def _of(self, worker: str, document: WorkerDocument) -> TrainingProgress:
+        points = self._points.get(worker) or deque([(-1, 0)])
+        (first, first_ns), (last, last_ns) = points[0], points[-1]
+        seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
+        reported = (document.step, document.time_ns)
+        step, time_ns = max((last, last_ns), reported)
+        return TrainingProgress(worker, step, time_ns, max(0.0, seconds))

@@ -12,10 +12,9 @@ from typing import Any, Final
 from leadline.errors import LeadlineError
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
-from leadline.reader.feed import MAX_STEP, Feed
+from leadline.reader.feed import MAX_STEP, Feed, OtherRun
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
-from leadline.reader.other_run import OtherRun
 from leadline.reader.throttling import Throttling, ThrottlingHistory, why_undecided
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View

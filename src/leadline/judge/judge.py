@@ -13,16 +13,14 @@ from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.added_rules import AddedRules, rules_of
-from leadline.judge.delivery import JobContext
+from leadline.judge.delivery import JobContext, WorkerProgress
 from leadline.judge.notifications import Notifications
-from leadline.judge.progress import WorkerProgress
 from leadline.judge.report_renderer import ReportRenderer, render_command
-from leadline.judge.results import Results, RuleResult
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
-from leadline.judge.rule_results import RuleResultStore
+from leadline.judge.rule_results import Results, RuleResult, RuleResultStore
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
-from leadline.reader.run_watch import RunWatch
+from leadline.reader.liveness import RunWatch
 from leadline.records import describe
 from leadline.records.documents import WorkerDocument
 from leadline.records.finding import Finding

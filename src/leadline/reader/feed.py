@@ -1,25 +1,30 @@
-"""The feed of a run for rules: one step after the other, each after all workers have passed it."""
+"""The feeds of a run and of the runs that it is compared with: step by step, each after all workers have passed it."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from leadline.reader import liveness
 from leadline.reader.segments import Range
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorIndex
 from leadline.reader.throttling import THROTTLED_EVENT, ThrottlingHistory
 from leadline.reader.timegrid import TimeGrid
-from leadline.reader.view import Point, SeriesRow
-from leadline.reader.window import TensorArray
+from leadline.reader.view import Point, SeriesRow, View
+from leadline.reader.window import TensorArray, Window
+from leadline.records.needs import TensorNeed
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
+from leadline.store.run_state import read_workers
+
+_Position = tuple[int, str, int]
 
 CLOCK: Final = "clock"
 """The tensor whose rows only record that steps pass."""
@@ -202,3 +207,55 @@ def _plan_sources(run: str) -> frozenset[str]:
 def _documented_workers(run: str) -> list[str]:
     names = names_in(os.path.join(run, layout.WORKERS))
     return [name.removesuffix(".json") for name in names if name.endswith(".json")]
+
+
+class OtherRun:
+    """A run that another one is compared with, read as it grows.
+
+    Attributes:
+        horizon: The last step for which no more data is expected.
+    """
+
+    def __init__(self, path: str, needs: Iterable[TensorNeed], *, with_arrays: bool) -> None:
+        self.horizon = -1
+        self._was_over = False
+        self._path, self._needs, self._with_arrays = path, tuple(needs), with_arrays
+        self._begin()
+
+    def _begin(self) -> None:
+        self._feed = Feed(self._path, TimeGrid(0), with_arrays=self._with_arrays)
+        self._view = View(self._needs)
+        self._pending: dict[_Position, Point] = {}
+
+    def refresh(self) -> None:
+        """Read new data."""
+        is_over = liveness.is_over(self._path)
+        if is_over and self._was_over:
+            return
+        self._was_over = is_over
+        gone = liveness.finished_workers(self._path, read_workers(self._path))
+        self._feed.refresh(is_over=is_over, gone=gone)
+        if self._feed.has_late_data:
+            self._begin()
+            self._feed.refresh(is_over=is_over, gone=gone)
+        for point in self._feed.points():
+            self._pending[_position(point)] = point
+        self.horizon = MAX_STEP if is_over else self._feed.horizon
+
+    def window(self, point: Point) -> Window | None:
+        """Return the window of this run at a point of the other run; points are passed in order."""
+        for position in [position for position in self._pending if position[0] < point.step]:
+            self._skip(self._pending.pop(position))
+        counterpart = self._pending.get(_position(point))
+        return None if counterpart is None else self._view.select(counterpart)
+
+    def _skip(self, point: Point) -> None:
+        """Add a point without a counterpart to the history."""
+        if self._view.select(point) is not None:
+            self._view.advance()
+
+
+def _position(point: Point) -> _Position:
+    """Return the step, mode and mode step; with several ranks, eval steps can share a global step."""
+    mode_step = min((row.mode_step for row in point.rows), default=0)
+    return point.step, point.mode, 0 if point.mode == "train" else mode_step

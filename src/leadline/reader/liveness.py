@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from typing import Final
 
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
+from leadline.store.folder_watch import FolderTree
 from leadline.store.run_state import read_nodes, read_status, read_workers
+
+_PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
 
 SILENT_SECONDS = 30.0
 """A node on another host that has not written for this long is considered gone."""
@@ -93,3 +97,17 @@ def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) 
 def is_here(node: str | None) -> bool:
     """Return whether a node is this host."""
     return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
+
+
+class RunWatch:
+    """Detects new and growing segments."""
+
+    def __init__(self, run: str) -> None:
+        self._folders = [FolderTree(os.path.join(run, part)) for part in _PARTS]
+        self._states: list[tuple[int, tuple[int, ...]]] = []
+
+    def has_changed(self) -> bool:
+        """Return whether a segment was added or grew since the last call."""
+        states = [state for folder in self._folders for state in folder.states()]
+        before, self._states = self._states, [(state.files, state.sizes) for state in states if state.files]
+        return self._states != before

@@ -11,13 +11,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError, UnknownNameError
-from leadline.reader import operators
 from leadline.reader.horovod import read_horovod
 from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.reader.recorded_window import RecordedWindow, read_table
+from leadline.reader.traces import read_rows
 from leadline.records.profile_window import TIMERS
 from leadline.store import layout
 from leadline.store.documents import read_document
+
+CALLS: Final = pa.schema(
+    [
+        ("worker", pa.string()),
+        ("window", pa.string()),
+        ("step", pa.int64()),
+        ("mode", pa.string()),
+        ("phase", pa.string()),
+        ("operator", pa.string()),
+        ("module", pa.string()),
+        ("device", pa.string()),
+        ("start_ns", pa.int64()),
+        ("total_ns", pa.int64()),
+        ("own_ns", pa.int64()),
+        ("thread", pa.int64()),
+        ("memory_bytes", pa.int64()),
+    ]
+)
+"""One row per call. ``own_ns`` is the self time, without the operators that it called; ``memory_bytes`` the memory
+allocated by the call itself minus the memory freed (null: not recorded). ``phase`` is ``forward``, ``backward``,
+``optimizer`` or ``other``; ``module`` is ``""`` for calls outside any module's forward pass."""
 
 _PYTHON: Final = ("cprofile", "pyinstrument")
 _BY: Final = ("phase", "operator", "module", "device")
@@ -80,8 +101,8 @@ class ProfileQueries:
             UnknownNameError: There is no such column or window.
         """
         for name in by:
-            if name not in operators.CALLS.names:
-                raise UnknownNameError("column of operators", name, operators.CALLS.names)
+            if name not in CALLS.names:
+                raise UnknownNameError("column of operators", name, CALLS.names)
         table = self.operator_calls(window=window, worker=worker, step=step)
         for column, wanted in (("phase", phase), ("device", device)):
             if wanted is not None:
@@ -235,7 +256,7 @@ class ProfileQueries:
 
     def _calls_of(self, window: RecordedWindow) -> pa.Table:
         if window.folder not in self._operator_calls:
-            self._operator_calls[window.folder] = operators.read_calls(window.folder, window.worker, window.id)
+            self._operator_calls[window.folder] = read_calls(window.folder, window.worker, window.id)
         return self._operator_calls[window.folder]
 
 
@@ -261,3 +282,14 @@ def _names(folder: str) -> list[str]:
         return sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
     except FileNotFoundError:
         return []
+
+
+def read_calls(folder: str, worker: str, window: str) -> pa.Table:
+    """Read the calls of one window as ``CALLS``.
+
+    Raises:
+        DamagedRunError: The trace cannot be read.
+    """
+    rows = list(read_rows(folder))
+    columns = {name: [row[name] for row in rows] for name in CALLS.names[2:]}
+    return pa.table({"worker": [worker] * len(rows), "window": [window] * len(rows), **columns}, schema=CALLS)

@@ -28,7 +28,6 @@ STATISTICS: Final = pa.schema(
         ("value", pa.float64()),
     ]
 )
-SCALARS: Final = pa.schema([pa.field("name", pa.string()), *STATISTICS])
 SERIES: Final = pa.schema([pa.field("name", pa.string()), pa.field("statistic", pa.string()), *STATISTICS])
 SYSTEM: Final = pa.schema(
     [

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.reader.detailed_windows import DetailedWindows
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
-from leadline.reader.operator_times import OperatorTimes
+from leadline.reader.operator_times import DetailedWindows, OperatorTimes
 from leadline.reader.segments import Range, SegmentInfo
 from leadline.reader.stream import StreamTail
 from leadline.reader.window import Scan

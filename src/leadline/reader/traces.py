@@ -109,7 +109,7 @@ def _read(folder: str) -> tuple[Mapping[str, Any], _Steps]:
 
 
 def read_rows(folder: str) -> Iterator[dict[str, Any]]:
-    """Yield the operator calls of a window with the columns of ``reader.operators.CALLS``, without worker and window.
+    """Yield the operator calls of a window with the columns of ``reader.profiles.CALLS``, without worker and window.
 
     Raises:
         DamagedRunError: The trace cannot be read.

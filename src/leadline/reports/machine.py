@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.distribution import Distribution, balance, distributions
+from leadline.analysis.usage import Distribution, balance, distributions
 from leadline.charts import usage
 from leadline.charts.chart import ChartView
 from leadline.charts.phases import pie

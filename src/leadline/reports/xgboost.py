@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.analysis import scores, trees
 from leadline.analysis.boosted_run import BoostedRun
-from leadline.analysis.fit_summary import summarize_fit
+from leadline.analysis.trees import summarize_fit
 from leadline.charts import trees as figures
 from leadline.charts.theme import plain_text
 from leadline.reports.section import Chapter, Chart, Column, Section, Table, empty

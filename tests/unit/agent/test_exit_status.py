@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.agent.exit_status import end_of_job, folder_bytes
+from leadline.agent.shutdown import end_of_job, folder_bytes
 
 
 @pytest.mark.parametrize(

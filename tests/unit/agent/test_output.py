@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.agent.output import Output
+from leadline.agent.commands import Output
 
 PATIENCE_SECONDS = 60.0
 CUT = b"\n(leadline: output truncated here)\n"

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from timelines import CPU, gpu, merge_by_time, sampled
 
-from leadline.analysis.cluster_usage import ALL_NODES, cluster_usage, weighted_percentiles
 from leadline.analysis.digest import Digest
-from leadline.analysis.usage import PERCENTILES
+from leadline.analysis.usage import ALL_NODES, PERCENTILES, cluster_usage, weighted_percentiles
 from leadline.reader.run import Run
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from timelines import MS, sampled, step_rows
 
-from leadline.analysis.buckets import bucket_width, bucket_width_ns
 from leadline.analysis.digest import Digest
 from leadline.analysis.steps import read_steps
+from leadline.analysis.stored_rows import bucket_width, bucket_width_ns
 from leadline.analysis.usage import usage
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel

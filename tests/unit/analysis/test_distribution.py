@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from leadline.analysis.distribution import balance, distributions
+from leadline.analysis.usage import balance, distributions
 
 
 def table(by_device: dict[str, list[float]], weights: dict[str, list[int]] | None = None) -> pa.Table:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leadline.analysis.fit_summary import summarize_fit
-from leadline.analysis.trees import Loss
+from leadline.analysis.trees import Loss, summarize_fit
 from leadline.records.loss_roles import Role
 
 ROUNDS = np.arange(50)

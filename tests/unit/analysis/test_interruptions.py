@@ -9,7 +9,7 @@ import pytest
 from timelines import merge_by_time, training
 
 from leadline.analysis.digest import Digest
-from leadline.analysis.interruptions import interruptions
+from leadline.analysis.job import interruptions
 from leadline.reader.run import Run
 from leadline.records.documents import RunStatus, Transition
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter

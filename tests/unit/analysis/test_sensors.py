@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from leadline.analysis.sensors import by_sensor
+from leadline.analysis.usage import by_sensor
 
 
 def test_each_row_belongs_to_its_sensor_in_the_order_of_time() -> None:

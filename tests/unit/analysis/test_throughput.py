@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from timelines import WORKER, training
 
-from leadline.analysis.throughput import peak_of
-from leadline.analysis.time_breakdown import read_time_breakdown
+from leadline.analysis.time_breakdown import peak_of, read_time_breakdown
 from leadline.testing.runs import RunWriter
 
 STEP = {"data": 10.0, "forward": 30.0, "backward": 60.0}

@@ -14,8 +14,9 @@ import plotly.graph_objects as go
 import pyarrow as pa
 from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, sampled, training
 
-from leadline.analysis import call_tree, distribution, histograms, job, operators, ranks, steps
+from leadline.analysis import call_tree, histograms, job, operators, ranks, steps
 from leadline.analysis.digest import Digest
+from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
 from leadline.reader.python_profiles import Flame
@@ -109,7 +110,7 @@ def full(made: Made) -> dict[str, go.Figure]:
         "usage_bytes": usage.usage(digest.system("gpu", "memory_used_bytes")),
         "usage_histogram": usage.histogram(gpus),
         "heat_map": usage.heat_map(digest.system()),
-        "boxes": usage.boxes(distribution.distributions(gpus)),
+        "boxes": usage.boxes(distributions(gpus)),
         "durations": step_figures.durations(digest.steps()),
         "step_histogram": step_figures.histogram(digest.step_durations()),
         "step_timeline": step_figures.timeline(digest.steps("rank0-7")),
@@ -194,7 +195,7 @@ def malicious(made: Made) -> dict[str, go.Figure]:
         "usage": usage.usage(gpus),
         "usage_histogram": usage.histogram(gpus),
         "heat_map": usage.heat_map(gpus),
-        "boxes": usage.boxes(distribution.distributions(gpus)),
+        "boxes": usage.boxes(distributions(gpus)),
         "durations": step_figures.durations(rows),
         "step_histogram": step_figures.histogram({EVIL: next(iter(digest.step_durations().values()))}),
         "lanes": phases.tracks(timeline),

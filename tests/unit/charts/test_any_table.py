@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from leadline.analysis.distribution import distributions
+from leadline.analysis.usage import distributions
 from leadline.charts import phases, scalars, steps, usage, values
 from leadline.records.names import PARTS
 from leadline.testing.runs import START_NS

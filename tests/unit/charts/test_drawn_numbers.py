@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from every_figure import Made
 
-from leadline.analysis import distribution, histograms, operators, ranks
+from leadline.analysis import histograms, operators, ranks
+from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
 from leadline.testing.runs import START_NS
@@ -228,7 +229,7 @@ def test_a_pie_merges_small_slices() -> None:
 
 
 def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
-    found = distribution.distributions(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
+    found = distributions(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
     (box,) = usage.boxes(found).data
     assert list(box.x) == ["GPU 0", "GPU 1"]
     assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)

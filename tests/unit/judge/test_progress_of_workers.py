@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.actions.action import TrainingProgress
-from leadline.judge.progress import WorkerProgress
+from leadline.judge.delivery import WorkerProgress
 from leadline.records.documents import WorkerDocument
 
 SECOND_NS = 1_000_000_000

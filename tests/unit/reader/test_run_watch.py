@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from generated_runs import float_tensors
 
-from leadline.reader.run_watch import RunWatch
+from leadline.reader.liveness import RunWatch
 from leadline.reader.tensors import TensorIndex
 from leadline.store import layout
 from leadline.testing.runs import Capture, RunWriter

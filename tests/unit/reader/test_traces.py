@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.errors import DamagedRunError
-from leadline.reader.operators import read_calls
+from leadline.reader.profiles import read_calls
 from leadline.reader.traces import read_slices
 from leadline.store import layout
 

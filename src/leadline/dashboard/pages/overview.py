@@ -12,12 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
-from leadline.analysis.cluster_usage import ALL_NODES, cluster_usage
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of
 from leadline.analysis.time_breakdown import phases
-from leadline.analysis.usage import PERCENTILES, SUMMARY_METRICS
+from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
 from leadline.dashboard.number_format import phase_label

@@ -1,15 +1,17 @@
-"""The interface of the engines, and the evaluation of one run that they share."""
+"""The interface of the engines, and the engine on this machine, which judges as many runs at once as it has cores."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
 from leadline.judge.judge import Judge
-from leadline.judge.results import RuleResult
 from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
+from leadline.judge.rule_results import RuleResult
 from leadline.records.manifest import RuleSpec
 
 ENGINES: Final = ("local", "ray")
@@ -64,8 +66,6 @@ def make_engine(name: str, *, ray_address: str | None = None, limits: WorkerLimi
         UnknownNameError: There is no such engine.
     """
     if name == "local":
-        from leadline.judge.engines.local import LocalEngine
-
         return LocalEngine(limits=limits)
     if name == "ray":
         from leadline.judge.engines.ray import RayEngine
@@ -84,3 +84,30 @@ def judge_one(task: Task, limits: WorkerLimits, worker_processes: WorkerProcesse
     except OSError as error:
         return Judged(task.run, problem=f"{task.run} cannot be read: {error.strerror or error}")
     return Judged(task.run, results.rules, results.damage)
+
+
+class LocalEngine:
+    """Judges in local processes, which are reused: starting one takes longer than judging most runs.
+
+    Args:
+        workers: The number of runs judged at once, at least 1; None: the number of cores that this process may use.
+        limits: The limits of time and memory for a rule.
+    """
+
+    def __init__(self, workers: int | None = None, *, limits: WorkerLimits | None = None) -> None:
+        self._workers = workers or len(os.sched_getaffinity(0))
+        self._limits = limits or WorkerLimits()
+
+    def judge(self, tasks: Sequence[Task]) -> Generator[Judged, None, None]:
+        """Judge runs, and yield each result as it arrives; the threads only wait for the processes."""
+        worker_processes = WorkerProcesses(is_kept=True)
+        threads = ThreadPoolExecutor(max(1, min(self._workers, len(tasks))), "judge")
+        try:
+            futures = [threads.submit(judge_one, task, self._limits, worker_processes) for task in tasks]
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            worker_processes.end()
+            threads.shutdown(wait=True)
+            worker_processes.close()

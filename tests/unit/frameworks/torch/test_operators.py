@@ -15,7 +15,7 @@ from torch import nn
 
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
-from leadline.reader.operators import read_calls
+from leadline.reader.profiles import read_calls
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.training.guard import Guard

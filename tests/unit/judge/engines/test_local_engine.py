@@ -12,8 +12,7 @@ import psutil
 import pytest
 
 from leadline.errors import UnknownNameError
-from leadline.judge.engines.engine import Judged, Task, make_engine
-from leadline.judge.engines.local import LocalEngine
+from leadline.judge.engines.engine import Judged, LocalEngine, Task, make_engine
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.manifest import RuleSpec
